@@ -1,1 +1,1 @@
-"""What the project measures, each with the command that measures it."""
+"""Benchmarks and claims of the project; each module is a command."""

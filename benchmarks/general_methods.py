@@ -107,8 +107,9 @@ class FictitiousPlayRuns:
 
 
 class SPlusPlusRuns:
-    """N independent S++ players (Crandall 2014, "Towards minimizing disappointment in repeated
-    games").
+    """N independent S++ players.
+
+    Crandall 2014, "Towards minimizing disappointment in repeated games".
 
     Payoffs of both players are known, (N, own action, other's). The experts are a maximin strategy,
     a best response to a memory-one model, and a leader and a follower for each fair cycle of at

@@ -117,7 +117,7 @@ def _canonical(row: Floats, column: Floats) -> tuple[float, ...]:
 def _split(
     classes: list[list[tuple[Floats, Floats]]], ordinal: int, generator: np.random.Generator
 ) -> Games:
-    """Return the games of all classes; half of each kind is held out."""
+    """Return the games of all classes, with half of each kind marked as holdout."""
     held = set(generator.permutation(ordinal)[: ordinal // 2].tolist())
     others = ordinal + generator.permutation(len(classes) - ordinal)
     held |= set(others[: len(others) // 2].tolist())

@@ -1,8 +1,8 @@
-"""How many programs a second the sandbox runs and judges.
+"""Throughput of the sandbox in graded programs per second.
 
     python -m benchmarks.sandbox_speed [--runs 1000] [--workers 2] [--markdown FILE]
 
-Honest runs of a solution with four tests, one thread per worker, after a warm-up of all workers.
+Each program is a correct solution with four tests. One thread per worker, after a warm-up.
 """
 
 from __future__ import annotations
@@ -32,8 +32,15 @@ TESTS = (
 
 
 def measure(runs: int, workers: int) -> dict[str, Any]:
-    """{"per_second", "median" and "slowest" (milliseconds from the call to the verdict),
-    "protections"}; raises AssertionError for a run that does not pass all its tests."""
+    """Measure `runs` programs on `workers` threads.
+
+    Returns:
+        "per_second"; "median" and "slowest", in milliseconds from the call to the verdict; and
+        "protections".
+
+    Raises:
+        AssertionError: If a run does not pass all of its tests.
+    """
 
     def judged(_: int) -> float:
         started = time.perf_counter()

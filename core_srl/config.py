@@ -326,7 +326,7 @@ class MultiModelConfig(Section):
             gpus = {"gpus": here.gpus} if here.gpus else {}
             return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
         kept = self.kv_cache_size
-        return {"name": "transformers", "batched": self.enable_verl, "kept_tokens": kept}
+        return {"name": "transformers", "batched": self.enable_verl, "kv_cache_tokens": kept}
 
     def _engine(self, here: Resolved, learners: int, adapters: bool) -> dict[str, Any]:
         engine: dict[str, Any] = {"play_ahead": here.play_ahead}
@@ -336,7 +336,7 @@ class MultiModelConfig(Section):
             engine["play_ahead"] = here.play_ahead and wanted
         elif len(here.gpus) > 1:
             share = 1 / ceil((learners + 1) / len(here.gpus))  # for each learner and sampler
-            engine |= {"name": "ray", "learner_gpus": share, "player_gpus": share}
+            engine |= {"name": "ray", "learner_gpus": share, "rollout_worker_gpus": share}
         return engine
 
     def _updates(self, here: Resolved, bases: Sequence[str]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from srl_agents.episode import Episode
 from srl_extensions.pages.document import Document, Figure, Line, PageSection, Panel, write_page
-from srl_extensions.pages.figures import smoothing_window
 from srl_extensions.pages.run_folder import number_at
 from srl_train.config.section import Section
 from srl_train.metrics import JsonlSink, read_metrics
@@ -136,4 +135,4 @@ def _rewards(rows: Sequence[Mapping[str, Any]], run: str) -> list[Panel]:
         Line(name, numbers, [number_at(row, "models", name, "raw_reward") for row in rounds])
         for name in sorted({str(name) for own in models for name in own})
     ]
-    return [Panel("Raw reward", lines, window=smoothing_window(len(rounds)))] if lines else []
+    return [Panel("Raw reward", lines)] if lines else []

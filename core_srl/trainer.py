@@ -183,8 +183,12 @@ class MultiModelTrainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Return for each model model_type, model_name, avg_reward (raw, per step), win_rate,
-        total_episodes, update_count (0 behind an API), cooperation_score and gpu_id."""
+        """Return the statistics of each model by its id.
+
+        Returns:
+            Id -> model_type, model_name, avg_reward (raw, per step), win_rate, total_episodes,
+            update_count (0 behind an API), cooperation_score and gpu_id.
+        """
         trainer, kinds = self.trainer, self.config.types_by_model()
         summary = trainer.get_model_performance_summary() | summaries.frozen_states(trainer.run)
         for name, entry in summary.items():

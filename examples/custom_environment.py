@@ -1,6 +1,7 @@
-"""Your own environment: its rules, how it reads, the contract test, and a game in words.
+"""An environment of your own: its rules, its text view, the conformance test, and a text episode.
 
-Rock, paper, scissors for two. The rules know no text; the view beside them does.
+The game is rock, paper, scissors for two agents. The rules contain no text: the view turns
+observations into prompts and answers into actions.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,11 @@ WIN, DRAW, LOSS = 1.0, 0.0, -1.0
 
 
 class RockPaperScissors(SimultaneousGame):
-    """Observation: first round, own last sign, the other's last sign, share of rounds played."""
+    """Rock, paper, scissors for two agents.
+
+    Observation, shape (4,): 1 in the first round, the agent's last sign, the opponent's last sign,
+    and the share of rounds played.
+    """
 
     metadata: ClassVar = metadata_of("rock_paper_scissors_v0")
 
@@ -32,53 +37,53 @@ class RockPaperScissors(SimultaneousGame):
         )
 
     def first_rows(self, options):
-        """Nobody has shown anything yet."""
+        """Return the initial observation of each agent."""
         return [(1, 0, 0, 0)] * 2
 
     def play_round(self, chosen, over):
-        """Observations, rewards and infos in agent order."""
+        """Return the observations, rewards and infos of a round, in agent order."""
         mine, theirs = chosen
         rewards = ((DRAW, DRAW), (WIN, LOSS), (LOSS, WIN))[(mine - theirs) % 3]
         share = self.played / self.rounds
         return [(0, mine, theirs, share), (0, theirs, mine, share)], rewards, [{}, {}]
 
     def make_view(self):
-        """The view for this number of rounds."""
+        """Return the text view of this environment."""
         return RockPaperScissorsView(self.max_cycles)
 
     def baselines(self):
-        """Nobody can do better than even as both agents together."""
+        """Return reference rewards per agent and step. The game is zero-sum, so both are 0."""
         return {"uniform": 0.0, "optimum": 0.0}
 
 
 @dataclass(frozen=True)
 class RockPaperScissorsView(FixedChoices):
-    """How a situation reads; FixedChoices reads the answers."""
+    """Text view with the signs as answers; FixedChoices parses answers."""
 
     choices: ClassVar = SIGNS
 
     rounds: int
-    default_action: int = 0  # played where an answer cannot be read
+    default_action: int = 0  # played if an answer cannot be parsed
     parse_penalty: float = 0.5
 
     def rules(self, agent):
-        """Said once, before the first round."""
+        """Return the rules, which are the first part of the prompt."""
         return (
             f"You are {agent}. Show rock, paper or scissors. Paper beats rock, scissors beat "
             "paper, rock beats scissors. Write your sign alone on the last line."
         )
 
     def describe(self, agent, observation):
-        """The situation, from the agent's own observation."""
+        """Return the prompt text for an observation."""
         first, mine, theirs, share = vector_of(observation).tolist()
         if first:
             return f"Round 1 of {self.rounds}."
-        shown = f"You showed {SIGNS[int(mine)]}, the other {SIGNS[int(theirs)]}."
+        shown = f"You showed {SIGNS[int(mine)]}, your opponent {SIGNS[int(theirs)]}."
         return f"{shown} {round(share * self.rounds)} of {self.rounds} rounds are played."
 
 
 if __name__ == "__main__":
-    check_environment(RockPaperScissors)  # raises ConformanceError where a promise is broken
+    check_environment(RockPaperScissors)  # raises ConformanceError if the API is violated
 
     env = TextEnv(RockPaperScissors(max_cycles=3, render_mode="ansi"))
     observations, _ = env.reset(seed=0)

@@ -1,8 +1,8 @@
-"""Your own update strategy, composed with one of ours, in a run.
+"""Train with an update strategy of your own, composed with a built-in one.
 
-The strategy is Lookahead (Zhang et al. 2019): models run ahead, and every few rounds they step
-back to half way between where they are and where they were. After `synchronized`, which makes
-all models apply the mean gradient, it damps four models that move as one.
+The strategy is Lookahead (Zhang et al. 2019): every few rounds, the weights move back to the middle
+between their present values and the slow weights. It follows `synchronized`, with which all four
+models apply the mean gradient.
 
     python examples/custom_update_strategy.py
 """
@@ -15,13 +15,13 @@ from srl_train.updates import UpdateStrategy, chain, synchronized
 
 
 def lookahead(rounds=2, share=0.5):
-    """Every `rounds` rounds, slow weights take `share` of the way to the models' own."""
+    """Return a strategy that blends slow and present weights every `rounds` rounds."""
 
     def init(models):
-        return {}  # model -> its slow weights; plain data, so that a checkpoint can hold it
+        return {}  # model -> its slow weights; a checkpoint saves this state
 
     def on_weights(before, weights, slow, context):
-        slow = {**before, **slow}  # at first, where the models started
+        slow = {**before, **slow}  # initially, the weights before the first update
         if (context.round + 1) % rounds:
             return weights, slow
         middle = {
@@ -47,5 +47,6 @@ trainer = Trainer(
 )
 trainer.fit()
 for row in read_metrics(trainer.files.metrics):
-    moved = ", ".join(f"{model['weight_change']:.4f}" for model in row["models"].values())
-    print(f"round {row['round']}: raw reward {row['environment']['raw_reward']:.4f}, moved {moved}")
+    changes = ", ".join(f"{model['weight_change']:.4f}" for model in row["models"].values())
+    reward = row["environment"]["raw_reward"]
+    print(f"round {row['round']}: raw reward {reward:.4f}, weight changes {changes}")

@@ -1,10 +1,10 @@
-"""How many problems does a model solve, and with how many tries? Then keep its right answers.
+"""Measure pass@k of a model on a task, then record its correct answers for training.
 
     python examples/evaluate_and_collect.py
 
-The embedded model completes one-line functions at random, each run against tests in the sandbox. It
-is evaluated on problems that training never has, each sampled several times; then it answers
-problems that training may have, and what it solved is kept to be learned from.
+The embedded model writes one-line Python functions at random, and the sandbox runs their tests. The
+evaluation samples each held-out problem several times. Then the model answers problems of the
+training set, and the correct answers are written to a file.
 """
 
 from functools import partial
@@ -25,34 +25,34 @@ PROBLEMS, SAMPLES = 12, 8
 
 
 def main() -> None:
-    """The embedded model as the agent."""
+    """Evaluate the embedded model, then record its correct answers."""
     models = ModelsConfig(count=1, sampling=SamplingConfig(max_new_tokens=24))
     config = RunConfig(environment=TASK, models=models)
     make_env = partial(build_env, config)
     policies = build_policies(config, make_env, {})
 
-    # Much the same as: srl eval --scenario code_v0.one_line_unseen --policy tiny --episodes 12
+    # Similar to: srl eval --scenario code_v0.one_line_unseen --policy tiny --episodes 12
     #                            --samples 8 --pass-at 1 4 8 --max-new-tokens 24
     scenario = scenarios.scenario("code_v0.one_line_unseen")
     result = score(
         scenario, policies["agent_0"], PROBLEMS, seed=0, samples=SAMPLES, pass_at=(1, 4, SAMPLES)
     )
-    assert result.solved is not None  # it is a task
+    assert result.solved is not None  # set for every task
     print(f"{scenario.name}, {PROBLEMS} problems, {SAMPLES} samples of each:")
     for one in result.solved.pass_at:
         low, high = one.interval or (float("nan"),) * 2
         print(f"  pass@{one.k}: {one.estimate:.3f} ({low:.3f} to {high:.3f})")
 
-    # Much the same as: srl collect examples/configs/code.yaml --episodes 32 --group-size 4
+    # Similar to: srl collect examples/configs/code.yaml --episodes 32 --group-size 4
     #                            --min-return 1 --out solved.jsonl
-    games = play_games(make_env, policies, 32, seed=0, group_size=4)
-    kept = filtered(games, min_return=1.0)
+    episodes = play_games(make_env, policies, 32, seed=0, group_size=4)
+    kept = filtered(episodes, min_return=1.0)
     path = Path("runs/evaluate_and_collect/solved.jsonl")
     write_jsonl(path, kept)
-    asked = {game.turns[0][0].info["problem"] for game in games}
-    print(f"{len(games)} answers to {len(asked)} problems, {len(kept)} of them right: {path}")
-    for game in kept[:1]:
-        [[step]] = game.turns
+    problems = {episode.turns[0][0].info["problem"] for episode in episodes}
+    print(f"{len(episodes)} answers to {len(problems)} problems, {len(kept)} correct: {path}")
+    for episode in kept[:1]:
+        [[step]] = episode.turns
         print(f"{step.observation['text']}\n  {step.decision.text}")
 
 

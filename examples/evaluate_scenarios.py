@@ -1,9 +1,9 @@
-"""Score a policy of your own in scenarios: what does it earn in company that it never met?
+"""Score a policy of your own in scenarios, with partners that training does not include.
 
     python examples/evaluate_scenarios.py
 
-The policy repeats what earned more than the mean so far. The scenarios are those of the two-player
-benchmark game; in those marked * the partner is held out, so that no training could have met it.
+The policy repeats an action whose reward was at least the mean so far. The scenarios belong to the
+two-player benchmark game. In scenarios marked with *, training excludes the partner.
 """
 
 from dataclasses import dataclass
@@ -19,23 +19,23 @@ GAME, EPISODES = "coop_compete_pair_v0", 48
 
 @dataclass
 class Memory:
-    """What an agent knows: the mean of its rewards, and how many they were."""
+    """Mean and number of an agent's rewards."""
 
     mean: float = 0.0
     rounds: int = 0
 
 
 class Content(PerAgentPolicy):
-    """Stays with what earned as much as usual, else does the other thing."""
+    """Policy that repeats its action if the last reward was at least the mean, else switches."""
 
     name = "content"
 
     def start(self, seed: int) -> Memory:
-        """Nothing earned yet."""
+        """Return the initial memory of an agent."""
         return Memory()
 
     def decide(self, seen: AgentObservation, state: Memory) -> Decision:
-        """One agent's decision."""
+        """Return the decision of one agent."""
         # srl_envs.games.coop_compete.OBSERVATION_FIELDS lists the fields.
         first, own, _, reward, *_ = seen.observation.tolist()
         if first:

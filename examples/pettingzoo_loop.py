@@ -1,4 +1,4 @@
-"""The ten-line loop that every PettingZoo user knows, on one of our environments."""
+"""Run PettingZoo's standard loop on one of our environments, with random actions."""
 
 from srl_envs import make
 
@@ -9,4 +9,4 @@ while env.agents:
     actions = {agent: env.action_space(agent).sample() for agent in env.agents}
     observations, rewards, terminations, truncations, infos = env.step(actions)
     total += sum(rewards.values())
-print(f"mean reward per agent and step: {total / 400:.3f}; the values to expect: {env.baselines()}")
+print(f"mean reward per agent and step: {total / 400:.3f}; reference values: {env.baselines()}")

@@ -1,4 +1,4 @@
-"""Four small models learn to cooperate: the whole of a training script.
+"""Train four small models to cooperate: a complete training script.
 
 python examples/train.py [folder]
 """
@@ -30,8 +30,8 @@ results = trainer.fit()
 
 before, after = results["evaluation"]["before"], results["evaluation"]["after"]
 low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
-print(f"uniform play earns {low:.4f} a turn, the optimum is {high:.4f}")
-print(f"the models earned {before['raw_reward']:.4f} before and {after['raw_reward']:.4f} after")
+print(f"reward per agent and step: {low:.4f} for uniform play, {high:.4f} at the optimum")
+print(f"the models: {before['raw_reward']:.4f} before training and {after['raw_reward']:.4f} after")
 for name, state in results["final_model_states"].items():
     print(f"{name}: {state['update_count']} updates, cooperated {state['cooperation_score']:.0%}")
-print(f"the run is in {trainer.files.folder}; for its report: srl report {trainer.files.folder}")
+print(f"run folder: {trainer.files.folder}; report: srl report {trainer.files.folder}")

@@ -1,4 +1,4 @@
-"""Records of episodes: frozen dataclasses with lossless JSON lines."""
+"""Records of episodes: frozen dataclasses, and their lossless form as lines of JSON."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from srl_envs.records import as_record, checked, read_record
 from srl_envs.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 4
+"""Version of the JSON format; files of other versions are rejected."""
 _DAMAGE = (LookupError, TypeError, ValueError, ArithmeticError)
 
 
@@ -42,42 +43,44 @@ class ModelVersion:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens of one answer, exactly as sampled.
+    """Prompt and completion of one answer, exactly as sampled.
 
-    An agent's context is append-only: step by step `prompt_ids` then `completion_ids`.
+    The context of an agent is append-only: the concatenation of `prompt_ids` and `completion_ids`
+    of all its steps.
     """
 
     prompt_ids: tuple[int, ...]
-    """Tokens appended since the agent's previous completion."""
+    """Token ids appended since the agent's previous completion."""
     completion_ids: tuple[int, ...]
-    """Sampled tokens, with the end-of-turn token if one was sampled."""
+    """Sampled token ids, with the end-of-turn token if one was sampled."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each sampled token."""
+    """Natural log-probability of each token in `completion_ids`."""
     model: ModelVersion
     allowed: tuple[tuple[int, ...], ...] | None = None
-    """Allowed ids per sampled token; None for unconstrained sampling."""
+    """Allowed token ids at each sampled token; None for unconstrained sampling."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Choice of one agent in one step."""
+    """Action of one agent in one step, and how it was chosen."""
 
     action: Any
     text: str | None = None
-    """Answer of a language model, as written."""
+    """Answer of a language model, unmodified."""
     tokens: Tokens | None = None
+    """Tokens of `text`; None for models behind an API."""
     logprob: float | None = None
-    """Log-probability of the action, for classic policies."""
+    """Natural log-probability of the action, for policies without a language model."""
     parse_failure: str | None = None
     """Reason why `text` could not be parsed; `action` is then the environment's default."""
     asked: bool = True
-    """False if `action` was the only legal one and no policy was queried
-    (`srl_envs.text.TO_MOVE`)."""
+    """False if no policy was queried, because the agent was not to move and had a single legal
+    action (`srl_envs.text.TO_MOVE`)."""
 
 
 @dataclass(frozen=True)
 class AgentStep:
-    """One step of one agent."""
+    """Observation, decision and reward of one agent in one step."""
 
     agent: str
     observation: Any
@@ -86,8 +89,9 @@ class AgentStep:
     reward: float
     """Reward of the environment, before shaping."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Info after the step, without action masks."""
+    """Info after the step, without the action mask."""
     messages: tuple[tuple[str, str], ...] = ()
+    """(speaker, text) pairs that the agent read before its decision."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +103,9 @@ class End:
     observation: Any = None
     """Last observation of a truncated agent."""
     prompt_ids: tuple[int, ...] | None = None
-    """Tokens of `observation`, for language models in games that do not show the time."""
+    """Token ids of `observation`; only for language models in games that do not show the time."""
     state: np.ndarray | None = None
-    """Last state of the environment, if recorded."""
+    """Last state of the environment, if states are recorded."""
 
 
 @dataclass(frozen=True)
@@ -112,20 +116,22 @@ class Episode:
     """Metadata name of the environment."""
     seed: int
     seats: Mapping[str, str]
-    """Agent -> name of its player."""
+    """Agent -> name of the policy or model that played it."""
     turns: tuple[tuple[AgentStep, ...], ...]
+    """Steps of the environment, each with one AgentStep per acting agent."""
     failure: str | None = None
-    """'BackendError: ...' of a failed episode, which is never trained on."""
+    """Error of a failed episode, such as 'BackendError: ...'. Failed episodes are not trained
+    on."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data, such as round and group."""
+    """JSON data of the caller, such as the training round."""
     states: tuple[np.ndarray, ...] | None = None
-    """State of the environment before each step, if recorded: float32 vectors."""
+    """State of the environment before each step, float32 vectors; None if not recorded."""
     made_as: Mapping[str, Any] | None = None
-    """{"name": catalogue name, "options": arguments}, or None if the environment cannot be
-    remade."""
+    """{"name": name in the registry, "options": arguments}; None if the environment cannot be
+    constructed from them."""
     reset_options: Mapping[str, Any] = field(default_factory=dict)
     ends: Mapping[str, End] = field(default_factory=dict)
-    """Agent -> end; agents in play at a failure have none."""
+    """Agent -> end of its episode; no entry for agents that were active at a failure."""
 
     @cached_property
     def _steps(self) -> Mapping[str, tuple[AgentStep, ...]]:
@@ -135,25 +141,27 @@ class Episode:
         return {agent: tuple(steps) for agent, steps in found.items()}
 
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
+        """Return all steps of the agent, in order."""
         return self._steps.get(agent, ())
 
     def steps_before(self, agent: str, turn: int) -> int:
-        """Return the number of the agent's steps before turn number `turn`, from 0."""
+        """Return the number of the agent's steps in `turns[:turn]`."""
         return sum(step.agent == agent for step in chain.from_iterable(self.turns[:turn]))
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        return tuple(agent for agent, who in self.seats.items() if who == player)
+        """Return the agents played by the policy or model named `player`."""
+        return tuple(agent for agent, name in self.seats.items() if name == player)
 
     def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
         """Return the steps in which the policy of the agent was queried."""
         return tuple(step for step in self.steps_of(agent) if step.decision.asked)
 
     def end_of(self, agent: str) -> Mapping[str, Any]:
-        """Return the agent's last info."""
+        """Return the info of the agent's last step, or an empty mapping without steps."""
         return next((step.info for step in self.steps_of(agent)[-1:]), {})
 
     def returns(self) -> dict[str, float]:
-        """Return agent -> sum of raw rewards."""
+        """Return agent -> sum of its rewards, before shaping."""
         totals = dict.fromkeys(self.seats, 0.0)
         for step in chain.from_iterable(self.turns):
             totals[step.agent] = totals.get(step.agent, 0.0) + step.reward
@@ -161,22 +169,26 @@ class Episode:
 
 
 def to_json(episode: Episode) -> str:
-    """Return the episode as one line of JSON."""
+    """Return the episode as one line of ASCII JSON, without a line break."""
     record = {"schema_version": SCHEMA_VERSION, **as_record(Episode, episode)}
     return json.dumps(record, ensure_ascii=True)
 
 
 def from_json(line: str) -> Episode:
-    """Read one line; raise EpisodeError if the line is no episode of this schema version."""
+    """Return the episode of a line written by `to_json`.
+
+    Raises:
+        EpisodeError: The line is no JSON, has another schema version, or lacks a field.
+    """
     try:
         record = read_json(line, constants=True)
     except DocumentError as error:
-        raise EpisodeError(f"not a line of JSON ({error}): {line[:80]!r}") from error
+        raise EpisodeError(f"an episode must be a line of JSON ({error}): {line[:80]!r}") from error
     version = record.get("schema_version") if isinstance(record, dict) else None
     if version != SCHEMA_VERSION:
         raise EpisodeError(
-            f"episode schema version {version!r}; this release reads {SCHEMA_VERSION}: "
-            "record the episodes again with this release"
+            f"schema_version must be {SCHEMA_VERSION}, got {version!r}: record the episodes again "
+            "with this release"
         )
     try:
         episode = read_record(Episode, record)
@@ -186,33 +198,37 @@ def from_json(line: str) -> Episode:
         return episode
     except _DAMAGE as error:
         raise EpisodeError(
-            f"an episode record lacks or mistypes a field: {type(error).__name__}: {error!s:.200}"
+            f"a field is missing or has a wrong type: {type(error).__name__}: {error!s:.200}"
         ) from error
 
 
 def turn_to_json(turn: Sequence[AgentStep]) -> str:
-    """Return one turn as one line of JSON."""
+    """Return the agents' steps of one environment step as one line of JSON."""
     return json.dumps([as_record(AgentStep, step) for step in turn], ensure_ascii=True)
 
 
 def turn_from_json(line: str) -> tuple[AgentStep, ...]:
-    """Read one turn; raise EpisodeError if the line is none."""
+    """Return the steps of a line written by `turn_to_json`; raise EpisodeError if damaged."""
     try:
         steps = checked(list, read_json(line, constants=True))
         return tuple(read_record(AgentStep, step) for step in steps)
     except (DocumentError, *_DAMAGE) as error:
-        raise EpisodeError(f"not a turn: {type(error).__name__}: {error!s:.200}") from error
+        raise EpisodeError(f"damaged step: {type(error).__name__}: {error!s:.200}") from error
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
-    """Write the episodes atomically."""
+    """Write episodes to a file, one line each; the file appears only when complete."""
     with whole_file(Path(path)) as file:
         for episode in episodes:
             file.write(to_json(episode) + "\n")
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
-    """Yield the episodes of a file; raise EpisodeError with the number of an invalid line."""
+    """Yield the episodes of a file written by `write_jsonl`, one at a time.
+
+    Raises:
+        EpisodeError: A line is not valid; the message contains the path and the line number.
+    """
     with Path(path).open("rb") as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
         for number, line in enumerate(lines, start=1):
@@ -220,6 +236,6 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
                 continue
             try:
                 episode = from_json(line.decode("ascii"))
-            except ValueError as error:  # of the decoding, or an EpisodeError
+            except ValueError as error:  # UnicodeDecodeError or EpisodeError
                 raise EpisodeError(f"{path}, line {number}: {error}") from error
             yield episode

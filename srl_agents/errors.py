@@ -1,33 +1,33 @@
-"""Errors of policies, rollouts and evaluation."""
+"""Exceptions of policies, rollouts and evaluation."""
 
 
 class BackendError(RuntimeError):
-    """A language-model backend failed; its episode is lost, the run continues."""
+    """Failure of a language-model backend: the episode fails, the run continues."""
 
 
 class ServerUnavailable(BackendError):
-    """A model server cannot be reached; another server may answer."""
+    """Failure to reach a model server; another server may answer."""
 
 
 class EpisodeTimeout(TimeoutError):
-    """Episodes took longer than allowed and were stopped."""
+    """Episodes that took longer than the timeout and were stopped."""
 
 
 class ServingError(RuntimeError):
-    """Model servers cannot be started, or ended early."""
+    """Failure to start model servers, or their unexpected end."""
 
 
 class PlacementError(ServingError):
-    """Models to serve do not fit the GPUs, memory or ports."""
+    """Models that do not fit the available GPUs, memory or ports."""
 
 
 class EpisodeError(ValueError):
-    """A recorded episode cannot be read: wrong schema version or a damaged line."""
+    """Recorded episode with a wrong schema version, or a damaged line."""
 
 
 class RolloutError(RuntimeError):
-    """More episodes failed than the caller allowed."""
+    """More failed episodes than the caller allows."""
 
 
 class PolicyError(ValueError):
-    """A policy does not exist, or cannot play the environment."""
+    """Unknown policy, or a policy that cannot play the environment."""

@@ -1,4 +1,4 @@
-"""Execution of coroutines from synchronous code, also where an event loop already runs."""
+"""Execution of coroutines from synchronous code, also inside a running event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine from synchronous code and return its result.
+    """Run a coroutine to its end in a new event loop and return its result.
 
-    Inside a running event loop, as in a notebook, the coroutine runs in a loop of another thread.
-    An interrupt (Ctrl-C) cancels all tasks.
+    If the caller is inside a running event loop, as in a notebook, the new loop runs in another
+    thread while the caller is blocked. An interrupt (Ctrl-C) cancels all tasks.
     """
     loop = asyncio.new_event_loop()
     try:
@@ -34,17 +34,20 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class LoopThread:
-    """Event loop in a background thread."""
+    """Event loop in a background thread.
+
+    Args:
+        name: Name of the thread.
+    """
 
     def __init__(self, name: str) -> None:
-        """`name` is the thread's."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
     def runs_here(self) -> bool:
-        """True inside the thread of this loop."""
+        """True if the caller runs in the thread of this loop."""
         return threading.current_thread() is self._thread
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
@@ -53,7 +56,7 @@ class LoopThread:
 
     def close(self) -> None:
         """Cancel all tasks, wait for their end, and end the thread."""
-        self.submit(self._end()).result()
+        self.submit(self._cancel_tasks()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -63,15 +66,18 @@ class LoopThread:
             try:
                 return self._loop.run_forever()
             except (KeyboardInterrupt, SystemExit):
-                continue  # a coroutine raised it: its result tells so, to whoever waits for it
+                continue  # A coroutine raised it, and its future contains it.
 
-    async def _end(self) -> None:
+    async def _cancel_tasks(self) -> None:
         left = _cancel_all(self._loop, but=asyncio.current_task())
         await asyncio.gather(*left, return_exceptions=True)
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
-    """Return all results in order. The first error is raised after all awaitables have ended."""
+    """Await all arguments concurrently and return their results in order.
+
+    After all have ended, the first error, in the order of the arguments, is raised.
+    """
     if len(awaitables) < 2:
         return [await one for one in awaitables]
     results = await asyncio.gather(*awaitables, return_exceptions=True)
@@ -82,18 +88,23 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits, without an event loop."""
+    """Return the result of a coroutine that never suspends, without an event loop.
+
+    Raises:
+        RuntimeError: The coroutine suspended.
+    """
     try:
         coroutine.send(None)
     except StopIteration as end:
         result: T = end.value
         return result
     coroutine.close()
-    raise RuntimeError(f"{coroutine} waits for something: run it in an event loop")
+    raise RuntimeError(f"{coroutine} suspended: run it in an event loop")
 
 
 def _run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
-    # Not asyncio.run: its handler of SIGINT would keep a first Ctrl-C from a person's prompt.
+    # asyncio.run would install a handler of SIGINT, and the first Ctrl-C would not interrupt the
+    # prompt of a human player.
     try:
         return loop.run_until_complete(coroutine)
     finally:

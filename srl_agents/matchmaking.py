@@ -1,7 +1,6 @@
-"""Matchmaking: assignment of models to the agents of each group of episodes.
+"""Assignment of models to the agents of each group of episodes.
 
-Episodes of a group have the same assignment, which follows from the seed and the number of the
-group.
+All episodes of a group have the same assignment, a function of the seed and the group's number.
 """
 
 from __future__ import annotations
@@ -16,33 +15,41 @@ from srl_agents import seeding
 def assign_agents(
     agents: Sequence[str], models: Sequence[str], fixed: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return agent -> player: as in `fixed`, the remaining agents in turn.
+    """Assign players to agents: those in `fixed`, then the models in turn.
 
-    Four models in an eight-player game of two teams get agents i and i + 4: one in each team.
+    Four models in an eight-player game of two teams play the agents i and i + 4: one in each team.
+
+    Args:
+        agents: All agents of the environment.
+        models: Names of the models.
+        fixed: Agent -> name of its player.
+
+    Returns:
+        Agent -> name of its player, for all agents.
 
     Raises:
-        ValueError: If an agent is unknown or a model has no agent.
+        ValueError: An agent in `fixed` is unknown, or a model has no agent.
     """
-    unknown = sorted(set(fixed) - set(agents))
-    if unknown:
-        raise ValueError(f"no agent {unknown[0]!r}: the agents are {', '.join(agents)}")
-    # Models that were given no agent by name come first, so that none goes without.
+    if unknown := sorted(set(fixed) - set(agents)):
+        raise ValueError(f"agents must be among {', '.join(agents)}, got {unknown[0]!r}")
+    # Models that `fixed` does not name come first, so that each gets an agent if possible.
     turns = cycle(sorted(models, key=lambda model: model in fixed.values()))
-    dealt = {agent: fixed[agent] if agent in fixed else next(turns) for agent in agents}
-    idle = [model for model in models if model not in dealt.values()]
+    assigned = {agent: fixed[agent] if agent in fixed else next(turns) for agent in agents}
+    idle = [model for model in models if model not in assigned.values()]
     if idle:
         raise ValueError(
-            f"{idle[0]} plays no agent: {len(agents) - len(fixed)} free agent(s) for {len(models)} "
-            "models; lower the number of models, choose a larger game, or have models drawn "
-            "(matchmaking)"
+            f"every model must play an agent, but {idle[0]} does not: {len(agents) - len(fixed)} "
+            f"free agent(s) for {len(models)} models; lower the number of models, choose a larger "
+            "game, or draw models (matchmaking)"
         )
-    return dealt
+    return assigned
 
 
 class Matchmaking:
-    """Assignment of players to agents: by `seats`, and models for the remaining agents.
+    """Assignment of players to agents, per group of episodes.
 
-    The models in the draw are those that `seats` does not name, or all models.
+    Agents in `seats` have a fixed player. The others play the models that `seats` does not name,
+    or all models if it names them all.
     """
 
     def __init__(
@@ -56,9 +63,16 @@ class Matchmaking:
     ) -> None:
         """Create an assignment.
 
-        `name` is fixed (see assign_agents), rotating (the same, shifted by one agent from group to
-        group), uniform or round_robin. Raises ValueError if an agent is unknown, agents are too
-        few, or no agent or opponent can be drawn.
+        Args:
+            agents: All agents of the environment.
+            models: Names of the models.
+            seats: Agent -> name of its fixed player.
+            name: fixed (see assign_agents), rotating (fixed, shifted by one agent per group),
+                uniform (random) or round_robin.
+            seed: Seed of the draws.
+
+        Raises:
+            ValueError: An agent is unknown, agents are too few, or `seats` leaves none to draw for.
         """
         self.agents = tuple(agents)
         self._fixed, self._name, self._seed = dict(seats), name, seed
@@ -67,15 +81,16 @@ class Matchmaking:
         self.draws = name not in ("fixed", "rotating")
         """True if models are drawn, so that some may be absent from a group."""
         if not self.draws:
-            dealt = assign_agents(agents, models, seats)
-            self._dealt = [dealt[agent] for agent in self._free]
+            assigned = assign_agents(agents, models, seats)
+            self._in_turn = [assigned[agent] for agent in self._free]
             self.varies = name == "rotating" and len(self._free) > 1
+            """True if the assignment differs between groups."""
             return
         assign_agents(agents, [], {**seats, **dict.fromkeys(self._free, "")})  # unknown agents
         if not self._free:
             raise ValueError(
-                f"models are drawn ({name}) for agents that have no player, and all have one: name "
-                "fewer in seats, or leave matchmaking out"
+                f"matchmaking {name} needs an agent without a player, but seats names one for "
+                "every agent"
             )
         self.varies = True
 
@@ -85,40 +100,41 @@ class Matchmaking:
         return self.evaluated(1)[0]
 
     def seatings(self, groups: range) -> list[dict[str, str]]:
-        """Return agent -> player of each group."""
-        deal = self._uniform if self._name == "uniform" else self._evaluated
-        return [self._seated(deal(group)) for group in groups]
+        """Return agent -> player for each group of training episodes."""
+        draw = self._uniform if self._name == "uniform" else self._ordered
+        return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return agent -> player of each group of an evaluation."""
-        return [self._seated(self._evaluated(group)) for group in range(groups)]
+        """Return agent -> player for each group of evaluation episodes."""
+        return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """Return the agents that a player may be, in order."""
+        """Return the agents that the player may play, in order."""
         if self.varies:
-            own = self._free if player in (self._models if self.draws else self._dealt) else ()
+            own = self._free if player in (self._models if self.draws else self._in_turn) else ()
             return tuple(a for a in self.agents if self._fixed.get(a) == player or a in own)
-        return tuple(agent for agent, who in self.usual.items() if who == player)
+        return tuple(agent for agent, name in self.usual.items() if name == player)
 
     def mean_held(self, player: str) -> float:
-        """Return the mean number of agents of a player per episode."""
+        """Return the mean number of agents that the player plays per episode."""
         if self.draws and player in self._models:
-            named = sum(who == player for who in self._fixed.values())
+            named = sum(name == player for name in self._fixed.values())
             return named + len(self._free) / len(self._models)
-        return float(sum(who == player for who in self.usual.values()))
+        return float(sum(name == player for name in self.usual.values()))
 
     def most_held(self, player: str) -> int:
-        """Return the largest number of agents of a player per episode."""
+        """Return the maximum number of agents that the player plays in an episode."""
         return math.ceil(self.mean_held(player))
 
-    def _evaluated(self, group: int) -> list[str]:
+    def _ordered(self, group: int) -> list[str]:
+        """Return the models of the free agents without random draws per agent."""
         if self.draws:
             return self._round_robin(group)
-        first = group % len(self._dealt) if self.varies else 0
-        return [*self._dealt[first:], *self._dealt[:first]]
+        first = group % len(self._in_turn) if self.varies else 0
+        return [*self._in_turn[first:], *self._in_turn[:first]]
 
     def _uniform(self, group: int) -> list[str]:
-        # Numbers of agents per model differ by at most one.
+        # The numbers of agents per model differ by at most one.
         rng = seeding.generator(self._seed, "matchmaking", group)
         order = rng.permutation(len(self._models))
         places = range(len(self._free))
@@ -126,11 +142,11 @@ class Matchmaking:
         return [drawn[place] for place in rng.permutation(len(places))]
 
     def _round_robin(self, group: int) -> list[str]:
-        """Return the models of a schedule in which all meet equally often in all places.
+        """Return the models of the free agents in a balanced schedule of M models.
 
-        In every M groups from a multiple of M, the number of models, each model is each agent
-        equally often. In M (M - 1) groups each model is the first agent once with each other model
-        as each other agent.
+        In M consecutive groups from a multiple of M, each model plays each agent equally often.
+        In M (M - 1) groups, each model plays the first agent once with each other model as each
+        other agent.
         """
         count = len(self._models)
         number, block = divmod(group // count, max(1, count - 1))
@@ -140,6 +156,6 @@ class Matchmaking:
             self._models[(group + apart[place % count]) % count] for place in range(len(self._free))
         ]
 
-    def _seated(self, dealt: Sequence[str]) -> dict[str, str]:
-        players = self._fixed | dict(zip(self._free, dealt, strict=True))
+    def _with_fixed(self, models: Sequence[str]) -> dict[str, str]:
+        players = self._fixed | dict(zip(self._free, models, strict=True))
         return {agent: players[agent] for agent in self.agents}

@@ -1,7 +1,4 @@
-"""Policies as partners: agents of an environment played by policies.
-
-game = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat(...)})
-"""
+"""Environments in which policies play some of the agents."""
 
 from __future__ import annotations
 
@@ -14,27 +11,37 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_agents.errors import PolicyError
 from srl_agents.event_loop import finished, run
 from srl_agents.policy import AgentObservation, Policy, waits
-from srl_agents.rollout import asked, played_action, started
-from srl_agents.seeding import of_agents
+from srl_agents.rollout import played_action, query_policies, start_policies
 from srl_envs.validation import Step
 
 
 class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """Environment whose agents in `partners` are played by policies.
+    """Wrapper of a parallel environment whose `partners` are played by policies.
 
-    The partners' randomness comes from the seed of the reset. Partners may be language models.
-    Raises PolicyError for an unknown agent, and if no agent is left.
+    The wrapper's agents are the remaining agents. The partners' randomness comes from the seed of
+    `reset`. Example::
+
+        env = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat()})
     """
 
     def __init__(self, env: Any, partners: Mapping[str, Policy]) -> None:
+        """Wrap an environment.
+
+        Args:
+            env: PettingZoo parallel environment.
+            partners: Agent -> policy, also language models.
+
+        Raises:
+            PolicyError: An agent is unknown, or no agent remains.
+        """
         super().__init__(env)
         agents = list(env.possible_agents)
         unknown = sorted(set(partners) - set(agents))
         if unknown:
-            raise PolicyError(f"no agent {unknown[0]!r}: the agents are {', '.join(agents)}")
+            raise PolicyError(f"partners must be among {', '.join(agents)}, got {unknown[0]!r}")
         self.possible_agents = [agent for agent in agents if agent not in partners]
         if not self.possible_agents:
-            raise PolicyError(f"partners play all of {', '.join(agents)}: leave one out")
+            raise PolicyError(f"partners must leave out one agent, got all of {', '.join(agents)}")
         self._partners = dict(partners)
         self._draws: np.random.Generator | None = None
         self._memories: dict[str, Any] = {}
@@ -42,45 +49,41 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 
     @property
     def agents(self) -> list[str]:
-        """Agents in play without a partner."""
+        """Active agents that are not partners."""
         return [agent for agent in self.env.agents if agent not in self._partners]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        self._leave()
+        self._release()
         observations, infos = self.env.reset(seed=seed, options=options)
         if seed is not None or self._draws is None:
             self._draws = np.random.default_rng(seed)
         start = int(self._draws.integers(2**32)) if seed is None else seed
-        agents = self.env.possible_agents
-        seeds = dict(zip(agents, of_agents(start, len(agents)), strict=True))
-        partners = {agent: self._partners[agent] for agent in agents if agent in self._partners}
-        self._memories = started(partners, seeds)
-        self._keep(observations, infos)
-        return self._left(observations), self._left(infos)
+        self._memories = start_policies(self._partners, self.env.possible_agents, start)
+        self._observe(observations, infos)
+        return self._without_partners(observations), self._without_partners(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         if not self.agents:
             return self.env.step(actions) if not self.env.agents else ({}, {}, {}, {}, {})
-        # Where none of them waits no event loop is needed.
+        query = query_policies(self._partners, self._seen, self._memories)
+        # Synchronous partners need no event loop.
         waiting = any(waits(self._partners[agent]) for agent in self._seen)
-        played = (run if waiting else finished)(self._asked())
+        answers = run(query) if waiting else finished(query)
+        self._memories |= {agent: memory for agent, (_, memory) in answers.items()}
+        played = {agent: played_action(decision) for agent, (decision, _) in answers.items()}
         outcome = self.env.step({**actions, **played})
-        self._keep(outcome[0], outcome[4])
-        observations, rewards, terminations, truncations, infos = map(self._left, outcome)
+        self._observe(outcome[0], outcome[4])
+        remaining = map(self._without_partners, outcome)
+        observations, rewards, terminations, truncations, infos = remaining
         return observations, rewards, terminations, truncations, infos
 
     def close(self) -> None:
-        self._leave()
+        self._release()
         self.env.close()
 
-    async def _asked(self) -> dict[str, Any]:
-        answers = await asked(self._partners, self._seen, self._memories)
-        self._memories |= {agent: memory for agent, (_, memory) in answers.items()}
-        return {agent: played_action(decision) for agent, (decision, _) in answers.items()}
-
-    def _keep(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
+    def _observe(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
         self._seen = {
             agent: AgentObservation(
                 agent, observations[agent], infos.get(agent, {}).get("action_mask")
@@ -89,10 +92,10 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
             if agent in self._partners
         }
 
-    def _left(self, of_all: Mapping[str, Any]) -> dict[str, Any]:
-        return {agent: one for agent, one in of_all.items() if agent not in self._partners}
+    def _without_partners(self, by_agent: Mapping[str, Any]) -> dict[str, Any]:
+        return {agent: one for agent, one in by_agent.items() if agent not in self._partners}
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         for agent, memory in self._memories.items():
             policy = self._partners[agent]
             if waits(policy):

@@ -1,7 +1,7 @@
 """Policy protocols.
 
-A policy has no state per episode: one object may play many agents of many episodes at once, so
-memory is passed in and returned.
+One policy object may play many agents of many episodes at once. It therefore keeps no state of an
+episode: the memory of each agent is an argument and a result of `act`.
 """
 
 from __future__ import annotations
@@ -21,46 +21,74 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AgentObservation:
-    """Observation of one agent of one episode."""
+    """Observation of one agent in one step of one episode."""
 
     agent: str
     observation: Any
-    """Observation as the environment returned it."""
+    """Observation as returned by the environment."""
     action_mask: Any = None
     """int8 vector over the discrete actions, 1 = legal; None if all actions are legal."""
     messages: tuple[tuple[str, str], ...] = ()
-    """(speaker, words) pairs of this step (hierarchical mode)."""
+    """(speaker, text) pairs that other agents sent in this step (hierarchical mode)."""
 
 
 class SyncPolicy(Protocol):
-    """Policy that decides at once, such as a scripted one."""
+    """Policy that computes its decisions at once, such as a scripted policy."""
 
     def start(self, seed: int) -> Any:
-        """Return the initial memory of an agent; all its randomness is from `seed`."""
+        """Return the initial memory of one agent in one episode.
+
+        Args:
+            seed: Source of all randomness of this agent's decisions.
+        """
         ...
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Return one decision and one new memory per entry, in order."""
+        """Choose the actions of all agents of one episode that decide at the same time.
+
+        Args:
+            seen: Observation of each agent.
+            states: Memory of each agent, in the order of `seen`.
+
+        Returns:
+            The decisions and the new memories, both in the order of `seen`.
+        """
         ...
 
 
 class AsyncPolicy(Protocol):
-    """Policy that waits for its decisions, such as a language model."""
+    """Policy whose decisions are awaited, such as a language model."""
 
-    def start(self, seed: int) -> Any: ...
+    def start(self, seed: int) -> Any:
+        """Return the initial memory of one agent, as in SyncPolicy."""
+        ...
 
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
-    ) -> tuple[list[Decision], list[Any]]: ...
+    ) -> tuple[list[Decision], list[Any]]:
+        """Choose actions, with the arguments and results of SyncPolicy.
+
+        Raises:
+            BackendError: The model failed. The rollout ends this episode as failed.
+        """
+        ...
 
     def leave(self, state: Any) -> None:
-        """Release a memory at the end of its episode."""
+        """Release the resources of one agent's memory `state` at the end of its episode."""
+
+
+Policy = SyncPolicy | AsyncPolicy
+"""Any policy."""
 
 
 class PerAgentPolicy:
-    """SyncPolicy that decides for one agent at a time; a subclass implements `decide`."""
+    """Base class of synchronous policies that decide for one agent at a time.
+
+    A subclass implements `decide`. The memory of an agent is a NumPy generator, unless the subclass
+    overrides `start`.
+    """
 
     def start(self, seed: int) -> Any:
         return np.random.default_rng(seed)
@@ -72,30 +100,31 @@ class PerAgentPolicy:
         return decisions, list(states)
 
     def decide(self, seen: AgentObservation, state: Any) -> Decision:
-        """Return the decision of one agent; `state` may be modified."""
+        """Choose the action of one agent.
+
+        Args:
+            seen: Observation of the agent.
+            state: Memory of the agent, modified in place if it changes.
+        """
         raise NotImplementedError
 
 
-Policy = SyncPolicy | AsyncPolicy
-"""Any policy. `act` receives all agents of one episode that decide at the same time."""
+@runtime_checkable
+class Closing(Protocol):
+    """Policy that converts the last observation of a truncated episode to tokens."""
+
+    def closing(self, seen: AgentObservation, state: Any) -> tuple[int, ...] | None:
+        """Return the token ids of the agent's last observation, or None if there are none."""
+        ...
 
 
 def missing_methods(thing: object) -> list[str]:
-    """Return the methods of the policy protocols that `thing` lacks."""
+    """Return the names of the policy protocol's methods that a class or object lacks."""
     is_async = iscoroutinefunction(getattr(thing, "act", None))
     required = ("start", "act", "leave") if is_async else ("start", "act")
     return [name for name in required if not callable(getattr(thing, name, None))]
 
 
 def waits(policy: Policy) -> TypeIs[AsyncPolicy]:
-    """Return True for an AsyncPolicy."""
+    """Return True if the decisions of the policy must be awaited."""
     return iscoroutinefunction(policy.act)
-
-
-@runtime_checkable
-class Closing(Protocol):
-    """Policy that reads the last observation of a truncated episode."""
-
-    def closing(self, seen: AgentObservation, state: Any) -> tuple[int, ...] | None:
-        """Return the tokens of the agent's last observation, or None."""
-        ...

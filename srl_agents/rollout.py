@@ -1,7 +1,8 @@
 """Rollouts: episodes of environments played by policies, many episodes concurrently.
 
-Every episode is a coroutine. Requests to the same language model are answered in one batch.
-Scripted policies decide at once, and episodes among them need no event loop."""
+Every episode is a coroutine. Concurrent requests to the same language model form one batch.
+Scripted policies decide at once; episodes with only scripted policies need no event loop.
+"""
 
 from __future__ import annotations
 
@@ -24,31 +25,44 @@ from srl_envs.records import is_plain
 from srl_envs.text import TO_MOVE, TextAction
 
 SpeaksFirst = Mapping[str, Collection[str]]
-"""Leader -> the agents that hear its words before they decide."""
+"""Leader -> agents that read the leader's answer before they decide in the same step."""
 ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
+"""No leaders: all agents decide at the same time."""
 Messages = tuple[tuple[str, str], ...]
 Spectator = Callable[[Episode, bool], None]
-"""Callback with the record so far and True at the end: called at the start and after each step."""
+"""Callback(record so far, True at the end), called at the start and after each step."""
 
 
 @dataclass
 class Game:
-    """One running episode."""
+    """State of one running episode.
+
+    `play_many` constructs one object per episode and awaits `play`. A subclass may override the
+    methods, for example to sample several answers per step.
+    """
 
     env: Any
     seats: Mapping[str, Policy]
+    """Agent -> policy."""
     seed: int
+    """Seed of the environment's reset."""
     policy_seed: int
+    """Seed of all agents' memories."""
     speaks_first: SpeaksFirst
     reset_options: dict[str, Any] | None = None
     given_names: Mapping[str, str] = field(default_factory=dict)
+    """Agent -> name in the record, in place of the policy's name."""
     extra: dict[str, Any] = field(default_factory=dict)
+    """Data for `Episode.extra`."""
     states: list[np.ndarray] | None = None
+    """Recorded states of the environment; None to record none."""
     at_turn: Callable[[int], None] = lambda turn: None
+    """Callback with the number of steps, after every step."""
     spectator: Spectator | None = None
     observations: dict[str, Any] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
+    """Agent -> memory of its policy."""
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
     ends: dict[str, End] = field(default_factory=dict)
@@ -57,64 +71,59 @@ class Game:
         self.waiting = {agent: policy for agent, policy in self.seats.items() if waits(policy)}
 
     async def play(self) -> Episode:
+        """Play the episode from its reset to its end and return the record.
+
+        A BackendError or EnvError ends the episode and is recorded as its `failure`.
+        """
         try:
             self.begin()
             self.show()
-            await self.go_on()
+            while self.env.agents:
+                decisions: dict[str, Decision] = {}
+                if self.speaks_first:
+                    await self.ask(decisions, leaders=True)
+                await self.ask(decisions, leaders=False)
+                self.advance(decisions)
+                self.at_turn(len(self.turns))
+                self.show()
         except (BackendError, EnvError) as error:
             self.failure = f"{type(error).__name__}: {error}"
         finally:
-            self.leave()
+            for agent, memory in self.memories.items():
+                if agent in self.waiting:
+                    self.waiting[agent].leave(memory)
         self.show(over=True)
         return self.episode()
 
-    async def go_on(self) -> None:
-        """Play from the current state to the end."""
-        while self.env.agents:
-            decisions: dict[str, Decision] = {}
-            if self.speaks_first:
-                await self.ask(decisions, leaders=True)
-            await self.ask(decisions, leaders=False)
-            self.advance(decisions)
-            self.at_turn(len(self.turns))
-            self.show()
-
-    def leave(self) -> None:
-        """Release the memories of policies that wait."""
-        for agent, memory in self.memories.items():
-            if agent in self.waiting:
-                self.waiting[agent].leave(memory)
-
     def show(self, *, over: bool = False) -> None:
+        """Call the spectator, if there is one."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
     def begin(self) -> None:
-        """Reset the environment and start the policies."""
+        """Reset the environment and create the agents' memories."""
         agents = self.env.possible_agents
-        vacant = sorted(set(agents) - set(self.seats))
-        if vacant:
-            raise ValueError(f"no policy for agent(s) {vacant}: name one for each in `seats`")
+        if vacant := sorted(set(agents) - set(self.seats)):
+            raise ValueError(f"seats must name a policy for every agent; missing: {vacant}")
         self.observations, self.infos = self.env.reset(seed=self.seed, options=self.reset_options)
-        seeds = dict(zip(agents, of_agents(self.policy_seed, len(agents)), strict=True))
-        self.memories = started({agent: self.seats[agent] for agent in agents}, seeds)
+        self.memories = start_policies(self.seats, agents, self.policy_seed)
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions of the leaders, or of all other agents."""
+        """Add the decisions of the leaders, or of all other agents, to `decisions`."""
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
             if (agent in self.speaks_first) is leaders:
-                forced = self.without_say(agent)
+                forced = self.forced_decision(agent)
                 if forced is not None:
                     decisions[agent] = forced
                 else:
                     seen[agent] = self.see(agent, messages_to(agent, decisions, self.speaks_first))
-        answers = await asked(self.seats, seen, self.memories)
+        answers = await query_policies(self.seats, seen, self.memories)
         for agent, (decision, memory) in answers.items():
             decisions[agent], self.memories[agent] = decision, memory
 
-    def without_say(self, agent: str) -> Decision | None:
-        """Return the only legal action of an agent that is not to move, else None."""
+    def forced_decision(self, agent: str) -> Decision | None:
+        """Return the only legal action of an agent that is not to move, otherwise None."""
         info = self.infos.get(agent, {})
         mask = info.get("action_mask")
         if info.get(TO_MOVE, True) or mask is None or np.count_nonzero(mask) != 1:
@@ -122,18 +131,20 @@ class Game:
         return Decision(int(np.argmax(mask)), asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
+        """Return the current observation of an agent with these messages."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
     def advance(self, decisions: Mapping[str, Decision]) -> None:
+        """Step the environment with the decisions and record the step."""
         before, state = self.observations, self.state()
         self.observations, rewards, terminations, truncations, self.infos = self.env.step(
             {agent: played_action(decision) for agent, decision in decisions.items()}
         )
         for agent in decisions:
-            cut = is_truncated(terminations, truncations, agent)
-            if cut is not None:
-                self.ends[agent] = self.cut_off(agent) if cut else End(False)
+            truncated = is_truncated(terminations, truncations, agent)
+            if truncated is not None:
+                self.ends[agent] = self.truncation(agent) if truncated else End(False)
         if self.states is not None and state is not None:
             self.states.append(state)
         self.turns.append(
@@ -151,16 +162,23 @@ class Game:
         )
 
     def state(self) -> np.ndarray | None:
+        """Return the environment's state as a float32 vector, or None if states are not
+        recorded.
+        """
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
-    def cut_off(self, agent: str) -> End:
-        seen, policy = self.see(agent, ()), self.seats[agent]
-        ids = None
+    def truncation(self, agent: str) -> End:
+        """Return the end of an agent whose episode was truncated."""
+        seen, policy, ids = self.see(agent, ()), self.seats[agent], None
         if isinstance(policy, Closing):
             ids = policy.closing(seen, self.memories[agent])
         return End(True, seen.observation, ids, None if ids is None else self.state())
 
     def episode(self) -> Episode:
+        """Return the record of the episode so far."""
+        # `made_as` is read from the object itself: an attribute passed through a wrapper would
+        # describe the environment without the wrapper.
+        made_as = getattr(self.env, "__dict__", {}).get("made_as")
         return Episode(
             environment=self.env.metadata["name"],
             seed=self.seed,
@@ -171,58 +189,64 @@ class Game:
             turns=tuple(self.turns),
             failure=self.failure,
             extra=self.extra,
-            made_as=_made_as(self.env),
+            made_as=made_as if is_plain(made_as) else None,
             reset_options=self.reset_options or {},
             states=None if self.states is None else tuple(self.states),
             ends=self.ends,
         )
 
 
-def started(policies: Mapping[str, Policy], seeds: Mapping[str, int]) -> dict[str, Any]:
-    """Return the initial memory of each agent in `policies`."""
-    return {agent: policy.start(seeds[agent]) for agent, policy in policies.items()}
+def start_policies(
+    policies: Mapping[str, Policy], agents: Sequence[str], seed: int
+) -> dict[str, Any]:
+    """Return the initial memory of each agent in `policies`.
+
+    `agents` are all agents of the environment: the memory of an agent does not depend on which
+    other agents have policies.
+    """
+    seeds = zip(agents, of_agents(seed, len(agents)), strict=True)
+    return {agent: policies[agent].start(own) for agent, own in seeds if agent in policies}
 
 
-async def asked(
+async def query_policies(
     policies: Mapping[str, Policy],
     seen: Mapping[str, AgentObservation],
     memories: Mapping[str, Any],
 ) -> dict[str, tuple[Decision, Any]]:
-    """Return decision and new memory of each agent in `seen`, with one call per policy."""
+    """Return decision and new memory of each agent in `seen`, with one `act` call per policy."""
     groups: dict[int, list[str]] = {}
     for agent in seen:
         groups.setdefault(id(policies[agent]), []).append(agent)
-
-    def shown(agents: Sequence[str]) -> tuple[list[AgentObservation], list[Any]]:
-        return [seen[agent] for agent in agents], [memories[agent] for agent in agents]
-
-    of_groups = [(policies[own[0]], own) for own in groups.values()]
-    answers: dict[int, Any] = {id(p): p.act(*shown(own)) for p, own in of_groups if not waits(p)}
-    calls = {id(p): p.act(*shown(own)) for p, own in of_groups if waits(p)}
+    answers: dict[int, Any] = {}
+    calls: dict[int, Any] = {}
+    # Synchronous policies act first, before any coroutine of the others is created.
+    for key, agents in sorted(groups.items(), key=lambda group: waits(policies[group[1][0]])):
+        policy = policies[agents[0]]
+        results = calls if waits(policy) else answers
+        results[key] = policy.act(
+            [seen[agent] for agent in agents], [memories[agent] for agent in agents]
+        )
     answers |= zip(calls, await together(*calls.values()), strict=True)
     return {
         agent: (decision, memory)
-        for key, own in groups.items()
-        for agent, decision, memory in zip(own, *answers[key], strict=True)
+        for key, agents in groups.items()
+        for agent, decision, memory in zip(agents, *answers[key], strict=True)
     }
 
 
-def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
-    """Return the (speaker, words) pairs that an agent reads before it decides."""
-    heard = (
-        (leader, said[leader])
-        for leader, hearers in speaks_first.items()
-        if agent in hearers and leader in said
-    )
+def messages_to(
+    agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
+) -> Messages:
+    """Return the (leader, text) pairs that an agent reads before it decides."""
     return tuple(
-        (leader, str(one.action) if one.text is None else one.text)
-        for leader, one in heard
-        if one.asked
+        (leader, str(said.action) if said.text is None else said.text)
+        for leader, hearers in speaks_first.items()
+        if agent in hearers and (said := decisions.get(leader)) is not None and said.asked
     )
 
 
 def played_action(decision: Decision) -> Any:
-    """Return the action, with the text it was parsed from if there is one."""
+    """Return the action for `env.step`: an int with its text attached if it was parsed from one."""
     if decision.text is None or type(decision.action) is not int:
         return decision.action
     return TextAction(decision.action, decision.text)
@@ -231,52 +255,46 @@ def played_action(decision: Decision) -> Any:
 def is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Return True for a truncated agent, False for a terminated one, None for one in play."""
+    """Return True for a truncated agent, False for a terminated one, None for an active one."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None
 
 
-def _made_as(env: Any) -> Mapping[str, Any] | None:
-    # `made_as` of a wrapped environment does not count.
-    made: Mapping[str, Any] | None = getattr(env, "__dict__", {}).get("made_as")
-    return made if made is not None and is_plain(made) else None
-
-
 def policy_name(policy: Policy) -> str:
-    """Return the name of a policy in records: its `name`, or its class name."""
+    """Return the policy's `name` attribute, or its class name without one."""
     return str(getattr(policy, "name", type(policy).__name__))
 
 
 T = TypeVar("T")
 MakeGame = Callable[..., Game]
 Seats = Mapping[str, Policy] | Sequence[Mapping[str, Policy]]
-"""Agent -> policy, of all episodes, or of each."""
+"""Agent -> policy, for all episodes, or one mapping per episode."""
 
 
 class PlaySettings(TypedDict, total=False):
-    """Settings of `play_many`."""
+    """Optional settings of `play_many`."""
 
     policy_seeds: Sequence[int] | None
-    """Seeds of the policies per episode; by default the environment's seeds."""
+    """Seed of the policies in each episode; None uses the environment's seeds."""
     speaks_first: SpeaksFirst
-    """Leaders decide before the agents that read their words in the same step."""
+    """Leaders, which decide before the agents that read their answers in the same step."""
     reset_options: Sequence[Mapping[str, Any]] | None
-    """Options of the environment's reset, per episode."""
+    """Options of `env.reset` in each episode."""
     names: Mapping[str, str] | Sequence[Mapping[str, str]] | None
-    """Agent -> name in records, of all episodes or of each; by default the policy's `name`."""
+    """Agent -> name in records, for all episodes or per episode; by default the policy's name."""
     extra: Mapping[str, Any] | None
-    """Plain data that is added to each episode."""
+    """JSON data added to each episode."""
     record_states: bool
-    """Record the environment's state() before each step."""
+    """True to record `env.state()` before each step."""
     timeout: float | None
-    """Seconds for all episodes together; None has no limit."""
+    """Seconds for all episodes together; None for no limit."""
     in_flight: int | asyncio.Semaphore | None
-    """Limit of concurrent episodes; a semaphore limits several calls together."""
+    """Maximum number of concurrent episodes; a semaphore limits several calls together."""
     spectator: Spectator | None
     """Spectator of the first episode."""
     make_game: MakeGame | None
-    """Constructor of the games; by default Game."""
+    """Constructor of the running episodes; by default Game."""
 
 
 def play(
@@ -286,15 +304,25 @@ def play(
     *,
     policy_seed: int | None = None,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
-    at_turn: Callable[[int], None] = lambda turn: None,
 ) -> Episode:
-    """Play one episode of `env` from `reset(seed)` without closing it, as in `play_many`.
+    """Play one episode of an environment, which stays open.
 
-    `at_turn` receives the number of steps after every step. Its exceptions end the episode.
+    Args:
+        env: PettingZoo parallel environment.
+        seats: Agent -> policy.
+        seed: Seed of `env.reset`.
+        policy_seed: Seed of the policies; by default `seed`.
+        speaks_first: Leaders, as in `PlaySettings`.
+
+    Returns:
+        The record of the episode. After a BackendError or EnvError its `failure` is set.
+
+    Raises:
+        ValueError: An agent has no policy.
     """
     policy_seed = seed if policy_seed is None else policy_seed
-    game = Game(env, seats, seed, policy_seed, speaks_first, at_turn=at_turn)
-    return _from_sync(game.play(), _waits([seats]))
+    game = Game(env, seats, seed, policy_seed, speaks_first)
+    return _from_sync(game.play(), _any_waits([seats]))
 
 
 def play_many(
@@ -303,14 +331,26 @@ def play_many(
     seeds: Sequence[int],
     **settings: Unpack[PlaySettings],
 ) -> list[Episode]:
-    """Play one episode per seed and return the episodes in order.
+    """Play one episode per seed, each in its own environment.
 
-    Every environment is closed at the end. A BackendError or EnvError ends only its own episode,
-    whose `failure` is set. Inside a running event loop, as in a notebook, the loop is blocked
-    meanwhile. Raises ValueError if an agent has no policy, and EpisodeTimeout after `timeout`
-    seconds.
+    Inside a running event loop, as in a notebook, the loop is blocked until all episodes are
+    complete.
+
+    Args:
+        make_env: Constructor of the environment, which is closed after its episode.
+        seats: Agent -> policy, for all episodes or one mapping per episode.
+        seeds: Seed of `env.reset` in each episode.
+        **settings: See `PlaySettings`.
+
+    Returns:
+        The records in the order of `seeds`. A BackendError or EnvError ends only its own episode,
+        whose `failure` is set.
+
+    Raises:
+        ValueError: An agent has no policy, or `in_flight` is below 1.
+        EpisodeTimeout: The episodes took longer than `timeout` seconds.
     """
-    waiting = _waits(_by_episode(seats, len(seeds)))
+    waiting = _any_waits(_by_episode(seats, len(seeds)))
     return _from_sync(play_many_async(make_env, seats, seeds, **settings), waiting)
 
 
@@ -320,11 +360,11 @@ async def play_many_async(
     seeds: Sequence[int],
     **settings: Unpack[PlaySettings],
 ) -> list[Episode]:
-    """Play as `play_many` does; cancellation closes the environments."""
+    """Play as `play_many` does, in the current event loop; cancellation closes the environments."""
     policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
     in_flight = settings.get("in_flight")
     if isinstance(in_flight, int) and in_flight < 1:
-        raise ValueError(f"in_flight is {in_flight}: give 1 or more, or None for all at once")
+        raise ValueError(f"in_flight must be 1 or more, or None for no limit, got {in_flight}")
     names = _by_episode(settings.get("names") or {}, len(seeds))
     seated = _by_episode(seats, len(seeds))
     make_game = settings.get("make_game") or Game
@@ -352,7 +392,7 @@ async def play_many_async(
             env.close()
             over += 1
 
-    if not _waits(seated):
+    if not _any_waits(seated):
         return [await one(index) for index in range(len(seeds))]
     if not isinstance(in_flight, asyncio.Semaphore):
         in_flight = asyncio.Semaphore(in_flight or max(1, len(seeds)))
@@ -370,8 +410,8 @@ async def play_many_async(
         if not limit.expired():
             raise
         raise EpisodeTimeout(
-            f"Episode timeout: {len(seeds)} games were not all over after {seconds:g} seconds; "
-            "raise rollout.timeout (episode_timeout of MultiModelConfig), or play less"
+            f"Episode timeout: {len(seeds)} episodes were not complete after {seconds:g} seconds; "
+            "raise rollout.timeout (episode_timeout of MultiModelConfig), or play fewer episodes"
         ) from error
     finally:
         for episode in episodes:
@@ -385,7 +425,7 @@ def _by_episode(
     return [given] * count if isinstance(given, Mapping) else given
 
 
-def _waits(seated: Iterable[Mapping[str, Policy]]) -> bool:
+def _any_waits(seated: Iterable[Mapping[str, Policy]]) -> bool:
     return any(waits(policy) for seats in seated for policy in seats.values())
 
 

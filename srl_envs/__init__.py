@@ -1,12 +1,12 @@
-"""Environments in which several agents cooperate and compete, for language models and others.
+"""Multi-agent environments for language models and other policies, with PettingZoo's interface.
 
     from srl_envs import make, maze_v0
     env = make("coop_compete_v0", num_agents=4)    # a PettingZoo ParallelEnv
-    env = maze_v0.parallel_env(width=5, height=5)  # the same by module, as in PettingZoo
+    env = maze_v0.parallel_env(width=5, height=5)  # by module, as in PettingZoo
 
-Every registered name is a module here, also to `import srl_envs.maze_v0`; its game is imported when
-the first one is made. Importing this package also registers the environments with PettingZoo, as
-`"srl/<name>"`.
+Every registered name is a module of this package, also for `import srl_envs.maze_v0`. Games are
+imported when the first one is made. Importing this package registers the environments with
+PettingZoo, as "srl/<name>".
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""Environment checker: the contract of every environment, for ours and your own.
+"""Checker of the contract of environments, for those of this package and those of users.
 
     check_environment(lambda: MyEnvironment())
 
-POINTS lists the contract. The checker plays a few full episodes with random legal actions.
+POINTS lists the contract. The checker plays a few episodes with random legal actions.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from srl_envs.errors import ConformanceError
 from srl_envs.text import LISTED, TEXT_LENGTH, ParseFailure
 
 POINTS = {
-    "names": "agents have names of one line, each its own, and so has metadata; teams name all",
-    "api": "reset and step return PettingZoo's dicts, one entry per agent, of the right types",
-    "spaces": "each agent's spaces are the same object on every call and hold what is observed",
-    "masks": "an action mask is int8, one entry per action, with at least one legal",
-    "end": "the episode ends, an agent that ended never comes back, max_cycles is kept, and after "
-    "the end no actions bring five empty dicts",
-    "infos": "infos are JSON but for arrays",
-    "fresh": "nothing that was returned is returned again or changed afterwards",
-    "seeds": "the same seed gives the same full episode, in a new environment or a used one",
-    "global randomness": "neither random nor numpy.random's own generators are touched",
-    "text": "rules, descriptions, answers and parsing agree; no answer makes parse raise",
+    "names": "names of agents are different texts of one line, metadata has a name, and teams "
+    "include all agents",
+    "api": "reset and step return PettingZoo's dicts, with one entry per agent, of the right types",
+    "spaces": "an agent's spaces are the same object on every call and contain its observations",
+    "masks": "an action mask is int8, with one entry per action and at least one legal action",
+    "end": "episodes end within max_cycles, agents that ended do not return, and after the end "
+    "step({}) returns five empty dicts",
+    "infos": "infos are JSON data, except arrays",
+    "fresh": "returned objects are not returned again and do not change afterwards",
+    "seeds": "equal seeds give equal episodes, in a new environment or a used one",
+    "global randomness": "the global generators of random and numpy.random are not used",
+    "text": "rules, descriptions, answers and parsing are consistent, and parse never raises",
 }
+"""Points of the contract, by the name that errors start with."""
 
 Trace = list[tuple[Any, ...]]
 
@@ -46,14 +48,17 @@ def check_environment(
     max_turns: int = 10_000,
     text: bool = True,
 ) -> None:
-    """Raise ConformanceError with the point that the environments of `make` break.
+    """Check that environments fulfill the contract in POINTS.
 
     Args:
-        make: Constructor of the environment.
+        make: Constructor of the environment, called twice.
         seed: Seed of the episodes.
         options: Options of every reset.
-        max_turns: Number of turns after which an episode counts as endless.
+        max_turns: Number of rounds after which an episode counts as endless.
         text: Check the text view.
+
+    Raises:
+        ConformanceError: The environment violates a point of the contract.
     """
     before = _global_state()
     env, twin = make(), make()
@@ -66,7 +71,7 @@ def check_environment(
     require_the_same_again(twin, "two instances differ")
     require_the_same_again(env, "a second episode differs")
     _play_a_little(env, seed + 1, options)
-    require_the_same_again(env, "an episode after one that was broken off differs")
+    require_the_same_again(env, "an episode after an unfinished one differs")
     if text:
         _check_text(env, trace)
     env.close()
@@ -75,7 +80,7 @@ def check_environment(
 
 
 def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
-    # The parts are written out only on failure: an array's repr costs more than all the checks.
+    # `parts` are formatted only on failure, because the repr of an array takes long.
     if not kept:
         raise ConformanceError(f"{point}: {problem.format(*parts)} ({POINTS[point]})")
 
@@ -84,7 +89,7 @@ def _check_names(env: Any) -> None:
     agents = env.possible_agents
     _require(bool(agents) and len(set(agents)) == len(agents), "names", "agents are {!r}", agents)
     for agent in agents:
-        # A name stands in prompts, in reports, and before a colon in what others say.
+        # Names are part of prompts, reports and messages.
         proper = isinstance(agent, str) and agent.isprintable() and agent == agent.strip() != ""
         _require(proper, "names", "an agent is named {!r}", agent)
     _require(isinstance(env.metadata.get("name"), str), "names", "metadata['name'] is missing")
@@ -94,7 +99,7 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """One full episode, checked turn by turn; copies of all that was returned."""
+    """Play and check an episode; return copies of all results, with the actions of each step."""
     returned: Trace = [env.reset(seed=seed, options=deepcopy(options))]
     _require(
         isinstance(returned[0], tuple) and len(returned[0]) == 2,
@@ -120,7 +125,10 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
         live = _check_step(env, live, *outcome)
     limit = getattr(env.unwrapped, "max_cycles", None)
     _require(
-        limit is None or len(copies) - 1 <= limit, "end", "max_cycles is {}, yet it went on", limit
+        limit is None or len(copies) - 1 <= limit,
+        "end",
+        "max_cycles is {}, but the episode is longer",
+        limit,
     )
     _check_freshness(returned, copies)
     try:
@@ -156,7 +164,7 @@ def _check_step(
     truncations: Any,
     infos: Any,
 ) -> list[str]:
-    """Check one step's outcome; the agents that play on."""
+    """Check the results of a step; return the agents whose episode continues."""
     _check_turn(env, live, observations, infos)
     for what, values, kinds in (
         ("rewards", rewards, (int, float)),
@@ -172,7 +180,11 @@ def _check_step(
         _require(math.isfinite(reward), "api", "rewards[{!r}] is {!r}", agent, reward)
     playing = [agent for agent in live if not (terminations[agent] or truncations[agent])]
     _require(
-        set(env.agents) == set(playing), "end", "{} play on, yet agents are {}", playing, env.agents
+        set(env.agents) == set(playing),
+        "end",
+        "{} have not ended, but agents are {}",
+        playing,
+        env.agents,
     )
     return playing
 
@@ -186,7 +198,7 @@ def _check_turn(env: Any, live: list[str], observations: Any, infos: Any) -> Non
         space, info = env.observation_space(agent), infos[agent]
         same = space is env.observation_space(agent)
         same = same and env.action_space(agent) is env.action_space(agent)
-        _require(same, "spaces", "those of {} are made anew on a call", agent)
+        _require(same, "spaces", "those of {} are new objects on every call", agent)
         seen = observations[agent]
         _require(space.contains(seen), "spaces", "{} observes {!r}, outside {}", agent, seen, space)
         _require(isinstance(info, dict), "api", "infos[{!r}] is {!r}", agent, info)
@@ -210,11 +222,11 @@ def _check_mask(space: spaces.Space[Any], agent: str, mask: Any) -> None:
 
 
 def _check_freshness(returned: Trace, copies: Trace) -> None:
-    seen: set[int] = set()  # `returned` keeps all of them alive, so no two share an id
+    seen: set[int] = set()  # ids, which are unique because `returned` keeps all objects alive
     earlier: list[np.ndarray] = []
     for turn, (now, then) in enumerate(zip(returned, copies, strict=True)):
         _require(_same(now, then[: len(now)]), "fresh", "what turn {} returned has changed", turn)
-        # A constant that nobody can write to may be shared.
+        # Read-only constants may be shared.
         arrays = [array for array in _arrays(now) if array.flags.writeable]
         dicts = [
             thing for thing in (*now[0].values(), *now[-1].values()) if isinstance(thing, dict)
@@ -254,15 +266,15 @@ def _check_text(env: Any, trace: Trace) -> None:
 
 def _describe(view: Any, agent: str, observation: Any) -> str:
     before = deepcopy(observation)
-    said = view.describe(agent, observation)
-    good = isinstance(said, str) and bool(said.strip()) and len(said) <= TEXT_LENGTH
-    _require(good, "text", "describe() says {!r}", said)
+    words = view.describe(agent, observation)
+    good = isinstance(words, str) and bool(words.strip()) and len(words) <= TEXT_LENGTH
+    _require(good, "text", "describe() returns {!r}", words)
     _require(_same(observation, before), "text", "describe() changed the observation")
-    _require(said == view.describe(agent, before), "text", "describe() differs from call to call")
-    return str(said)
+    _require(words == view.describe(agent, before), "text", "describe() differs from call to call")
+    return str(words)
 
 
-def _check_answers(view: Any, space: spaces.Space[Any], agent: str, said: str) -> None:
+def _check_answers(view: Any, space: spaces.Space[Any], agent: str, prompt: str) -> None:
     _require(
         space.contains(view.default_action), "text", "default action {!r}", view.default_action
     )
@@ -271,7 +283,7 @@ def _check_answers(view: Any, space: spaces.Space[Any], agent: str, said: str) -
     if isinstance(space, spaces.Discrete):
         good = isinstance(answers, tuple) and len(set(answers)) == len(answers) == space.n
         _require(good, "text", "answers {!r} for {}", answers, space)
-        listed = len(answers) > LISTED or all(a.casefold() in said.casefold() for a in answers)
+        listed = len(answers) > LISTED or all(a.casefold() in prompt.casefold() for a in answers)
         _require(listed, "text", "neither rules nor situation name each of {}", answers)
         for action, answer in enumerate(answers):
             for form in (answer, f"  {answer}\n"):
@@ -301,7 +313,7 @@ def _global_state() -> tuple[Any, ...]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal in value, type and shape, all the way down."""
+    """Return True if both are equal in value, type and shape, including nested parts."""
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):

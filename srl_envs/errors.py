@@ -2,20 +2,20 @@
 
 
 class EnvError(Exception):
-    """An environment was used in a way its rules do not allow."""
+    """Invalid use of an environment."""
 
 
 class EnvConfigError(EnvError, ValueError):
-    """A constructor argument is outside what the environment allows."""
+    """Invalid argument of a constructor."""
 
 
 class UntrustedError(EnvError, ValueError):
-    """A record of others names code, a place on this machine, or more than a record may ask for."""
+    """Untrusted record that names code, a path, or an environment that is too large."""
 
 
 class ConformanceError(EnvError, AssertionError):
-    """An environment breaks the contract; the message says at which point and how."""
+    """Violation of the contract of environments, as found by check_environment."""
 
 
 class DocumentError(ValueError):
-    """A document that somebody else wrote is malformed, too large or nested too deep."""
+    """Document that is malformed, too large or nested too deep."""

@@ -1,4 +1,4 @@
-"""Loading of code, files, YAML and optional packages that a configuration names."""
+"""Loading of code, files, YAML and optional packages that configurations and records name."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from srl_envs.errors import DocumentError, EnvConfigError, UntrustedError
 from srl_envs.untrusted import MAX_BYTES, MAX_NESTING, read_json
 
 LARGEST_RECORDED = 1000
-"""Limit of the sum of all whole numbers in a record's options, such as agents and sides of mazes.
-Every other entry counts as one, and so does a number of OF_TIME."""
+"""Greatest size of the options of an untrusted record: the sum of all whole numbers, such as the
+number of agents. Other values and the options in OF_TIME count as 1."""
 OF_TIME = frozenset(
     ("debate_rounds", "episode", "history", "level_seed", "max_cycles", "problem_seed",
      "switch_pull", "warmup_episodes")
 )  # fmt: skip
-WAY_OUT = "give --trust (trusted=True) if you trust whoever wrote it"
+WAY_OUT = "give --trust (trusted=True) if you trust its author"
 
 _closed: ContextVar[Collection[str] | None] = ContextVar("closed", default=None)
 
 
 @contextmanager
 def closed(allowing: Collection[str] = ()) -> Iterator[None]:
-    """Let `code` and `place` raise UntrustedError, but for the names of code in `allowing`."""
+    """Context in which `code` and `place` raise UntrustedError, except for code in `allowing`."""
     before = _closed.set(allowing)
     try:
         yield
@@ -42,12 +42,12 @@ def closed(allowing: Collection[str] = ()) -> Iterator[None]:
 
 
 def is_closed() -> bool:
-    """Return True while an environment is made from an untrusted record."""
+    """Return True within `closed`, while an environment is made from an untrusted record."""
     return _closed.get() is not None
 
 
 def names_code(name: str) -> bool:
-    """Return whether `name` has the form 'module:function', without importing anything."""
+    """Return True if `name` has the form 'module:function'; nothing is imported."""
     module, _, attribute = name.partition(":")
     return all(part.isidentifier() for part in (*module.split("."), attribute))
 
@@ -55,16 +55,16 @@ def names_code(name: str) -> bool:
 def code(name: str, option: str | None = None) -> Callable[..., Any]:
     """Import the function or class that 'module:function' names.
 
-    As with `python -m`, the current folder is importable. It is searched last, so that no file in
-    it replaces an installed package.
+    The current folder is added to the end of `sys.path`, so that its files do not replace installed
+    packages.
 
     Args:
         name: 'module:function' or 'module:Class'.
-        option: Setting that contains the name, for error messages.
+        option: Setting that contains the name, for errors.
 
     Raises:
         EnvConfigError: The name has another form, or the module or the attribute is missing.
-        UntrustedError: A record names the code (`closed`).
+        UntrustedError: An untrusted record names the code (see `closed`).
     """
     named = name if option is None else f"{option}: {name}"
     module, _, attribute = name.partition(":")
@@ -78,25 +78,25 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
         found = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
-            raise  # an import within the module failed, which the traceback shows
+            raise  # The module was found, but it imports a missing one.
         raise EnvConfigError(
             f"{named}: {error}; run the command in the folder of the module, or set PYTHONPATH to "
             "that folder"
         ) from error
     if not callable(found):
         raise EnvConfigError(f"{named}: module {module} has no function or class {attribute!r}")
-    return found  # type: ignore[no-any-return]  # callable() says no more than that
+    return found  # type: ignore[no-any-return]  # callable() narrows the type to object
 
 
 def place(path: str | os.PathLike[str], option: str) -> Path:
-    """Return the file or folder that the `option` names.
+    """Return the path of a file or folder that `option` names.
 
     Raises:
-        EnvConfigError: `path` is no path.
-        UntrustedError: A record names the path (`closed`).
+        EnvConfigError: `path` is neither a string nor a path.
+        UntrustedError: An untrusted record names the path (see `closed`).
     """
     if not isinstance(path, str | os.PathLike):
-        raise EnvConfigError(f"{option} must name a file or folder, got {path!r:.200}")
+        raise EnvConfigError(f"{option} must be the path of a file or folder, got {path!r:.200}")
     if is_closed():
         raise UntrustedError(
             f"{option}: {os.fspath(path)!r:.200} is a place on this machine that a record names, "
@@ -106,26 +106,26 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
 
 
 def at_most(value: float, most: float, option: str) -> float:
-    """Return `value`; raise UntrustedError if a record (`closed`) has more than `most`."""
+    """Return `value`; raise UntrustedError if it exceeds `most` in an untrusted record."""
     if is_closed() and value > most:
         raise UntrustedError(
-            f"{option}: a record asks for {value:g}, up to {most:g} is given: {WAY_OUT}"
+            f"{option} must be at most {most:g} in a record, got {value:g}: {WAY_OUT}"
         )
     return value
 
 
 def refuse_large(options: Mapping[str, Any]) -> None:
-    """Raise UntrustedError for a record's options that ask for more than LARGEST_RECORDED."""
+    """Raise UntrustedError if the size of a record's options exceeds LARGEST_RECORDED."""
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:
         raise UntrustedError(
-            f"the record asks for an environment of size {size:g}, counting agents, sides and all "
-            f"other numbers, at most {LARGEST_RECORDED} is made: {WAY_OUT}"
+            f"the sum of all numbers in a record's options must be at most {LARGEST_RECORDED}, got "
+            f"{size:g}: {WAY_OUT}"
         )
 
 
 def _size(name: str, value: Any) -> float:
-    if isinstance(value, np.ndarray | np.generic):  # which a record may hold as well
+    if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
         return 1 + sum(_size(str(key), entry) for key, entry in value.items())
@@ -158,24 +158,24 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
         *("tensorboard", "trackio", "wandb", "mlflow"),
     )
 }
-"""Extra -> import names of the packages that it installs."""
+"""Import names of the packages that each extra installs."""
 EXTRAS = {package: extra for extra, packages in PACKAGES.items() for package in packages}
 
 
 def pip_line(*extras: str) -> str:
-    """Return the line that installs these extras."""
+    """Return the shell command that installs these extras."""
     return f'pip install "core-srl[{",".join(extras)}]"'
 
 
 def missing(extras: Iterable[str]) -> list[str]:
-    """Return those of the extras that have a package which is not installed."""
+    """Return the extras, among `extras`, of which a package is not installed."""
     absent = {extra for package, extra in EXTRAS.items() if find_spec(package) is None}
     return [extra for extra in extras if extra in absent]
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return the pip line that makes `what` work; None for another import error."""
-    if "core-srl[" in str(error):  # the message has the line already
+    """Return an error with the install command for `what`; None for packages of no extra."""
+    if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)
     package = (error.name or "").split(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in EXTRAS:
@@ -185,9 +185,11 @@ def install_line(error: ImportError, what: str) -> str | None:
 
 @contextmanager
 def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
-    """Import an extra's packages within: the error for a missing one names its install line.
+    """Context for imports of optional packages: a missing one raises its install command.
 
-    Import errors with another cause pass unchanged.
+    Args:
+        what: Name of the feature that requires the packages, for the error.
+        raising: Class of the error. Import errors with other causes pass unchanged.
     """
     try:
         yield
@@ -199,9 +201,9 @@ def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator
 
 
 MAX_YAML = 2**20
-"""Maximum bytes of one document; a configuration has a few thousand."""
+"""Maximum number of characters of a YAML document."""
 MAX_ENTRIES = 100_000
-"""Maximum entries of one document. An alias (*name) counts as its whole target every time."""
+"""Maximum number of entries of a YAML document. An alias counts as its whole target."""
 LONGEST_NUMBER = 1000  # characters
 
 
@@ -209,11 +211,11 @@ def read_yaml(text: str) -> Any:
     """Return the plain data of a YAML text.
 
     Raises:
-        DocumentError: The text is not YAML, has a key twice in one mapping, exceeds MAX_YAML,
-            MAX_ENTRIES or MAX_NESTING, or has an alias within its own target.
+        DocumentError: The text is not YAML, contains a key twice in one mapping, exceeds MAX_YAML,
+            MAX_ENTRIES or MAX_NESTING, or contains an alias within its own target.
     """
     if len(text) > MAX_YAML:
-        raise DocumentError(f"{len(text)} characters, at most {MAX_YAML} are read")
+        raise DocumentError(f"a document may have at most {MAX_YAML} characters, got {len(text)}")
     try:
         return yaml.load(text, _StrictLoader)
     except DocumentError:
@@ -223,17 +225,17 @@ def read_yaml(text: str) -> Any:
     except (
         yaml.YAMLError, LookupError, AttributeError, TypeError, ValueError, ArithmeticError
     ) as error:  # fmt: skip
-        said = " ".join(str(error).split())
-        raise DocumentError(f"not YAML: {said or type(error).__name__}") from error
+        message = " ".join(str(error).split())
+        raise DocumentError(f"not YAML: {message or type(error).__name__}") from error
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML loader with the limits and refusals of `read_yaml`."""
+    """Safe YAML loader with the limits of `read_yaml`."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
-        self._sizes: dict[int, tuple[int, int]] = {}  # of finished nodes: entries, nesting
+        self._sizes: dict[int, tuple[int, int]] = {}  # node id -> number of entries, nesting
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Compose the next node; raise DocumentError if it is too large or nested too deep."""
@@ -256,11 +258,11 @@ class _StrictLoader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 line = key.start_mark.line + 1
-                name = self.construct_object(key)  # 'yes' and 'true' are the same key
+                name = self.construct_object(key)  # 'yes' and 'true' are the same key.
                 if name in first:
                     raise DocumentError(
-                        f"line {line}: {key.value!r} is in this mapping already, in line "
-                        f"{first[name]}: put both into one"
+                        f"line {line}: {key.value!r} is already a key of this mapping, in line "
+                        f"{first[name]}"
                     )
                 first[name] = line
         return node
@@ -283,13 +285,13 @@ class _StrictLoader(yaml.SafeLoader):
         nesting = 1 + max((depth for _, depth in sizes), default=0)
         if entries > MAX_ENTRIES or nesting > MAX_NESTING:
             raise DocumentError(
-                f"{entries} entries, {nesting} deep: at most {MAX_ENTRIES} and {MAX_NESTING} are "
-                "read, an alias counts as its whole target"
+                f"a document may have at most {MAX_ENTRIES} entries, nested at most {MAX_NESTING} "
+                f"deep, got {entries}, {nesting} deep; an alias counts as its whole target"
             )
         return entries, nesting
 
 
-# YAML 1.1 reads 1e-3 as text; YAML 1.2 reads a number.
+# PyYAML (YAML 1.1) reads 1e-3 as text. This adds the rule of YAML 1.2.
 _StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
@@ -308,11 +310,11 @@ def read_rows(
     Args:
         path: The file.
         what: Name of the rows in errors.
-        read: Function of a line's value and number (from 1).
+        read: Function of the JSON value and the number (from 1) of a line.
 
     Raises:
         EnvConfigError: The file cannot be read, a line is not JSON within the limits of
-            srl_envs.untrusted, or `read` raised EnvConfigError. The message names file and line.
+            srl_envs.untrusted, or `read` raised EnvConfigError. The message contains the line.
     """
     rows: list[Row] = []
     number = 0
@@ -330,7 +332,7 @@ def read_rows(
 
 
 def text_of(row: Mapping[str, Any], name: str) -> str:
-    """Return the text of a row under a name; raise EnvConfigError if it is none, or blank."""
+    """Return `row[name]`; raise EnvConfigError if it is missing, no string, or blank."""
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
         raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")

@@ -1,4 +1,4 @@
-"""Records: plain data and dataclasses as JSON and back."""
+"""Conversion of plain data and dataclasses to JSON data and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAG = "__numpy__"
 
 
 def is_plain(value: Any) -> bool:
-    """Return True if a record can contain the value and restore an equal one."""
+    """Return True if `decode(encode(value))` is equal to the value."""
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
     if isinstance(value, (list, tuple)):
@@ -27,7 +27,7 @@ def is_plain(value: Any) -> bool:
 
 
 def encode(value: Any) -> Any:
-    """Return the value as JSON data; json refuses values that are not `is_plain`."""
+    """Return the value as JSON data. Values that are not `is_plain` are returned unchanged."""
     if isinstance(value, np.ndarray):
         data = value.ravel().tolist()
         return {_TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "data": data}
@@ -46,16 +46,17 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """The value that `encode` was given.
+    """Return the value of JSON data written by `encode`.
 
-    Raises LookupError, TypeError, ValueError or ArithmeticError for what it never writes.
+    Raises:
+        LookupError, TypeError, ValueError, ArithmeticError: `encode` never returns such data.
     """
     if isinstance(value, dict):
         tag = value.get(_TAG)
         if tag == "array":
-            shape = whole_numbers(value["shape"])
+            shape = tuple(checked(int, size) for size in checked(list, value["shape"]))
             if min(shape, default=0) < 0:
-                raise ValueError(f"{shape} is no shape")
+                raise ValueError(f"a shape must not be negative, got {shape}")
             return _array(checked(list, value["data"]), value["dtype"]).reshape(shape)
         if tag == "scalar":
             return _array([value["data"]], value["dtype"])[0]
@@ -72,32 +73,27 @@ def decode(value: Any) -> Any:
 _KINDS: dict[str, tuple[type, ...]] = {
     "b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "U": (str,)
 }  # fmt: skip
-"""Kind of an array -> what its data are in JSON; no other kind is read."""
+"""Types in JSON of the entries of an array, by kind of its dtype. Other kinds are refused."""
 _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return the data in one dimension, no larger than in the record."""
+    """Return a vector of this dtype, whose memory is bounded by the size of the record."""
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
-        raise ValueError(f"arrays of {dtype!r:.40} are not read")
+        raise ValueError(f"unknown dtype {dtype!r:.40}")
     allowed = _KINDS[dtype[1]]
     for entry in data:
         if not isinstance(entry, allowed) or (isinstance(entry, bool) and bool not in allowed):
             raise TypeError(f"{entry!r:.40} does not fit into an array of {dtype}")
     if known[1] and int(known[1]) > max(map(len, data), default=1):
-        raise ValueError(f"no text of an array of {dtype} is that long")
+        raise ValueError(f"the dtype {dtype} is longer than all texts of the array")
     with np.errstate(over="raise"):
         return np.array(data, dtype=dtype)
 
 
-def whole_numbers(value: Any) -> tuple[int, ...]:
-    """Return a list of whole numbers as a tuple."""
-    return tuple(checked(int, each) for each in checked(list, value))
-
-
 def number(value: Any) -> float:
-    """Return a number within the range of a float."""
+    """Return `value`; raise TypeError or OverflowError if it is no number or too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)
@@ -105,7 +101,7 @@ def number(value: Any) -> float:
 
 
 def checked(kind: type[Any], value: Any) -> Any:
-    """Return the value; raise TypeError if it has another type."""
+    """Return `value`; raise TypeError if it is no instance of `kind`. A bool is no int."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"{value!r:.80} is no {kind.__name__}")
     return value
@@ -115,22 +111,23 @@ T = TypeVar("T")
 
 
 class _Form(NamedTuple):
-    """Writer and reader of the values of a type."""
+    """Functions that convert the values of a type to JSON data (`write`) and back (`read`)."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
 def as_record(kind: type[T], value: T) -> dict[str, Any]:
-    """The fields of the dataclass `kind` as plain data, in their order."""
+    """Return the fields of a dataclass object, in order, as JSON data."""
     record: dict[str, Any] = _form_of(kind).write(value)  # type: ignore[arg-type]
     return record
 
 
 def read_record(kind: type[T], record: Any) -> T:
-    """The dataclass `kind` from what `as_record` gave; what else is in the record is not read.
+    """Return the dataclass object of a record from `as_record`. Unknown keys are ignored.
 
-    Raises LookupError, TypeError, ValueError or ArithmeticError for any other record.
+    Raises:
+        LookupError, TypeError, ValueError, ArithmeticError: A field is missing or has another type.
     """
     found: T = _form_of(kind).read(record)  # type: ignore[arg-type]
     return found
@@ -160,8 +157,8 @@ def _form_of(kind: Any) -> _Form:
                 checked(str, key): own.read(one) for key, one in checked(dict, value).items()
             },
         )
-    held = object if kind is Any else of or kind
-    return _Form(encode, lambda value: checked(held, decode(value)))
+    plain = object if kind is Any else of or kind
+    return _Form(encode, lambda value: checked(plain, decode(value)))
 
 
 def _of_fields(kind: Any, own: Mapping[str, _Form]) -> _Form:
@@ -175,7 +172,7 @@ def _of_fields(kind: Any, own: Mapping[str, _Form]) -> _Form:
 
 
 def _of_union(parts: tuple[Any, ...]) -> _Form:
-    """Return the form of an optional type, or of several plain types."""
+    """Return the form of an optional type, or of a union of plain types."""
     *others, last = (_form_of(part) for part in parts if part is not NoneType)
 
     def read(value: Any) -> Any:
@@ -196,7 +193,7 @@ def _of_tuple(every: _Form, length: int | None) -> _Form:
             raise ValueError(f"{len(found)} entries, not {length}")
         return found
 
-    plain = every.write is _same  # thousands of tokens, most often
+    plain = every.write is _same  # Fast path for thousands of tokens.
     return _Form(list if plain else lambda value: [*map(every.write, value)], read)
 
 

@@ -1,8 +1,8 @@
-"""Registry of environments: name, constructor and one line about each.
+"""Registry of environments: name, constructor and a one-line summary of each.
 
-Importing this module registers them with PettingZoo (from 1.27): `pettingzoo.make("parallel",
-"srl/coop_compete-v0")`, and games for one agent with Gymnasium:
-`gymnasium.make("srl_envs:srl/Maze-v0")`. A game is imported when it is made.
+Importing this module registers the environments with PettingZoo (from 1.27):
+`pettingzoo.make("parallel", "srl/coop_compete-v0")`, and games for one agent with Gymnasium:
+`gymnasium.make("srl_envs:srl/Maze-v0")`. The module of a game is imported by `make`.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from srl_envs.tables import Plugin, PluginTable
 from srl_envs.validation import nearest, refuse_unknown
 
 HANDED_OVER = "custom"
-"""Scheme of recorded environments that were objects, which no name restores."""
+"""Scheme in records of environments that were objects. They cannot be made by name."""
 
 SERVED = "grpc://"
 ENV_SCHEMES = PluginTable(
     "core_srl.env_schemes",
     {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a server")},
 )
-"""Scheme of a name -> function of the name and of keyword arguments."""
+"""Functions (name, **parameters) -> environment, by the scheme of the name."""
 
 
 @dataclass(frozen=True)
 class Entry(Plugin):
-    """One environment of the registry; `target` is its `parallel_env`."""
+    """Environment of the registry; `target` is its `parallel_env`."""
 
     tags: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """Arguments of `target` for this entry."""
+    """Keyword arguments of `target`, which those of a call override."""
     turns_to_remember: int | None = None
-    """`max_cycles` for language models, if the game's own default is too long for a prompt."""
+    """`max_cycles` for language models, if the game's default is too long for a conversation."""
     array_form: str | None = None
-    """'module:class' of the same rules on arrays. None steps single environments."""
+    """'module:class' of the ArrayGame, or None to step single environments."""
     gymnasium_id: str | None = None
-    """Name in Gymnasium's registry, for games that have one agent by default."""
+    """Name in Gymnasium's registry, for games with one agent by default."""
     extras: tuple[str, ...] = ()
     """Extras that must be installed to make the environment with its defaults."""
 
@@ -70,22 +70,17 @@ def _maze(summary: str, *tags: str, **defaults: Any) -> Entry:
     )
 
 
-def _documented_maze(layout: str) -> Entry:
-    summary = f"find the way through the documented {layout} maze"
-    return _maze(summary, "deterministic", "one-player", layout=layout)
-
-
 OWN: dict[str, Entry] = {
     "coop_compete_v0": Entry(
         "srl_envs.games.coop_compete:parallel_env",
-        "n players choose at once to cooperate or compete; each pays when others do it too",
+        "n agents cooperate or compete at once; each choice pays if others make it too",
         ("coordination", "n-player", "discrete"),
         turns_to_remember=8,
         array_form="srl_envs.games.array_forms:VectorCoopCompete",
     ),
     "coop_compete_pair_v0": Entry(
         "srl_envs.games.coop_compete:parallel_env",
-        "the two-player benchmark game: agreeing pays, disagreeing costs both 0.1",
+        "benchmark game for two agents: equal choices pay, different ones cost both 0.1",
         ("coordination", "two-player", "discrete", "benchmark"),
         MappingProxyType({"variant": "pair", "num_agents": 2}),
         turns_to_remember=8,
@@ -93,47 +88,53 @@ OWN: dict[str, Entry] = {
     ),
     "team_battle_v0": Entry(
         "srl_envs.games.team_battle:parallel_env",
-        "two teams: cooperation pays one's own team, competing pays more when rivals cooperate",
+        "two teams: cooperating pays the team, competing pays more if rivals cooperate",
         ("social dilemma", "teams", "n-player", "discrete"),
         turns_to_remember=8,
         array_form="srl_envs.games.array_forms:VectorTeamBattle",
     ),
     "staged_v0": Entry(
         "srl_envs.games.staged:parallel_env",
-        "all earn the same at first, then interests part, and some agents are adversaries",
+        "equal rewards in warm-up episodes, then different ones, with some adversaries",
         ("social dilemma", "adversaries", "n-player", "discrete"),
         turns_to_remember=8,
         array_form="srl_envs.games.array_forms:VectorStaged",
     ),
     "bandit_v0": Entry(
         "srl_envs.games.bandit:parallel_env",
-        "two arms to pull; after a while one of them gets better",
+        "two-armed bandit; one arm changes during an episode",
         ("bandit", "one-player", "n-player", "discrete"),
         turns_to_remember=64,
         array_form="srl_envs.games.array_forms:VectorBandit",
         gymnasium_id="srl/Bandit-v0",
     ),
     "maze_v0": _maze(
-        "find the way to the goal, in another maze every episode", "generated", "one-player"
+        "find the way to the goal, in a new maze every episode", "generated", "one-player"
     ),
-    "maze_simple_v0": _documented_maze("simple"),
-    "maze_medium_v0": _documented_maze("medium"),
-    "maze_complex_v0": _documented_maze("complex"),
+    **{
+        f"maze_{layout}_v0": _maze(
+            f"find the way to the goal of a fixed {size} maze",
+            "deterministic",
+            "one-player",
+            layout=layout,
+        )
+        for layout, size in (("simple", "5x5"), ("medium", "7x7"), ("complex", "10x10"))
+    },
     "maze_race_v0": _maze(
-        "two in one maze: whoever reaches the goal first wins",
+        "two agents in one maze: the first at the goal wins",
         "generated",
         "competition",
         task="race",
         num_agents=2,
     ),
     "maze_own_v0": _maze(
-        "two in one maze, each with a goal of its own; it is over when both are there",
+        "two agents in one maze, one goal each; the episode ends when both have arrived",
         "generated",
         task="own",
         num_agents=2,
     ),
     "maze_meet_v0": _maze(
-        "two in one maze: come together in one cell, wherever it is",
+        "two agents in one maze: meet in any cell",
         "generated",
         "cooperation",
         task="meet",
@@ -141,54 +142,54 @@ OWN: dict[str, Entry] = {
     ),
     "social_v0": Entry(
         "srl_envs.games.social:parallel_env",
-        "scenario='trading' or 'negotiation': the two games below under their common name",
+        "trading or negotiation (`scenario`) under one name",
         ("social", "n-player", "discrete", "talk"),
     ),
     "social_trading_v0": Entry(
         "srl_envs.games.trading:parallel_env",
-        "traders offer, accept and deliver goods that each values differently",
+        "traders offer, accept and deliver goods with private values",
         ("social", "market", "n-player", "discrete", "talk", "action masks"),
     ),
     "social_negotiation_v0": Entry(
         "srl_envs.games.negotiation:parallel_env",
-        "agents with private points settle several issues before a deadline",
+        "agents with private preferences settle several issues before a deadline",
         ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
     ),
     "math_v0": Entry(
-        "srl_envs.tasks.mathematics.env:parallel_env",
-        "questions of mathematics, generated or from a file, with one right answer",
+        "srl_envs.tasks.mathematics:parallel_env",
+        "mathematics questions, generated or from a file",
         ("task", "generated", "one-player", "n-player", "free text"),
         gymnasium_id="srl/Math-v0",
     ),
     "code_v0": Entry(
-        "srl_envs.tasks.programming.env:parallel_env",
-        "programs to write, generated or from a file, run against tests in a sandbox",
+        "srl_envs.tasks.programming:parallel_env",
+        "programming problems, generated or from a file, tested in a sandbox",
         ("task", "generated", "sandbox", "one-player", "n-player", "free text"),
         gymnasium_id="srl/Code-v0",
         extras=("sandbox",),
     ),
     "tool_use_v0": Entry(
         "srl_envs.tasks.tool_use.env:parallel_env",
-        "questions that want tools: a calculator, files, search, Python, or your own",
+        "questions that require tools: a calculator, files, search, Python, or your own",
         ("task", "generated", "one-player", "n-player", "free text", "tools"),
         gymnasium_id="srl/ToolUse-v0",
         extras=("tasks",),
     ),
     "debate_v0": Entry(
-        "srl_envs.tasks.debate.env:parallel_env",
-        "one speaks for a motion and one against it, and a judge says who argued better",
+        "srl_envs.tasks.debate:parallel_env",
+        "two agents argue for and against a motion; a judge scores them",
         ("debate", "competition", "two-player", "free text", "talk"),
     ),
     "multitask_v0": Entry(
         "srl_envs.tasks.multitask:parallel_env",
-        "several of these as one: each episode plays another",
+        "several environments as one; each episode is of one of them",
         ("task", "generated", "sandbox", "one-player", "n-player", "free text", "tools"),
         gymnasium_id="srl/Multitask-v0",
         extras=("tasks", "sandbox"),
     ),
 }
 ENVS = PluginTable("core_srl.envs", OWN)
-"""All environments: the ones of this package, then those of installed packages."""
+"""All environments: those of this package, then those of installed packages."""
 
 
 def as_module(name: str) -> ModuleType:
@@ -202,30 +203,22 @@ def as_module(name: str) -> ModuleType:
     return module
 
 
-def array_form(name: str) -> Any | None:
-    """Return the class with the rules of `name` on arrays, or None."""
-    found = ENVS.get(name)
-    if found is None or found.array_form is None:
-        return None
-    return Plugin(found.array_form).load()
-
-
 def names() -> tuple[str, ...]:
-    """Return all names, in the registry's order."""
+    """Return the names of all environments, in the order of the registry."""
     return tuple(ENVS)
 
 
 def entry(name: str) -> Entry:
-    """Return the entry of `name`; raise EnvConfigError with the nearest for an unknown one."""
+    """Return the entry of `name`; raise EnvConfigError with the nearest name if unknown."""
     if not isinstance(name, str) or name not in ENVS:
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENVS)}")
     return ENVS[name]
 
 
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with a `max_cycles` that a language model can read, if they have none.
+    """Return `options` with the `max_cycles` for language models, unless they contain one.
 
-    Options of the members of multitask_v0 are treated likewise.
+    The options of members of multitask_v0 are changed in the same way.
     """
     members = options.get("environments")
     if isinstance(members, Mapping) and "max_cycles" not in options:
@@ -246,16 +239,19 @@ def _turns(name: Any) -> int | None:
 
 
 def make(name: str, /, **parameters: Any) -> Any:
-    """Return the environment `name` as a PettingZoo ParallelEnv.
+    """Make an environment.
 
     Args:
-        name: A name of the registry, 'module:function' of a user's function that returns a
-            ParallelEnv, or a name with a scheme of ENV_SCHEMES, such as 'grpc://host:port/name'.
-        **parameters: Keyword arguments, which override the entry's defaults.
+        name: Name in the registry, 'module:function' of a function that returns a ParallelEnv, or a
+            name with a scheme of ENV_SCHEMES, such as 'grpc://host:port/name'.
+        **parameters: Keyword arguments of the environment.
+
+    Returns:
+        A PettingZoo ParallelEnv.
 
     Raises:
         EnvConfigError: The name or a parameter is unknown, or a value is not allowed.
-        EnvError: A server refuses.
+        EnvError: A server refuses the request.
     """
     constructor: Callable[..., Any]
     defaults: dict[str, Any] = {}
@@ -273,25 +269,25 @@ def make(name: str, /, **parameters: Any) -> Any:
     refuse_unknown(name, takes.parameters, parameters)
     try:
         takes.bind(**given)
-    except TypeError as error:  # A TypeError of the call itself keeps its traceback.
+    except TypeError as error:  # A TypeError raised within the constructor is not caught.
         raise EnvConfigError(f"{name}: {error}") from error
     env = constructor(**given)
     if not isinstance(env, ParallelEnv):
-        raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
-    # For records; a user's function may have made the environment here before.
+        raise EnvConfigError(f"{name} must return a PettingZoo ParallelEnv, got {env!r}")
+    # For records. If a user's function called `make`, its name and options are `made_within`.
     env.made_within = getattr(env.unwrapped, "made_as", None)
     env.made_as = {"name": name, "options": parameters}
     return env
 
 
 def served_name(name: str) -> str:
-    """Return the server's name of 'grpc://host:port/name'; other names are returned unchanged."""
+    """Return 'name' for 'grpc://host:port/name', and other names unchanged."""
     is_served = isinstance(name, str) and name.startswith(SERVED)
     return name.removeprefix(SERVED).partition("/")[2] if is_served else name
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
-    """Return the environment as a PettingZoo AECEnv with its usual checks; see `make`."""
+    """Make an environment as a PettingZoo AECEnv with PettingZoo's usual checks; see `make`."""
     return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
 
 
@@ -307,24 +303,28 @@ def remake(
     allowing: Collection[str] = (),
     **ours: Any,
 ) -> Any:
-    """Return the environment that a record names.
+    """Make the environment that a record names.
 
-    Unless it is `trusted`, a record may name no code but `allowing`, no file and no folder, also
-    deeper in `options`, and at most loading.LARGEST_RECORDED. A server's environment is made here.
+    Unless the record is trusted, its name and options, nested ones included, may not name code
+    (except `allowing`), files or folders, and their size is limited (loading.LARGEST_RECORDED).
+    Environments that were on a server are made in this process.
 
     Args:
         name: Name in the record, as for `make`.
-        options: Options in the record.
+        options: Keyword arguments in the record.
         trusted: Allow everything that `make` allows.
-        allowing: Names of code in the user's own settings.
-        **ours: Options that override those of the record.
+        allowing: Names of code that the user's own settings contain.
+        **ours: Keyword arguments that override those of the record.
+
+    Returns:
+        A PettingZoo ParallelEnv.
 
     Raises:
         UntrustedError: The record names more than is allowed.
-        EnvConfigError: As `make`.
+        EnvConfigError: See `make`.
     """
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-        raise EnvConfigError(f"{name}: options are {options!r:.200}: give names with their values")
+        raise EnvConfigError(f"{name}: options must be a mapping of names, got {options!r:.200}")
     if trusted:
         return make(name, **{**options, **ours})
     name = served_name(name)
@@ -333,23 +333,17 @@ def remake(
         return make(name, **{**options, **ours})
 
 
-def _register_with_pettingzoo() -> None:
-    if not hasattr(pettingzoo, "register"):  # releases before 1.27 keep no registry
-        return
-    for name in OWN:
+def _register() -> None:
+    """Register the environments with PettingZoo and Gymnasium."""
+    for name, found in OWN.items():
         identity = f"srl/{name}".replace("_v", "-v")
         for kind, maker in (("parallel", make), ("aec", make_aec)):
-            if identity not in getattr(pettingzoo, f"{kind}_registry"):
+            # PettingZoo has a registry from 1.27.
+            if identity not in getattr(pettingzoo, f"{kind}_registry", (identity,)):
                 pettingzoo.register(kind, identity, functools.partial(maker, name))
-
-
-def _register_with_gymnasium() -> None:
-    for name, found in OWN.items():
-        identity = found.gymnasium_id
-        if identity is not None and identity not in gymnasium.registry:
+        if found.gymnasium_id is not None and found.gymnasium_id not in gymnasium.registry:
             entry_point = "srl_envs.wrappers:single_agent_env"
-            gymnasium.register(identity, entry_point, kwargs={"name": name})
+            gymnasium.register(found.gymnasium_id, entry_point, kwargs={"name": name})
 
 
-_register_with_pettingzoo()
-_register_with_gymnasium()
+_register()

@@ -1,4 +1,7 @@
-"""Scenarios: evaluated agents, background agents and holdouts. scenarios.yaml lists them."""
+"""Scenarios: environments with scored agents, background agents and held-out parts.
+
+The scenarios are listed in scenarios.yaml.
+"""
 
 from __future__ import annotations
 
@@ -17,44 +20,42 @@ from srl_envs.loading import read_yaml
 from srl_envs.tasks.multitask import Multitask
 from srl_envs.validation import likely
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 OWN_PROBLEMS = ("path", "problems", "topics")
 """Options that replace the problems of this package by the user's."""
-EVERYBODY = ".all"
+ALL_FOCAL = ".all"
 """End of the name of the scenario of a user's environment."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario."""
+    """Environment with scored agents, background agents and held-out parts."""
 
     name: str
     environment: str
-    """A name from the registry."""
+    """Name of the environment in the registry."""
     description: str
     focal: tuple[str, ...]
-    """The agents that are scored."""
-    background: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """Agent -> policy, for all agents that are not focal. Scenarios of this package use scripted
-    policies; your own may name any policy, such as the folder of a run."""
-    options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """Agents that are scored."""
+    background: Mapping[str, str] = field(default_factory=dict)
+    """Policy of each agent that is not focal: a scripted policy, or any other name of a policy."""
+    options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment."""
     held_out_partners: tuple[str, ...] = ()
-    """Background policies that training excludes."""
+    """Background policies that must not be used in training."""
     held_out_options: tuple[str, ...] = ()
-    """Names of options whose combination of values training excludes."""
+    """Names of options whose combination of values must not be used in training."""
 
     @property
     def holdout(self) -> bool:
-        """True if a part of the scenario is kept for evaluation."""
+        """True if partners or options are held out for evaluation."""
         return bool(self.held_out_partners or self.held_out_options)
 
     @property
     def role(self) -> str:
         """Role of the focal agents.
 
-        "visitor" in the minority, "resident" in the majority, "even" for half of the agents,
-        "alone" without a background.
+        "visitor" for a minority, "resident" for a majority, "even" for half of the agents, "alone"
+        without background agents.
         """
         focal, background = len(self.focal), len(self.background)
         if not background:
@@ -65,7 +66,7 @@ class Scenario:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Role, "held-out partners" and "held-out levels", as they apply."""
+        """Tags: the role and, if they apply, "held-out partners" and "held-out levels"."""
         partners = ("held-out partners",) if self.held_out_partners else ()
         levels = ("held-out levels",) if self.held_out_options else ()
         return (self.role, *partners, *levels)
@@ -96,15 +97,18 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType({found.name: found for foun
 
 
 def names(environment: str | None = None, holdout: bool | None = None) -> tuple[str, ...]:
-    """Return the names of all scenarios, or of those of one environment, held out or not.
+    """Return the names of scenarios.
 
-    A user's environment, 'module:function', has one scenario, in which every agent is focal.
+    Args:
+        environment: Environment of the scenarios, None for all. A user's environment,
+            'module:function', has one scenario, in which every agent is focal.
+        holdout: True or False for scenarios with or without held-out parts, None for all.
 
     Raises:
         EnvConfigError: The environment is not in the registry.
     """
     if environment is not None and ":" in environment:
-        return () if holdout else (f"{environment}{EVERYBODY}",)
+        return () if holdout else (f"{environment}{ALL_FOCAL}",)
     if environment is not None:
         registry.entry(environment)
     return tuple(
@@ -115,19 +119,22 @@ def names(environment: str | None = None, holdout: bool | None = None) -> tuple[
 
 
 def environments() -> tuple[str, ...]:
-    """Return the environments that have scenarios, in the registry's order."""
+    """Return the names of environments with scenarios, in the order of the registry."""
     played = {found.environment for found in SCENARIOS.values()}
     return tuple(name for name in registry.names() if name in played)
 
 
 def scenario(name: str) -> Scenario:
-    """Return the scenario `name`; 'module:function.all' is that of a user's environment.
+    """Return the scenario of a name.
+
+    Args:
+        name: Name in SCENARIOS, or 'module:function.all' for a user's environment.
 
     Raises:
         EnvConfigError: The name is unknown. The message contains the nearest one.
     """
-    if isinstance(name, str) and ":" in name and name.endswith(EVERYBODY):
-        own = name.removesuffix(EVERYBODY)
+    if isinstance(name, str) and ":" in name and name.endswith(ALL_FOCAL):
+        own = name.removesuffix(ALL_FOCAL)
         with closing(registry.make(own)) as env:
             return Scenario(name, own, "an environment of your own", tuple(env.possible_agents))
     if not isinstance(name, str) or name not in SCENARIOS:
@@ -141,11 +148,12 @@ def scenario(name: str) -> Scenario:
 
 
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
-    """Return the first scenario whose held-out levels the environment would play, or None.
+    """Return the first scenario whose held-out options include this environment, or None.
 
     Args:
-        environment: Name as `registry.make` takes it. All names of one module are one game.
-        options: Options of the environment; the others have their defaults.
+        environment: Name of the environment, as for `registry.make`. Names that refer to the same
+            module are the same game.
+        options: Options of the environment. Other options have their defaults.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module
@@ -154,7 +162,7 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
         for found in SCENARIOS.values()
         if found.held_out_options and registry.entry(found.environment).module == module
     ]
-    if not game:  # also one of the user's own
+    if not game:
         return None
     takes = inspect.signature(import_module(module).parallel_env).parameters
     given = {name: parameter.default for name, parameter in takes.items()}
@@ -176,7 +184,7 @@ def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -
     """Raise EnvConfigError if training on `env` would use held-out levels.
 
     Args:
-        where: Beginning of the names of settings in errors.
+        where: Prefix of the names of settings in errors.
         name: Name of the environment.
         options: Options with which the environment was made.
         env: The environment.
@@ -184,19 +192,19 @@ def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -
     game = env.unwrapped
     if isinstance(game, Multitask):
         for label, member in game.environments.items():
-            told = game.named[label]
-            own = told.get("options") or {}
-            refuse_levels(f"{where}.options.environments.{label}", told["name"], own, member)
+            named = game.named[label]
+            own = named.get("options") or {}
+            refuse_levels(f"{where}.options.environments.{label}", named["name"], own, member)
         return
     split = getattr(game, "split", None)
-    # Whoever trains on a file of problems has chosen them: there "any" is the default.
+    # A file of problems is the user's choice for training: its default split is "any".
     chosen = getattr(getattr(game, "task", None), "split", None) == split
     if split == "test" or (split == "any" and not chosen):
         raise EnvConfigError(
-            f"{where}.options.split is {split!r}: the levels of the test split are "
-            "kept for evaluation (srl eval --held-out only); leave split out to train"
+            f"{where}.options.split must be 'train' for training, got {split!r}: the test split is "
+            "kept for evaluation (srl eval --held-out only)"
         )
-    # Objects, and functions of one's own that wrap a game of the catalogue, say how it was made.
+    # An object, or a user's function that wraps a registered game, records how it was made.
     made = [getattr(one, how, None) for one in (env, game) for how in ("made_as", "made_within")]
     ways = [(name, options), *((how["name"], how["options"]) for how in made if how)]
     kept_of = (kept_for_evaluation(*way) for way in ways)
@@ -204,6 +212,6 @@ def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -
     if found is not None:
         kept = ", ".join(f"{name}={found.options[name]}" for name in found.held_out_options)
         raise EnvConfigError(
-            f"{where}.options {kept} together are the levels of scenario {found.name}, kept "
-            "for evaluation: change one of them to train"
+            f"{where}.options must not have {kept} together: they are the levels of scenario "
+            f"{found.name}, kept for evaluation"
         )

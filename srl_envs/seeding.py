@@ -1,4 +1,4 @@
-"""Random generator of an environment, drawn when it is first needed."""
+"""Random generator of an environment, created on first use."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import numpy as np
 
 
 class RandomSource:
-    """Owner of one random generator.
+    """Mixin with one random generator.
 
-    The generator is not drawn in the constructor. Copies of an environment that was never reset,
-    as vector wrappers make them by pickling, therefore play different episodes.
+    The generator is not created in the constructor. Copies of an environment that was never reset,
+    which vector wrappers create by pickling, therefore play different episodes.
     """
 
     _np_random: np.random.Generator | None = None
 
     @property
     def np_random(self) -> np.random.Generator:
-        """Generator of all random draws, seeded by the operating system unless a seed was given."""
+        """Generator of all random numbers. Without a seed, the operating system seeds it."""
         if self._np_random is None:
             self._np_random = np.random.default_rng()
         return self._np_random

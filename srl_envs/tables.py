@@ -1,4 +1,4 @@
-"""Tables of named parts: the core lists its own, installed packages add more by entry points."""
+"""Tables of named parts, to which installed packages add by entry points."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from srl_envs.errors import EnvConfigError
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry of a table. A part that is given by its name is imported when it is loaded."""
+    """Entry of a table. A part that is given by name is imported by `load`."""
 
     target: Any
-    """`module`, `module:attribute`, or the part itself."""
+    """'module', 'module:attribute', or the part itself."""
     summary: str = ""
-    """One line for listings."""
+    """Line for listings."""
 
     def load(self) -> Any:
-        """Import the part. Raises ImportError if an optional dependency is missing."""
+        """Return the part, imported if necessary; raise ImportError if a dependency is missing."""
         if not isinstance(self.target, str):
             return self.target
-        if ":" not in self.target:  # resolve_name hides the ImportError of a module
+        if ":" not in self.target:  # resolve_name would hide an ImportError within the module.
             return importlib.import_module(self.target)
         return resolve_name(self.target)
 
@@ -35,15 +35,14 @@ P = TypeVar("P", bound=Plugin)
 
 
 class PluginTable(Mapping[str, P]):
-    """Parts by name, in the order in which they are listed.
+    """Mapping from names to parts, in the order of listings.
 
-    Entry points of installed packages are read once, when the table is first iterated or a name is
-    not among its own entries. An entry point cannot replace an entry of the core.
+    Entry points of installed packages are read once, when the table is iterated or when a name is
+    not in `parts`. An entry point cannot replace an entry of `parts`.
 
     Args:
         group: Name of the entry-point group, such as "core_srl.commands".
-        parts: Name to the part, for the parts that belong to this distribution. At least one; its
-            class is the class of the entries that entry points add.
+        parts: Parts of this distribution, at least one. Its class is used for added entries.
         error: Class of the error for an unknown name.
     """
 
@@ -76,11 +75,11 @@ class PluginTable(Mapping[str, P]):
         return len(self._all)
 
     def load(self, name: str) -> Any:
-        """Import the part of that name.
+        """Return the part of that name, imported if necessary.
 
         Raises:
-            EnvConfigError: If the table has no such name (or the class given as `error`).
-            ImportError: If an optional dependency of the part is missing.
+            EnvConfigError: The name is unknown (or the class given as `error`).
+            ImportError: An optional dependency of the part is missing.
         """
         if name not in self:
             raise self._error(f"unknown name {name!r}; allowed: {', '.join(self)}")

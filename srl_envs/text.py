@@ -1,4 +1,4 @@
-"""Text views: observations as prompts, and answers in words as actions."""
+"""Text views: prompts for observations, and actions for answers in words."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.validation import Reset, Step, asks_nothing, shown, whole_number
 
-# Removed around a choice: white space, quotes, Markdown and punctuation. Marks that turn a choice
-# into its opposite or another number stay: leading '!', '-' and '.', and '~' (struck out).
+# Characters that are removed around a choice: white space, quotes, Markdown and punctuation. Marks
+# that negate a choice or change a number are kept: leading '!', '-' and '.', and '~' (struck out).
 _QUOTES = "\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
 _BEFORE = string.whitespace + _QUOTES + "*_#>([{:,;"
 _AFTER = string.whitespace + _QUOTES + "*_)]}.,:;!?\u2026\u3002\uff01"
@@ -27,13 +27,8 @@ _LABELS = ("answer", "action", "choice")
 _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*)</answer>", re.IGNORECASE | re.DOTALL)
 
 
-def statements_in(text: str) -> tuple[str, str, str]:
-    """Return the whole answer, its last line, and the content of its last `<answer>` tag."""
-    return text, text.splitlines()[-1], (tagged(text) or [""])[-1]
-
-
 def readings(statement: str) -> Iterator[str]:
-    """Yield the statement unchanged, without decoration, and without its label."""
+    """Yield a statement in lower case: unchanged, without decoration, and without its label."""
     yield statement.strip().casefold()
     plain = _undressed(statement)
     yield plain.casefold()
@@ -50,55 +45,45 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """Return the content of each `<answer>...</answer>` of a text."""
+    """Return the content of each `<answer>...</answer>` in a text."""
     return _TAGGED.findall(text)
 
 
-ANSWER_LENGTH = 16_384  # characters: the length that TextEnv's action space declares
-TEXT_LENGTH = 16_384  # characters an observation's text may have
+ANSWER_LENGTH = 16_384  # greatest number of characters of an answer in action spaces
+TEXT_LENGTH = 16_384  # greatest number of characters of a text observation
 
 
 class SpacesOfAgents:
-    """Mixin of a PettingZoo environment that keeps its spaces in mappings by agent."""
+    """Mixin of a PettingZoo environment that stores its spaces by agent."""
 
     observation_spaces: Mapping[str, Any]
     action_spaces: Mapping[str, Any]
 
     def observation_space(self, agent: str) -> Any:
-        """Return the agent's observation space, the same object on every call."""
+        """Return the agent's observation space; the same object on every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """Return the agent's action space, the same object on every call."""
+        """Return the agent's action space; the same object on every call."""
         return self.action_spaces[agent]
 
 
 class TextSpace(spaces.Text):
-    """All strings of up to `max_length` characters.
+    """Space of all strings of up to `max_length` characters.
 
-    Gymnasium's own Text allows only letters and digits and checks each of them.
+    Unlike Gymnasium's Text, it contains strings with any characters.
     """
 
     def __init__(self, max_length: int, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(max_length, min_length=0, charset=string.printable, seed=seed)
 
     def contains(self, x: Any) -> bool:
-        """Return True for a str within the length."""
+        """Return True for a str of at most `max_length` characters."""
         return isinstance(x, str) and len(x) <= self.max_length
-
-    def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """Draw the text that Gymnasium would draw, in a third of the time."""
-        if mask is not None or probability is not None:
-            return super().sample(mask, probability)
-        letters = np.frombuffer("".join(self.character_list).encode("ascii"), np.uint8)
-        length = self.np_random.integers(self.min_length, self.max_length + 1)
-        equally = np.ones(len(letters)) / len(letters)
-        drawn = self.np_random.choice(len(letters), size=length, p=equally)
-        return letters[drawn].tobytes().decode("ascii")
 
     @property
     def is_np_flattenable(self) -> bool:
-        """False, because not every character has a number."""
+        """False, because there is no number for every character."""
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -109,7 +94,7 @@ class TextSpace(spaces.Text):
 
 
 BINARY_ANSWERS = ("compete", "cooperate")
-"""Answers of actions 0 and 1."""
+"""Answers for actions 0 and 1."""
 HOW_TO_ANSWER = "Write your choice alone on the last line: compete or cooperate."
 
 
@@ -118,35 +103,35 @@ class ParseFailure:
     """Result of parsing an answer that names no legal action."""
 
     reason: str
-    """Short clause for the agent, such as 'no choice was named'."""
+    """Clause shown to the agent, such as 'the answer was empty'."""
     instead: Any = None
-    """Action that was played instead; None means the view's default action."""
+    """Action that is played instead; None for the view's default action."""
 
 
-LISTED = 10  # rules or situations list all legal answers, up to this many
+LISTED = 10  # Rules list all answers if there are at most LISTED.
 TO_MOVE = "to_move"
-"""Key of infos, False for an agent that has only one legal action in the next step, for example
-while another agent is to move. The rollout then plays that action without a policy."""
+"""Key of infos. False marks an agent with a single legal action in the next step, which the rollout
+plays without a policy."""
 NOT_LEGAL_NOW = "that choice is not allowed now"
 
 
 Samples = tuple[str, ...] | None
-"""Sample answers for warm starts, drawn uniformly. None rules warm starts out."""
+"""Sample answers for warm starts, drawn uniformly, or None if there are none."""
 
 
 class TextAction(int):
-    """Action that carries the whole answer from which it was parsed.
+    """Number of an action, with the whole answer from which it was parsed in `text`.
 
-    Games see a plain number. Messages and rewards for words read `text`.
+    Games use the number. Messages and rewards for keywords read `text`.
     """
 
     text: str
 
     def __new__(cls, action: int, text: str = "") -> TextAction:
         """Create the action with its text."""
-        spoken = super().__new__(cls, action)
-        spoken.text = text
-        return spoken
+        self = super().__new__(cls, action)
+        self.text = text
+        return self
 
 
 class TextView(Protocol):
@@ -157,17 +142,17 @@ class TextView(Protocol):
 
     @property
     def default_action(self) -> Any:
-        """Action for an answer that could not be parsed (see `fallback_action`)."""
+        """Action that is played for an answer that cannot be parsed (see `fallback_action`)."""
 
     @property
     def parse_penalty(self) -> float:
-        """Penalty for an answer that could not be parsed, 0 or more."""
+        """Penalty for an answer that cannot be parsed, at least 0."""
 
     def rules(self, agent: str) -> str:
         """Return the system message: the game, the agent's role and the form of an answer."""
 
     def describe(self, agent: str, observation: Any) -> str:
-        """Return the agent's current situation, from its own observation."""
+        """Return a description of the agent's situation, given its observation."""
 
     def answers(self, agent: str) -> tuple[str, ...]:
         """Return one answer per discrete action, in action order; none in free-text games."""
@@ -177,7 +162,7 @@ class TextView(Protocol):
 
 
 class FixedChoices:
-    """Mixin of a TextView whose agents always have the same `choices`."""
+    """Mixin of a TextView with the same answers, `choices`, for all agents."""
 
     choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
     """Answers in action order."""
@@ -192,12 +177,19 @@ class FixedChoices:
 
 
 def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
-    """Return the index of the one choice that `answer` states, or the reason for a failure.
+    """Return the number of the choice that an answer states. Never raises.
 
-    A choice counts if it is (1) the whole answer, (2) the last non-empty line, optionally after
-    'answer:', 'action:' or 'choice:', or (3) the content of the last `<answer>...</answer>`. Case,
-    quotes, Markdown and punctuation do not matter. If (2) and (3) differ, neither counts. A choice
-    inside a sentence never counts, so 'I will not cooperate' is none. Never raises.
+    A choice counts in three places: as the whole answer, as the last non-empty line (optionally
+    after 'answer:', 'action:' or 'choice:'), and as the content of the last
+    `<answer>...</answer>`. Case, quotes, Markdown and punctuation do not matter. A choice inside a
+    sentence does not count, so 'I will not cooperate' states none.
+
+    Args:
+        answer: The answer of the agent.
+        answers: The legal choices, in action order.
+
+    Returns:
+        The index in `answers`, or a ParseFailure if no choice or two different ones are stated.
     """
     legal = {choice.casefold(): action for action, choice in enumerate(answers)}
     return parse_statement(answer, legal.get)
@@ -206,12 +198,12 @@ def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
 def parse_statement(
     answer: str, action_of: Callable[[str], int | ParseFailure | None]
 ) -> int | ParseFailure:
-    """Parse an answer like `parse_choice`, for choices that are sentences.
+    """Return the action that an answer states, as `parse_choice` does. Never raises.
 
     Args:
         answer: The answer of the agent.
-        action_of: Maps a casefolded statement to its action, to None, or to a ParseFailure that
-            names the wrong part. Must never raise.
+        action_of: Function of a statement in lower case that returns its action, None, or a
+            ParseFailure that names the wrong part. It must not raise.
     """
     if not isinstance(answer, str):
         return ParseFailure("the answer is not text")
@@ -220,11 +212,12 @@ def parse_statement(
         return ParseFailure("the answer was empty")
     found = set()
     failure = ParseFailure("no legal choice stood alone on the last line")
-    for place, statement in enumerate(statements_in(text)):
+    statements = (text, text.splitlines()[-1], (tagged(text) or [""])[-1])
+    for place, statement in enumerate(statements):
         for reading in readings(statement):
             action = action_of(reading)
             if isinstance(action, ParseFailure):
-                failure = action if place else failure  # of many lines, only the last one counts
+                failure = action if place else failure  # The whole answer gives no good reason.
             elif action is not None:
                 found.add(action)
                 break
@@ -234,34 +227,34 @@ def parse_statement(
 
 
 def round_of(time: float, rounds: int) -> str:
-    """Return text such as 'Round 3 of 8' for the share `time` of rounds that are over."""
+    """Return text such as 'Round 3 of 8', given the share of rounds that have been played."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
 def any_of(forms: Sequence[str]) -> str:
-    """Return two or more answers as a list in words: 'this', 'that' or 'another'."""
+    """Return two or more answers as an enumeration: 'a', 'b' or 'c'."""
     return ", ".join(f"'{form}'" for form in forms[:-1]) + f" or '{forms[-1]}'"
 
 
 def cost_of_unread(penalty: float) -> str:
-    """Return the sentence of the rules about a `parse_penalty`; empty for 0."""
+    """Return the sentence of the rules that states a `parse_penalty`; empty for 0."""
     return f" What cannot be read costs {penalty:g}." if penalty else ""
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """Return feedback on an unread answer, shown before the agent's next situation."""
-    told, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
+    """Return the feedback on an unparsed answer, for the agent's next prompt."""
+    reason, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
-        return told
+        return reason
     played = view.default_action if failure.instead is None else failure.instead
-    return f"{told} So {answers[played]} was played."
+    return f"{reason} So {answers[played]} was played."
 
 
 def view_for(view: TextView, observation: Any) -> TextView:
-    """Return the view of the game that an observation belongs to.
+    """Return the view for an observation.
 
-    Views of several games in one (srl_envs.tasks.multitask) choose by the observation; all
-    other views are returned unchanged.
+    This is `view` itself, unless it has a method `of_observation`, as the view of several
+    environments in one does (srl_envs.tasks.multitask).
     """
     choose = getattr(view, "of_observation", None)
     return view if choose is None else choose(observation)
@@ -270,15 +263,15 @@ def view_for(view: TextView, observation: Any) -> TextView:
 def tells_time(view: TextView, observation: Any) -> bool:
     """Return True if observations contain the remaining time (Pardo et al. 2018).
 
-    A view without this information has an attribute `tells_time` that is False.
+    This is the view's attribute `tells_time`, True if it has none.
     """
     return bool(getattr(view_for(view, observation), "tells_time", True))
 
 
 def fallback_action(view: TextView, mask: Any = None) -> Any:
-    """Return the action for an answer that could not be parsed, under the agent's action mask.
+    """Return the action for an answer that cannot be parsed, given the agent's action mask.
 
-    This is the view's default action, passed through the view's `legal(action, mask)` if defined.
+    This is the view's default action, or `view.legal(default, mask)` if the view has this method.
     """
     legal = getattr(view, "legal", None)
     default = view.default_action
@@ -288,27 +281,39 @@ def fallback_action(view: TextView, mask: Any = None) -> Any:
 def read_answer(
     view: TextView, agent: str, observation: Any, text: str, mask: Any = None
 ) -> Any | ParseFailure:
-    """Return the legal action that an answer names, or a failure with the action played instead."""
-    own = view_for(view, observation)
-    action = own.parse(agent, text)
+    """Return the legal action that an answer names, or a failure with the action played instead.
+
+    Args:
+        view: Text view of the environment.
+        agent: Name of the agent.
+        observation: Observation that the agent answered.
+        text: The answer.
+        mask: Action mask of the agent, None if all actions are legal.
+    """
+    view = view_for(view, observation)
+    action = view.parse(agent, text)
     if not isinstance(action, ParseFailure):
         if mask is None or mask[action]:
             return action
         action = ParseFailure(NOT_LEGAL_NOW)
-    return replace(action, instead=fallback_action(own, mask))
+    return replace(action, instead=fallback_action(view, mask))
 
 
-LARGEST = 256  # numbers: more are a picture
+MOST_NUMBERS = 256  # An observation with more numbers needs a description by the user.
 
 
 def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
-    """Describe an observation, to follow a label: a space and one line, or several new lines.
+    """Return a description of an observation, in a form that follows a label and a colon.
 
-    Numbers are rounded to hundredths, matrices are written by rows, and parts by name.
+    Numbers are rounded to hundredths. Matrices are written by rows, and parts of a Dict by name.
+
+    Args:
+        space: Observation space.
+        value: The observation.
+        where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: The space has too many numbers, or numbers that do not read as words. The
-            message names `where`.
+        EnvConfigError: The space has more than MOST_NUMBERS numbers, or is of another kind.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
@@ -322,21 +327,21 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         space, spaces.Discrete | spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
     ):
         array = np.asarray(value)
-        if array.size > LARGEST:
+        if array.size > MOST_NUMBERS:
             raise EnvConfigError(
-                f"{where} is {array.size} numbers, more than the {LARGEST} that read as words: "
-                "give describe="
+                f"{where} has {array.size} numbers, at most {MOST_NUMBERS} are described: "
+                "pass describe="
             )
         words = _rows(array)
     else:
-        raise EnvConfigError(f"{where} is {space}, which does not read as words: give describe=")
+        raise EnvConfigError(f"{where} is {space}, which has no description: pass describe=")
     return f"\n{words}" if "\n" in words else f" {words}"
 
 
 def _rows(array: np.ndarray) -> str:
     """Write a vector on one line, a matrix by rows, other arrays by planes of the last axis."""
     if array.ndim < 2:
-        # + 0.0 turns -0 into 0
+        # Adding 0.0 turns -0.0 into 0.0.
         return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
     if array.ndim == 2:
         return "\n".join(map(_rows, array))
@@ -344,54 +349,59 @@ def _rows(array: np.ndarray) -> str:
     return "\n".join(f"plane {number}:\n{_rows(plane)}" for number, plane in enumerate(planes, 1))
 
 
-ANSWER_SHOWN = 500  # characters: the end of an earlier answer, which contains the choice
+ANSWER_SHOWN = 500  # characters at the end of an earlier answer, where the choice is
 
 
 class TextHistory:
-    """History of one agent's last `turns` turns, in at most `length` characters.
+    """Last `turns` turns of one agent, as text of at most `length` characters.
 
-    Its texts contain the rules, then for each turn "Turn 1:", the situation, "You answered: ..."
-    and, for an unread answer, "Not read: ...", and at the end "Now:" with the situation.
+    A turn consists of "Turn 1:", the situation, "You answered: ..." and, if the answer was not
+    parsed, "Not read: ...".
     """
 
     def __init__(self, turns: int, length: int) -> None:
         self._length = length
         self._turns: deque[str] = deque(maxlen=turns)
-        self._played = 0
+        self._count = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn; `unread` is the reason why the answer was not parsed."""
-        self._played += 1
+        """Add a turn; `unread` is the reason why the answer was not parsed, or None."""
+        self._count += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:
             answer = f"... {answer[-ANSWER_SHOWN:].lstrip()}"
-        told = f"Turn {self._played}:\n{situation}\n{f'You answered: {answer}'.rstrip()}"
-        self._turns.append(told if unread is None else f"{told}\nNot read: {unread}.")
+        turn = f"Turn {self._count}:\n{situation}\n{f'You answered: {answer}'.rstrip()}"
+        self._turns.append(turn if unread is None else f"{turn}\nNot read: {unread}.")
 
     def with_rules(self, rules: str, now: str) -> str:
-        """Return the rules, the newest turns that fit, and the current situation."""
-        told = [f"Now:\n{now}"]
-        room = self._length - len(f"{rules}\n\n{told[0]}")
-        for said in reversed(self._turns):
-            room -= len(said) + len("\n\n")
+        """Return the rules, the newest turns that fit, and "Now:" with the current situation."""
+        parts = [f"Now:\n{now}"]
+        room = self._length - len(f"{rules}\n\n{parts[0]}")
+        for turn in reversed(self._turns):
+            room -= len(turn) + len("\n\n")
             if room < 0:
                 break
-            told.insert(0, said)
-        return "\n\n".join([rules, *told] if told[1:] else [rules, now])[: self._length]
+            parts.insert(0, turn)
+        return "\n\n".join([rules, *parts] if parts[1:] else [rules, now])[: self._length]
 
 
 class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """Any environment that has a TextView, with texts as observations and actions.
+    """PettingZoo wrapper with texts as observations and actions.
 
     The first observation of an episode is the rules and the situation. Later ones are feedback on
-    an unread answer and the situation. With `history`, each observation contains the rules, up to
-    `history` earlier turns, feedback and the situation (see TextHistory). No observation is longer
-    than TEXT_LENGTH; the oldest turns are dropped first.
+    an answer that was not parsed, and the situation. With `history`, every observation contains the
+    rules, earlier turns (see TextHistory), feedback and the situation. Observations have at most
+    TEXT_LENGTH characters; the oldest turns are dropped first.
 
-    An unread answer plays the fallback action (see `fallback_action`) and costs `parse_penalty`.
-    `infos[agent]["parse_failure"]` is the reason or None, and `infos[agent]["action"]` the action
-    that was played. The environment receives TextAction. Answers may exceed the action space's
-    length.
+    An answer that cannot be parsed plays the fallback action (see `fallback_action`) and costs the
+    view's `parse_penalty`. `infos[agent]["parse_failure"]` is the reason, or None, and
+    `infos[agent]["action"]` is the action that was played. The environment receives TextAction.
+    Answers may be longer than the action space declares.
+
+    Args:
+        env: ParallelEnv whose `unwrapped` has a `text_view`.
+        history: Number of earlier turns in every observation, at least 0. None for observations
+            without earlier turns and rules.
 
     Raises:
         EnvError: `env` is no ParallelEnv with a text view, or an agent is missing or unknown.
@@ -399,11 +409,9 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
 
     def __init__(self, env: Any, *, history: int | None = None) -> None:
         if not isinstance(env, ParallelEnv):
-            raise EnvError(
-                f"TextEnv got {shown(env)}: give a PettingZoo ParallelEnv with a text view"
-            )
+            raise EnvError(f"env must be a PettingZoo ParallelEnv, got {shown(env)}")
         if getattr(env.unwrapped, "text_view", None) is None:
-            raise EnvError(f"{env} has no text view: give it a `text_view` (see TextView)")
+            raise EnvError(f"env must have a `text_view` (see TextView), got {env}")
         super().__init__(env)
         self.history = None if history is None else whole_number("history", history, low=0)
         self.observation_spaces = {agent: TextSpace(TEXT_LENGTH) for agent in env.possible_agents}
@@ -423,23 +431,23 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
 
     def step(self, actions: Mapping[str, str]) -> Step:
         """Play one round with one answer in words per agent."""
-        asks_nothing(bool(self._past), self.agents, actions)  # refuses what does not fit
+        asks_nothing(bool(self._past), self.agents, actions)  # Raises for invalid actions.
         view: TextView = self.env.unwrapped.text_view
         played: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}
-        said: dict[str, str] = {}
+        notes: dict[str, str] = {}
         for agent, answer in actions.items():
             seen = self._seen[agent]
             action = read_answer(view, agent, seen, answer, self._masks[agent])
             if isinstance(action, ParseFailure):
                 failures[agent], action = action, action.instead
-                said[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
+                notes[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
             played[agent] = action
-        spoken = {
+        text_actions = {
             agent: TextAction(action, str(actions[agent])) if isinstance(action, int) else action
             for agent, action in played.items()
         }
-        observations, rewards, terminations, truncations, infos = self.env.step(spoken)
+        observations, rewards, terminations, truncations, infos = self.env.step(text_actions)
         for agent, answer in actions.items():
             unread = failures[agent].reason if agent in failures else None
             self._past[agent].add(self._situations[agent], str(answer), unread)
@@ -450,7 +458,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             infos[agent]["parse_failure"] = failure.reason
         self._keep(observations, infos)
         texts = {
-            agent: (said.get(agent, "") + now)[:TEXT_LENGTH]
+            agent: (notes.get(agent, "") + now)[:TEXT_LENGTH]
             for agent, now in self._situations.items()
         }
         if self.history is not None:
@@ -470,17 +478,20 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self._situations = {
             agent: view.describe(agent, seen[agent])[:TEXT_LENGTH] for agent in seen
         }
-        # Masks of our own, because the infos are the caller's to write into.
+        # Masks are copied, because callers may change infos.
         masks = {agent: infos.get(agent, {}).get("action_mask") for agent in seen}
         self._masks = {a: None if mask is None else mask.copy() for a, mask in masks.items()}
 
 
 class FocalAgent:
-    """Object with tools for the one agent of a text game, for TRL's `environment_factory`.
+    """Tools of the single agent of a text game, for TRL's `environment_factory`.
 
-    `game` is a ParallelEnv in words whose other agents are played by partners. TRL makes a tool of
-    every public method except `reset` and `get_reward`, and one object per concurrent completion.
-    TRL records an exception of a tool as a failed call, so `get_reward` raises it again.
+    TRL makes a tool of every public method except `reset` and `get_reward`, and creates one object
+    per concurrent completion. TRL records an exception of a tool as a failed call, so `get_reward`
+    raises it again.
+
+    Args:
+        game: ParallelEnv with texts as actions. Its other agents are played by partners.
 
     Raises:
         EnvError: The game has more than one agent.
@@ -489,8 +500,7 @@ class FocalAgent:
     def __init__(self, game: Any) -> None:
         if len(game.possible_agents) != 1:
             raise EnvError(
-                f"{', '.join(game.possible_agents)} are left to one model: name partners for all "
-                "agents but one"
+                f"game must have one agent, got {', '.join(game.possible_agents)}: add partners"
             )
         self._game = game
         [self._agent] = game.possible_agents
@@ -498,7 +508,12 @@ class FocalAgent:
         self._error: EnvError | None = None
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
-        """Start an episode from the row's `seed`; return the rules and the first situation."""
+        """Start an episode; return the rules and the first situation.
+
+        Args:
+            seed: Seed of the episode.
+            **row: Other columns of the dataset, which are ignored.
+        """
         self._return, self._error = 0.0, None
         observations, _ = self._game.reset(seed=seed)
         first: str = observations[self._agent]
@@ -516,18 +531,18 @@ class FocalAgent:
         if not self._game.agents:
             return "The game is over."
         try:
-            # A model may call it with anything, and of any length.
-            said = str(answer)[:ANSWER_LENGTH]
-            seen, rewards, *_ = self._game.step({self._agent: said})
+            # A model may call the tool with an argument of any type and length.
+            text = str(answer)[:ANSWER_LENGTH]
+            seen, rewards, *_ = self._game.step({self._agent: text})
         except EnvError as error:
             self._error = error
             raise
         self._return += rewards[self._agent]
-        told: str = seen[self._agent]
-        return told if self._game.agents else f"{told}\nThe game is over."
+        situation: str = seen[self._agent]
+        return situation if self._game.agents else f"{situation}\nThe game is over."
 
     def get_reward(self) -> float:
-        """Return the sum of rewards since the last reset."""
+        """Return the sum of rewards since the last reset; raise the error of a failed step."""
         if self._error is not None:
             raise self._error
         return self._return

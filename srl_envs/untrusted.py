@@ -1,7 +1,7 @@
-"""Limits for documents of others, and text made safe to show.
+"""Limits for documents from others, and text that is safe to show.
 
-Every parser of outside input takes its limits on size and nesting from here, and every outside text
-passes `printable` before it reaches a terminal or a page.
+All parsers of external input use the limits of this module, and all external text passes
+`printable` before it is written to a terminal or a page.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 from srl_envs.errors import DocumentError
 
 MAX_NESTING = 64
-"""Maximum nesting of containers or brackets in anything that is parsed."""
+"""Maximum nesting of containers or brackets."""
 MAX_DIGITS = 4300
-"""Maximum digits of a whole number: Python's own default limit."""
+"""Maximum number of digits of a whole number, Python's own default limit."""
 MAX_BYTES = 64 * 2**20
-"""Maximum bytes of one document: a line of JSON Lines, a JSON file, a YAML file."""
+"""Maximum number of bytes of a document, such as a line of JSON Lines."""
 
 
 def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool = False) -> Any:
@@ -28,15 +28,15 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
     Args:
         text: The document.
-        max_bytes: Maximum length.
-        constants: Read NaN and Infinity, as Python writes them.
+        max_bytes: Maximum length of the document.
+        constants: Accept NaN and Infinity, as Python writes them.
 
     Raises:
-        DocumentError: The text is not JSON (RFC 8259), too long, nested too deep, or has a number
-            beyond a float's range or of too many digits.
+        DocumentError: The text is not JSON (RFC 8259), too long or nested too deep, or a number is
+            beyond the range of a float or has too many digits.
     """
     if len(text) > max_bytes:
-        raise DocumentError(f"{len(text)} bytes, at most {max_bytes} are read")
+        raise DocumentError(f"a document may have at most {max_bytes} bytes, got {len(text)}")
     with _one_kind_of_error():
         value = json.loads(
             text, parse_constant=None if constants else _refuse_constant, parse_float=_finite
@@ -46,9 +46,10 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
 
 def read_json_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value that begins at `start` of a longer text, and its end.
+    """Return the JSON value that begins at index `start` of a text, and the index of its end.
 
-    Raises DocumentError as `read_json` does.
+    Raises:
+        DocumentError: See `read_json`.
     """
     with _one_kind_of_error():
         value, end = _DECODER.raw_decode(text, start)
@@ -64,17 +65,21 @@ def _one_kind_of_error() -> Iterator[None]:
         raise DocumentError(f"nested deeper than {MAX_NESTING}") from None
     except DocumentError:
         raise
-    except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, or an integer too long
+    except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, or too many digits.
         raise DocumentError(f"not JSON: {error}") from error
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -> bytes:
-    """Return a file's bytes.
+    """Return the bytes of a file.
+
+    Args:
+        path: The file.
+        max_bytes: Maximum number of bytes.
+        pipes: Allow named pipes, which may never end.
 
     Raises:
-        DocumentError: The file has more than `max_bytes`, or is a folder, a device or, without
-            `pipes`, a named pipe, which may never end.
-        OSError: The system's error.
+        DocumentError: The file is too large, or it is a folder, a device or a pipe.
+        OSError: The file cannot be read.
     """
     if path.exists() and not path.is_file() and not (pipes and path.is_fifo()):
         raise DocumentError("not a plain file")
@@ -86,9 +91,9 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -
 
 
 def check_nesting(value: Any) -> None:
-    """Raise DocumentError if mappings and lists are nested deeper than MAX_NESTING in `value`.
+    """Raise DocumentError if containers in `value` are nested deeper than MAX_NESTING.
 
-    Each container is examined once per level, so that shared parts (YAML's aliases) cost little.
+    A container is examined once per level, so that shared parts (YAML's aliases) cost little time.
     """
     level: dict[int, Any] = {0: value}
     for _ in range(MAX_NESTING):
@@ -121,31 +126,32 @@ def check_brackets(text: str) -> None:
 
 
 def printable(text: object, *, multiline: bool = True) -> str:
-    """Return `text` as a terminal or a page may show it.
+    """Return `text` with escapes for characters that are unsafe on a terminal or a page.
 
     Control, format, private-use and unassigned characters and lone surrogates become escapes such
-    as `\\x1b`; spaces of other widths become a plain one. Line feed and tab stay if `multiline`; a
-    carriage return before a line feed is dropped.
+    as `\\x1b`. Other kinds of spaces become a plain space. With `multiline`, line feeds and tabs
+    are kept, and a carriage return before a line feed is dropped.
     """
-    said = str(text)
+    shown = str(text)
     if multiline:
-        said = said.replace("\r\n", "\n")
+        shown = shown.replace("\r\n", "\n")
     kept = "\n\t" if multiline else ""
-    if said.isprintable():
-        return said
-    return "".join(sign if sign.isprintable() or sign in kept else _escape(sign) for sign in said)
+    if shown.isprintable():
+        return shown
+    return "".join(sign if sign.isprintable() or sign in kept else _escape(sign) for sign in shown)
 
 
 def cut(text: str, length: int) -> str:
-    """Return the text, or its beginning and the number of characters that were left out."""
+    """Return `text`, or its first `length` characters and the number of omitted ones."""
     left = len(text) - length
     return text if left <= 0 else f"{text[:length]} […{left} more characters]"
 
 
 def framed(tag: str, text: str) -> str:
-    """Return `text` between `<tag>` and `</tag>`, neither of which it can contain.
+    """Return `text` between `<tag>` and `</tag>`.
 
-    If the text names the tag in any spelling, its brackets become `(` and `)`.
+    If the text contains the name of the tag in any spelling, all its angle brackets become `(` and
+    `)`, so that it cannot close the tag.
     """
     if _letters(tag) in _letters(text):
         text = text.translate(_BRACKETS)
@@ -153,7 +159,7 @@ def framed(tag: str, text: str) -> str:
 
 
 _BRACKETS = str.maketrans("<>\u226e\u226f\ufe64\ufe65\uff1c\uff1e", "()()()()")
-"""All signs that are `<` or `>` after normalization, at least in part."""
+"""Replacements of all characters that are or contain `<` or `>` after normalization."""
 
 
 def _letters(text: str) -> str:
@@ -163,7 +169,7 @@ def _letters(text: str) -> str:
 
 def _escape(sign: str) -> str:
     if sign.isspace() and sign not in "\x1c\x1d\x1e\x1f\x85\n\r\t\v\f\u2028\u2029":
-        return " "  # no-break, thin and ideographic spaces
+        return " "
     return sign.encode("unicode_escape").decode("ascii")
 
 

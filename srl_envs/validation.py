@@ -1,4 +1,4 @@
-"""Validation of arguments: each check returns the value or says what is allowed."""
+"""Checks of arguments. Each returns the value or raises an error with the allowed values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 from srl_envs.errors import EnvConfigError, EnvError
 
 LARGEST = 1e30
-"""Where a number has no limit of its own: sums of several still fit into a float32 observation."""
+"""Default upper bound of numbers. Sums of several still fit into a float32 observation."""
 LARGEST_WHOLE = sys.float_info.max
-"""The same for whole numbers, by which rounds, for one, are divided."""
+"""Default upper bound of whole numbers, which can be converted to float."""
 MOST_PLAYERS = 10_000
-"""Upper bound of the agents of a game, for all of which it allocates."""
+"""Upper bound of the number of agents of a game, which limits its memory."""
 
 Reset = tuple[dict[str, Any], dict[str, dict[str, Any]]]
 """Result of `ParallelEnv.reset`: observations and infos, by agent."""
@@ -71,7 +71,11 @@ def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
 
 
 def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
-    """Return `value`, a text or list of texts among `allowed`, as a tuple; all for None."""
+    """Return `value` (a string or list of strings among `allowed`) as a tuple; None for all.
+
+    Raises:
+        EnvConfigError: `value` is empty or has an entry that is not allowed.
+    """
     choices = tuple(allowed)
     if value is None:
         return choices
@@ -94,32 +98,37 @@ def entries_of(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def set_fields(record: object, **checked: Any) -> None:
-    """Set fields of a frozen dataclass in its `__post_init__`."""
+    """Set fields of a frozen dataclass, for use in its `__post_init__`."""
     for name, value in checked.items():
         object.__setattr__(record, name, value)
 
 
 def shown(value: Any) -> str:
-    """Return a refused value as one line of an error."""
+    """Return the `repr` of an invalid value as one line, for an error."""
     try:
-        said = repr(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = repr(value)
+    except ValueError:  # Python refuses to convert integers of more than 4,300 digits.
         return "a number of too many digits"
-    return " ".join(line.strip() for line in said.splitlines())
+    return " ".join(line.strip() for line in text.splitlines())
 
 
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
-    """Return the arguments of `reset`, no options as an empty mapping; raise EnvConfigError."""
+    """Return checked arguments of `reset`; None for options becomes an empty mapping."""
     if options is not None and not isinstance(options, Mapping):
         raise EnvConfigError(f"options must be a mapping of names to values, got {shown(options)}")
     return None if seed is None else whole_number("seed", seed, low=0), options or {}
 
 
 def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
-    """Return True for a step without actions after the end of an episode.
+    """Check the actions of a step; return True for no actions after the end of an episode.
 
-    As in PettingZoo's own games this step returns five empty dicts. Wrappers that add the actions
-    of agents that have left rely on it.
+    As in PettingZoo's own games, such a step returns five empty dicts. PettingZoo's wrappers rely
+    on it.
+
+    Args:
+        begun: True after the first reset.
+        agents: Agents of the running episode, none after its end.
+        actions: Argument of `step`.
 
     Raises:
         EnvError: No episode is running, or `actions` are not one for each of `agents`.
@@ -135,49 +144,52 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
             raise EnvError(f"no action for {agent}: step() needs one for each of {list(agents)}")
     if len(actions) > len(agents):
         unknown = next(agent for agent in actions if agent not in agents)
-        raise EnvError(f"an action for {unknown!r}, who is not among {list(agents)}")
+        raise EnvError(f"an action for {unknown!r}, which is not among {list(agents)}")
     return False
 
 
 def parallel_form(
     constructor: Callable[P, T], passes_on_to: Callable[..., Any] | None = None
 ) -> Callable[P, T]:
-    """Return a module's `parallel_env`: `constructor`, with EnvConfigError for wrong arguments.
+    """Return a module's `parallel_env`: `constructor`, with EnvConfigError for unknown arguments.
 
-    If it has `**settings` for another function, that is `passes_on_to`.
+    `passes_on_to` is the function that receives the constructor's `**settings`. Its keyword
+    arguments become part of the signature.
     """
-    takes = inspect.signature(constructor)
+    signature = inspect.signature(constructor)
     if passes_on_to is not None:
-        own = [one for one in takes.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
         others = inspect.signature(passes_on_to).parameters.values()
         named = [one for one in others if one.kind is one.KEYWORD_ONLY]
-        takes = takes.replace(parameters=[*own, *named])
+        signature = signature.replace(parameters=[*own, *named])
 
     @functools.wraps(constructor, updated=())
     def parallel_env(*given: P.args, **named: P.kwargs) -> T:
-        refuse_unknown(parallel_env.__module__.rpartition(".")[2], takes.parameters, named)
-        try:
-            takes.bind(*given, **named)
-        except TypeError as error:
-            raise EnvConfigError(f"{error}; arguments are given by name: {takes}") from error
+        refuse_unknown(parallel_env.__module__.rpartition(".")[2], signature.parameters, named)
         return constructor(*given, **named)
 
-    parallel_env.__name__ = parallel_env.__qualname__ = "parallel_env"  # it is found as that
-    parallel_env.__signature__ = takes  # type: ignore[attr-defined]
+    parallel_env.__name__ = parallel_env.__qualname__ = "parallel_env"  # for pickle
+    parallel_env.__signature__ = signature  # type: ignore[attr-defined]
     return parallel_env
 
 
 def refuse_unknown(name: str, takes: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
-    """Raise EnvConfigError, naming the nearest, for an unknown argument of environment `name`."""
+    """Raise EnvConfigError with the nearest name for an argument that is not in `takes`.
+
+    Args:
+        name: Name of the environment, for the error.
+        takes: Parameters of its constructor. A `**` parameter allows all names.
+        given: Names of the given arguments.
+    """
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
-        return  # what is handed on is checked there
+        return
     for argument in given:
         if argument not in takes:
             raise EnvConfigError(f"{name} has no parameter {argument!r}{nearest(argument, takes)}")
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if only this machine reaches the host."""
+    """Return True if the host name or address is only reachable from this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -185,42 +197,35 @@ def is_loopback(host: str) -> bool:
 
 
 def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> bool:
-    """Return True unless another site's page may have made a browser send the request.
+    """Return False if a page of another site may have made a browser send the request.
 
-    A page can point its own host name at this machine (DNS rebinding), but no address. Only
+    A page can map its own host name to this machine (DNS rebinding), but not an address. Only
     `localhost`, IP addresses and `names` are therefore valid hosts.
 
     Args:
         host: The Host header, empty if there is none.
-        origin: The Origin header, None if there is none. A present one must name the same host and
-            port as `host`.
+        origin: The Origin header, None if there is none. It must have the same host and port as
+            `host`.
         names: Further host names of the server.
     """
+    own = {"localhost", *(each.lower().rstrip(".") for each in names)}
     try:
         parts = urlsplit(f"//{host}")
         name, _ = (parts.hostname or "").rstrip("."), parts.port
-        same = origin is None or urlsplit(origin).netloc.lower() == host.lower()
-    except ValueError:  # unbalanced brackets, no address within them, or an invalid port
+        if name not in own:
+            ipaddress.ip_address(name)
+        return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:  # A host name of another site, or an invalid host, port or origin.
         return False
-    own = {"localhost", *(each.lower().rstrip(".") for each in names)}
-    return same and (name in own or _is_address(name))
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return the end of an error about an unknown name: the nearest known name, and all names."""
+    names = tuple(known)
+    return f"{likely(name, names)}; there are: {', '.join(names)}"
 
 
-def nearest(asked: object, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the nearest name, and all."""
-    there = tuple(known)
-    return f"{likely(asked, there)}; there are: {', '.join(there)}"
-
-
-def likely(asked: object, known: Iterable[str]) -> str:
-    """Return the nearest known name as a question, or nothing."""
-    close = get_close_matches(str(asked), list(known), n=1, cutoff=0.5)
+def likely(name: object, known: Iterable[str]) -> str:
+    """Return " (did you mean ...?)" with the nearest known name, or an empty text."""
+    close = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,4 +1,4 @@
-"""Wrappers around any PettingZoo ParallelEnv."""
+"""Wrappers for PettingZoo ParallelEnvs: text views, custom rewards, Gymnasium's interface."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from srl_envs.validation import (
 )
 
 PASS = "pass"
-"""Answer, and action 0, of an agent in a turn-based game while another one is to move."""
+"""Answer of action 0 in turn-based games, for agents that are not to move."""
 MASK = "action_mask"
 
 Describe = Callable[[str, Any], str]
-"""Function (agent, observation in the game with text) -> description."""
+"""Function (agent, observation) -> description."""
 
 
 def with_text(
@@ -63,26 +63,29 @@ def with_text(
     parse_penalty: float = 0.1,
     tells_time: bool = False,
 ) -> GameWithText:
-    """Add a text view to any PettingZoo game with Discrete actions.
+    """Add a text view to a PettingZoo game with Discrete actions.
 
     Args:
-        env: A ParallelEnv, or an AECEnv, which PettingZoo's own conversion makes parallel. See
+        env: A ParallelEnv, or an AECEnv, which PettingZoo's conversion makes parallel. See
             GameWithText for turn-based games.
-        rules: Rules, for all agents or by agent. The form of an answer is added.
+        rules: Rules of the game, for all agents or by agent. The form of an answer is appended.
         answers: One answer per action in action order, for all agents or by agent.
-        describe: Function (agent, observation) -> text. By default observations are described from
-            their space (srl_envs.text.in_words).
-        default_action: Action for an answer that cannot be read, by default 0; if it is illegal,
-            the first legal action. Turn-based games have none.
-        parse_penalty: Amount subtracted from the shaped reward for such an answer.
-        tells_time: Whether the descriptions contain the remaining time. If not, PPO treats a
+        describe: Function (agent, observation) -> text. None describes the numbers of observations
+            (srl_envs.text.in_words).
+        default_action: Action for an answer that cannot be parsed, or the first legal one if this
+            action is illegal. None for 0. Must be None for turn-based games.
+        parse_penalty: Penalty for an answer that cannot be parsed, at least 0.
+        tells_time: True if descriptions contain the remaining time. If False, PPO treats a
             truncated episode as one that could have continued.
 
+    Returns:
+        The game, as a ParallelEnv with a `text_view`.
+
     Raises:
-        EnvConfigError: An argument does not fit the game, or an answer cannot be read back.
+        EnvConfigError: An argument does not fit the game, or an answer is not parsed as its action.
     """
     if not isinstance(env, AECEnv | ParallelEnv):
-        raise EnvConfigError(f"{env!r} is no PettingZoo game: give a ParallelEnv or an AECEnv")
+        raise EnvConfigError(f"env must be a PettingZoo ParallelEnv or AECEnv, got {env!r}")
     game = env
     if isinstance(env, AECEnv):
         in_cycles = env.metadata.get("is_parallelizable", False)
@@ -90,16 +93,16 @@ def with_text(
     in_turns = _takes_turns(game)
     if in_turns and default_action is not None:
         raise EnvConfigError(
-            f"default_action is {default_action!r}: in a turn-based game a pass is the default"
+            f"default_action must be None for a turn-based game, got {default_action!r}"
         )
     agents = list(game.possible_agents)
     penalty = number_between("parse_penalty", parse_penalty, 0.0)
     rules_of, answers_of = _for_each(agents, "rules", rules), _for_each(agents, "answers", answers)
-    said, choices, describers, observed = {}, {}, {}, {}
+    rule_texts, choices, describers, observed = {}, {}, {}, {}
     for agent in agents:
         choices[agent] = _choices(game.action_space(agent), agent, answers_of[agent], in_turns)
         introduction = _introduction(agent, rules_of[agent], choices[agent], in_turns)
-        said[agent] = introduction + cost_of_unread(penalty)
+        rule_texts[agent] = introduction + cost_of_unread(penalty)
         space = game.observation_space(agent)
         masked = isinstance(space, spaces.Dict) and MASK in space.spaces
         if masked or in_turns:
@@ -108,10 +111,10 @@ def with_text(
             space = spaces.Dict({**parts, MASK: mask})
         observed[agent] = space
         if describe is None:
-            _seen(space, agent, space.sample())  # raises for a space that has no description
+            _seen(space, agent, space.sample())  # Raises for a space without description.
         describers[agent] = describe or partial(_seen, space)
     view = ThirdPartyView(
-        said=said,
+        rule_texts=rule_texts,
         choices=choices,
         describers=describers,
         default_action=whole_number(
@@ -126,9 +129,9 @@ def with_text(
 
 @dataclass(frozen=True)
 class ThirdPartyView:
-    """The TextView that with_text makes; every mapping is from agents."""
+    """TextView of with_text. All mappings are by agent."""
 
-    said: Mapping[str, str]
+    rule_texts: Mapping[str, str]
     choices: Mapping[str, tuple[str, ...]]
     describers: Mapping[str, Describe]
     default_action: int
@@ -137,11 +140,11 @@ class ThirdPartyView:
     tells_time: bool
 
     def rules(self, agent: str) -> str:
-        """Return the agent's name, the rules as given, and the form of an answer."""
-        return self.said[agent]
+        """Return the agent's name, the rules, and the form of an answer."""
+        return self.rule_texts[agent]
 
     def describe(self, agent: str, observation: Any) -> str:
-        """Return the observation in words, with the legal answers if it contains a mask."""
+        """Return a description of the observation, and the legal answers if it has a mask."""
         words = self.describers[agent](agent, observation)
         if not isinstance(observation, Mapping) or MASK not in observation:
             return words
@@ -162,27 +165,27 @@ class ThirdPartyView:
         return parse_choice(answer, self.choices[agent])
 
     def legal(self, action: int, mask: Any) -> int:
-        """Return the action, the default action, or the first legal one that the mask allows."""
+        """Return the action, or else the default action, or else the first action that is legal."""
         allowed = next((act for act in (action, self.default_action) if mask[act]), None)
         return int(np.argmax(mask)) if allowed is None else allowed
 
 
 class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """A third party's game with a `text_view`; `env` is the game, as a ParallelEnv. See with_text.
+    """PettingZoo ParallelEnv with the text view of `with_text`; `env` is the game without it.
 
-    Actions count from 0. Every info has an int8 "action_mask", which is also in the observation
-    if the game has one there. An action that the mask forbids counts as the default action, or
-    as the first legal one if that is forbidden too; `infos[agent]["illegal"]` is then True.
+    Actions are numbered from 0. `infos[agent]["action_mask"]` is an int8 mask, which is also in the
+    observation if the game has it there. An illegal action is replaced by the default action, or by
+    the first legal one if that is illegal too; `infos[agent]["illegal"]` is then True.
 
-    In a game in which agents take turns, action 0 is a pass and the game's own actions follow. An
-    agent that is not to move may only pass, and the agent to move may not (a pass or an unread
-    answer plays the first legal move). Infos have "to_move": the rollout plays the pass of an agent
-    that is not to move without a policy. Observations are `{"observation": ..., "action_mask":
-    ...}`, or the game's own Dict with that mask in it.
+    In a turn-based game action 0 is a pass, and the game's actions follow. An agent that is not to
+    move can only pass. A pass or an unparsed answer of the agent to move plays the first legal
+    action. `infos[agent]["to_move"]` is False for agents whose pass the rollout plays without a
+    policy. Observations are `{"observation": ..., "action_mask": ...}`, or the game's own Dict with
+    this mask.
 
     Raises:
-        EnvError: An agent is missing or unknown, an action is outside the space, or the game leaves
-            an agent no legal action.
+        EnvError: An agent is missing or unknown, an action is outside the space, or the game's mask
+            leaves an agent no legal action.
     """
 
     def __init__(
@@ -203,17 +206,17 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
     @property
     def unwrapped(self) -> GameWithText:
-        """The game with its text view: the game in `env` has none."""
+        """This environment, because the game in `env` has no text view."""
         return self
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode of the game."""
+        """Start an episode of the game; return observations and infos."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self.agents = list(self.env.agents)
         return self._outgoing(observations, infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round with one action per agent."""
+        """Play one round; return PettingZoo's five dicts."""
         if asks_nothing(bool(self._masks), self.agents, actions):
             return {}, {}, {}, {}, {}
         chosen = {}
@@ -235,23 +238,23 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
             }
         )
         self.agents = list(self.env.agents)
-        seen, told = self._outgoing(observations, infos)
-        for agent, info in told.items():
+        observations, infos = self._outgoing(observations, infos)
+        for agent, info in infos.items():
             info["illegal"] = played.get(agent) != chosen.get(agent)
         return (
-            seen,
+            observations,
             {agent: float(reward) for agent, reward in rewards.items()},
             {agent: bool(ended) for agent, ended in terminations.items()},
             {agent: bool(ended) for agent, ended in truncations.items()},
-            told,
+            infos,
         )
 
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies with masks: games return objects that they change later, or share."""
+        """Return copies with masks, because games may change returned objects later."""
         seen: dict[str, Any] = {}
-        told: dict[str, dict[str, Any]] = {}
+        new_infos: dict[str, dict[str, Any]] = {}
         for agent, given in observations.items():
             observation = seen[agent] = copy.deepcopy(given)
             info = copy.deepcopy(dict(infos.get(agent, {})))
@@ -261,61 +264,60 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
                 if not isinstance(observation, dict):
                     observation = {"observation": observation}
                 seen[agent] = {**observation, MASK: mask.copy()}
-            told[agent] = {**info, MASK: mask.copy()}
+            new_infos[agent] = {**info, MASK: mask.copy()}
             if self.text_view.in_turns:
-                told[agent][TO_MOVE] = agent in self.agents and not mask[0]
-        return seen, told
+                new_infos[agent][TO_MOVE] = agent in self.agents and not mask[0]
+        return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        held = observation if isinstance(observation, Mapping) and MASK in observation else info
+        source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
             to_move = self.env.aec_env.agent_selection if self.agents else None
             mask = np.zeros(count, np.int8)
-            mask[1:] = held.get(MASK, 1) if agent == to_move else 0
+            mask[1:] = source.get(MASK, 1) if agent == to_move else 0
             mask[0] = agent != to_move
         else:
-            mask = np.array(held.get(MASK, np.ones(count)), np.int8)
+            mask = np.array(source.get(MASK, np.ones(count)), np.int8)
         if not mask.any():
             if agent in self.agents:
-                raise EnvError(f"{agent} is to act, and the game's mask leaves no legal action")
-            mask[:] = 1  # the agent's episode is over
+                raise EnvError(f"the game's action mask of {agent} has no legal action")
+            mask[:] = 1  # The agent's episode is over.
         return mask
 
 
 def _takes_turns(game: Any) -> bool:
-    """Return True if PettingZoo's conversion of a turn-based game is under the wrappers."""
+    """Return True if the game, without wrappers, is PettingZoo's conversion of a turn-based one."""
     while game is not None and not isinstance(game, turn_based_aec_to_parallel_wrapper):
         game = vars(game).get("env")
     return game is not None
 
 
-def _for_each(agents: Sequence[str], what: str, given: Any) -> Mapping[str, Any]:
+def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
-        who = sorted(map(str, given))
-        raise EnvConfigError(f"{what} are for {who}, and the agents are {sorted(agents)}")
+        keys = sorted(map(str, given))
+        raise EnvConfigError(f"{name} must have the agents {sorted(agents)} as keys, got {keys}")
     return given
 
 
 def _choices(
     space: spaces.Space[Any], agent: str, answers: Sequence[str], in_turns: bool
 ) -> tuple[str, ...]:
-    """Return the agent's answers in action order, a pass first if agents take turns."""
+    """Return the agent's answers in action order, with a pass first if agents take turns."""
     if not isinstance(space, spaces.Discrete):
-        raise EnvConfigError(f"{agent} acts in {space}: only Discrete actions can be answers")
+        raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
     listed = isinstance(answers, Sequence) and not isinstance(answers, str)
     if not listed or len(answers) != space.n or not all(isinstance(one, str) for one in answers):
         raise EnvConfigError(
-            f"answers for {agent} are {shown(answers)}: give a list of texts, one for each of its "
-            f"{space.n} actions"
+            f"answers of {agent} must be {space.n} texts, one per action, got {shown(answers)}"
         )
     choices = (PASS, *answers) if in_turns else tuple(answers)
     for action, choice in enumerate(choices):
         if parse_choice(choice, choices) != action:
             raise EnvConfigError(
-                f"answer {choice!r} for {agent} cannot be read back: give other, distinct words"
+                f"answers of {agent} must be distinct and parsed as their actions, got {choice!r}"
             )
     return choices
 
@@ -323,17 +325,17 @@ def _choices(
 def _introduction(agent: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
     moves = choices[1:] if in_turns else choices
     named = "" if len(moves) > LISTED else f": {any_of(moves) if len(moves) > 1 else moves[0]}"
-    said = f"You are {agent}. {rules.strip()}\nWrite your choice alone on the last line{named}."
+    text = f"You are {agent}. {rules.strip()}\nWrite your choice alone on the last line{named}."
     if not in_turns:
-        return said
+        return text
     return (
-        f"{said}\nOn your turn '{PASS}', or what cannot be read, plays the first move that is "
+        f"{text}\nOn your turn '{PASS}', or what cannot be read, plays the first move that is "
         "allowed."
     )
 
 
 def _seen(space: spaces.Space[Any], agent: str, observation: Any) -> str:
-    """Describe an observation of `space` without its mask."""
+    """Return a description of an observation, without its mask."""
     if isinstance(space, spaces.Dict) and MASK in space.spaces:
         parts = {key: part for key, part in space.spaces.items() if key != MASK}
         space = spaces.Dict(parts)
@@ -343,30 +345,35 @@ def _seen(space: spaces.Space[Any], agent: str, observation: Any) -> str:
 
 
 class RewardContext(TypedDict):
-    """Context of the output that a reward function rewards."""
+    """Second argument of a reward function."""
 
     environment: str
     agent: str
     round: int
-    """Counted from 0 in every episode."""
+    """Number of the round in the episode, from 0."""
     observation: Any
     """Copy of the observation before the action."""
     reward: float
-    """The environment's reward of this step."""
+    """Reward of the environment for this step."""
     info: Mapping[str, Any]
     """Copy of the agent's info after the step."""
 
 
 RewardFunction = Callable[[Any, RewardContext], float]
-"""Function (model_output, context) -> reward. `model_output` is the answer as written if there is
-one (a text environment's action, or the words of an action), else the action."""
+"""Function (model_output, context) -> reward. `model_output` is the answer (the text of an action)
+if there is one, else the action."""
 
 
 class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """Any PettingZoo ParallelEnv with rewards from a user's function.
+    """PettingZoo wrapper with rewards from a user's function.
 
-    `reward_function` may be set at any time; None passes the environment's own rewards. These are
-    always in `infos[agent]["environment_reward"]`. Exceptions of the function pass unchanged.
+    `infos[agent]["environment_reward"]` is always the environment's own reward. Exceptions of the
+    function are not caught.
+
+    Args:
+        env: A ParallelEnv.
+        reward_function: Function (model_output, context) -> reward; see RewardFunction and
+            RewardContext. None keeps the environment's rewards. The attribute can be set later.
 
     Raises:
         EnvConfigError: `env` is no ParallelEnv, or the function is not callable.
@@ -375,7 +382,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
         if not isinstance(env, ParallelEnv):
-            raise EnvConfigError(f"CustomRewards got {shown(env)}: give a PettingZoo ParallelEnv")
+            raise EnvConfigError(f"env must be a PettingZoo ParallelEnv, got {shown(env)}")
         super().__init__(env)
         self.reward_function = reward_function
         self._observations: dict[str, Any] = {}
@@ -383,27 +390,27 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """Source of the rewards; None for the environment's own."""
+        """Function of the rewards, or None for the environment's own rewards."""
         return self._reward_function
 
     @reward_function.setter
     def reward_function(self, function: RewardFunction | None) -> None:
         if function is not None and not callable(function):
             raise EnvConfigError(
-                f"reward_function is {shown(function)}: give a function (model_output, context) -> "
-                "reward, or None"
+                "reward_function must be a function (model_output, context) -> reward, or None, "
+                f"got {shown(function)}"
             )
         self._reward_function = function
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode."""
+        """Start an episode; return observations and infos."""
         observations, infos = self.env.reset(seed=seed, options=options)
         # Copies, because callers may write into observations.
         self._observations, self._round = _copied(observations), 0
         return observations, infos
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round."""
+        """Play one round; return PettingZoo's five dicts."""
         observations, own, terminations, truncations, infos = self.env.step(actions)
         rewards = dict(own)
         for agent in own:
@@ -421,8 +428,8 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
                 reward = self.reward_function(output, context)
                 if not isinstance(reward, Real) or not math.isfinite(reward):
                     raise EnvError(
-                        f"reward_function gave {shown(reward)} for {agent}: it must give a finite "
-                        "number"
+                        f"reward_function must return a finite number, got {shown(reward)} for "
+                        f"{agent}"
                     )
                 rewards[agent] = float(reward)
             infos[agent]["environment_reward"] = float(own[agent])
@@ -431,7 +438,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
 
 def _copied(seen: Any) -> Any:
-    # deepcopy alone would take longer than a round of a small game.
+    # For common types this is faster than deepcopy, which takes longer than a round of a game.
     if isinstance(seen, np.ndarray) and seen.dtype != object:
         return seen.copy()
     if isinstance(seen, str):
@@ -442,7 +449,10 @@ def _copied(seen: Any) -> Any:
 
 
 class SingleAgentEnv(gymnasium.Env[Any, Any]):
-    """Gymnasium environment of the only agent of a PettingZoo ParallelEnv, `game`.
+    """Gymnasium environment of the single agent of a PettingZoo ParallelEnv.
+
+    Args:
+        game: A ParallelEnv with one agent.
 
     Raises:
         EnvConfigError: The game has several agents.
@@ -451,8 +461,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
     def __init__(self, game: Any) -> None:
         if len(game.possible_agents) != 1:
             raise EnvConfigError(
-                f"Gymnasium plays one agent, and the game has {len(game.possible_agents)}: "
-                "give num_agents=1, or use it as a PettingZoo environment"
+                f"num_agents must be 1 for a Gymnasium environment, got {len(game.possible_agents)}"
             )
         self.game = game
         [self._agent] = game.possible_agents
@@ -464,19 +473,19 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; see the game."""
+        """Start an episode; return the agent's observation and info."""
         super().reset(seed=seed)
         observations, infos = self.game.reset(seed=seed, options=options)
         return observations[self._agent], infos[self._agent]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Play one round."""
+        """Play one round; return Gymnasium's five values for the agent."""
         seen, rewards, terminations, truncations, infos = self.game.step({self._agent: action})
         agent = self._agent
         return seen[agent], rewards[agent], terminations[agent], truncations[agent], infos[agent]
 
     def render(self) -> Any:
-        """Return the rendered game."""
+        """Return the game's drawing of the last round."""
         return self.game.render()
 
     def close(self) -> None:
@@ -485,5 +494,5 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
 
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
-    """Return the environment `name` of the registry for one agent; see registry.make."""
+    """Return `registry.make(name, **parameters)`, an environment of one agent, for Gymnasium."""
     return SingleAgentEnv(registry.make(name, **parameters))

@@ -1,11 +1,11 @@
-"""Training: several models at once with TRL trainers stepped by one loop of rounds."""
+"""Training of several models at once, by TRL trainers that one loop of rounds steps."""
 
 import logging
 from importlib import import_module
 from typing import Any
 
-# Where bitsandbytes is installed PEFT imports it for every run, and it tells on a CPU that a faster
-# kernel is missing, which quantised bases do not use either. Said here: before PEFT is imported.
+# PEFT imports an installed bitsandbytes, which warns on a CPU that a faster kernel is missing. The
+# kernel is not used here. The level must be set before PEFT is imported.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 _HOMES = {"Trainer": "srl_train.trainer", "RunConfig": "srl_train.config.run"}
@@ -14,5 +14,7 @@ __all__ = ["RunConfig", "Trainer"]
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"srl_train has no {name!r}; it has {', '.join(_HOMES)}")
+        raise AttributeError(
+            f"module srl_train has no attribute {name!r}; allowed: {', '.join(_HOMES)}"
+        )
     return getattr(import_module(_HOMES[name]), name)

@@ -1,14 +1,14 @@
-"""Checkpoints: folders written atomically and verified on loading.
+"""Checkpoints: folders that are written atomically and verified when they are loaded.
 
     round_00000012/
       models/model_0.safetensors ...   named tensors, one file per stem
       state.json  state.safetensors    counters, schedulers, strategy state
       metadata.json                    description for listings
-      manifest.json                    size of every file above, SHA-256 of JSON; written last
+      manifest.json                    size of each file, SHA-256 of JSON files; written last
 
-A checkpoint is written into a hidden folder, synced to disk, and renamed. After a kill at any
-moment the folder contains complete checkpoints and hidden leftovers, which the next save removes.
-One process may save into a folder at a time; any number may read. Nothing is pickled.
+A checkpoint is written into a hidden folder, synced to disk, and renamed. After a kill at any time
+the folder contains complete checkpoints and hidden leftovers, which the next save removes. Only one
+process may save into a folder at a time. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from torch import Tensor
 
 from srl_envs.errors import DocumentError
 from srl_envs.untrusted import read_bytes, read_json
+from srl_train.config.section import one_line
 from srl_train.errors import CheckpointError, CheckpointNotFound
 from srl_train.run_files import finite
 
 FORMAT = 3
-"""Format of a checkpoint folder; increased when an older release could misread a newer one."""
+"""Version of the format, which is increased if an older release could misread a newer one."""
 LARGEST_STATE = 2**30
-"""Limit of state.json in bytes; it contains the samples in buffers."""
+"""Maximum size of state.json in bytes. It contains the samples in buffers."""
 _MANIFEST = "manifest.json"
 _SAVING, _REPLACED, _REMOVED = ".saving.", ".replaced.", ".removed."
 _TENSOR, _TUPLE, _PAIRS = "__tensor__", "__tuple__", "__pairs__"
@@ -44,11 +45,11 @@ _MARKS = frozenset({_TENSOR, _TUPLE, _PAIRS})
 
 
 def _inside(name: str) -> str:
-    """Return the path if it stays in the folder that it is relative to, or raise ValueError."""
+    """Return a relative path, or raise ValueError if it leads out of its folder."""
     path = PurePath(name)
-    # No file name contains a NUL or a lone surrogate.
+    # isprintable excludes NUL and lone surrogates, which file names cannot contain.
     if not path.parts or path.is_absolute() or ".." in path.parts or not name.isprintable():
-        raise ValueError(f"a checkpoint's names stay in its folder, got {name!r}")
+        raise ValueError(f"names in a checkpoint must be paths inside its folder, got {name!r}")
     return name
 
 
@@ -69,25 +70,26 @@ class _Manifest(BaseModel):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose files were verified, tensors by their size."""
+    """Loaded checkpoint with verified files. Tensors are verified by their size only."""
 
     path: Path
     checkpoint_id: str
     round: int
     state: Any
-    """Argument of `save`, with tensors, tuples and integer keys."""
+    """State as passed to `save`, with tensors, tuples and integer keys."""
     metadata: Mapping[str, Any]
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
         """Load the tensors of a stem such as 'models/model_0' onto the CPU.
 
-        Raises CheckpointError if the checkpoint has no such file.
+        Raises:
+            CheckpointError: If the file cannot be read.
         """
         return _tensors_in(self.path / f"{stem}.safetensors")
 
-    def unusable(self, why: str) -> CheckpointError:
-        """Return the error for a run that cannot resume from this checkpoint."""
-        return CheckpointError(f"{why}: {_remedy(self.path)}")
+    def unusable(self, fault: str) -> CheckpointError:
+        """Return an error with the fault and the way to resume without this checkpoint."""
+        return CheckpointError(f"{fault}: {_remedy(self.path)}")
 
 
 def checkpoint_name(round: int, final: bool = False) -> str:
@@ -103,19 +105,21 @@ def save(
     state: Any,
     metadata: Mapping[str, Any],
 ) -> Path:
-    """Write a checkpoint, whole or not at all, and return its folder.
-
-    A checkpoint with the same id is replaced; a kill leaves the old or the new one.
+    """Write a checkpoint atomically. A checkpoint with the same id is replaced.
 
     Args:
         directory: Folder of all checkpoints.
         checkpoint_id: Name of the checkpoint.
-        tensors: Stem ('models/model_0') to named tensors.
+        tensors: Named tensors by stem ('models/model_0').
         state: Nested mappings, lists, tuples, numbers, text and tensors.
         metadata: JSON-compatible data with the number of the "round".
 
+    Returns:
+        Folder of the checkpoint.
+
     Raises:
-        CheckpointError: If the state cannot be written, or a name leads out of the folder.
+        CheckpointError: If the state has a value of another type, or a name is not inside the
+            folder.
     """
     for name in (checkpoint_id, *tensors):
         try:
@@ -144,7 +148,7 @@ def save(
             sequence=1 + max(sequences, default=0),
         )
         target, replaced = directory / checkpoint_id, directory / f"{_REPLACED}{checkpoint_id}"
-        if target.exists():  # a folder cannot be renamed onto another; readers know both names
+        if target.exists():  # A rename cannot replace a folder. Readers know both names.
             target.rename(replaced)
         partial.rename(target)
         _to_disk(directory)
@@ -155,11 +159,11 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """Load the checkpoint in a folder after verifying JSON by bytes and tensors by size.
+    """Load the checkpoint in a folder. JSON files are verified by SHA-256, tensors by size.
 
     Raises:
         CheckpointNotFound: If there is no checkpoint.
-        CheckpointError: If a file is missing or was changed; the message names the file.
+        CheckpointError: If a file is missing or was changed. The message names the file.
     """
     found = find(path.parent, path.name)
     manifest = _read_manifest(found)
@@ -170,14 +174,14 @@ def load(path: Path) -> Checkpoint:
         state = join_tensors(_tensors_in(found / "state.safetensors"), plain)
     except (LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{found / 'state.json'} is no state of this release: {error!r:.200}"
+            f"{found / 'state.json'} must be a state of this release: {error!r:.200}"
         ) from error
     metadata = load_metadata(path.parent, path.name)
     return Checkpoint(found, manifest.checkpoint_id, manifest.round, state, metadata)
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
-    """Read metadata.json without the rest; errors as in `load`."""
+    """Load only metadata.json of a checkpoint; errors as in `load`."""
     found = find(directory, checkpoint_id)
     _verify(found, "metadata.json", _read_manifest(found))
     metadata = _read_json(found / "metadata.json")
@@ -187,22 +191,23 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
 
 
 def list_checkpoints(directory: Path) -> list[str]:
-    """Return the ids of the complete checkpoints, the last saved first.
+    """Return the ids of the complete checkpoints, from the last saved to the first.
 
-    After a return to an earlier checkpoint, new saves precede the abandoned higher rounds.
+    The order is that of saving: after a resume from an earlier checkpoint, new checkpoints precede
+    older ones with higher rounds.
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
 
 
 def prune(directory: Path, keep: int) -> list[str]:
-    """Remove all but the newest `keep` checkpoints and return the removed ids; -1 keeps all."""
+    """Remove all but the `keep` newest checkpoints (-1 keeps all) and return the removed ids."""
     old = [] if keep == -1 else list_checkpoints(directory)[keep:]
     complete = _complete(directory)
     for name in old:
         removed = directory / f"{_REMOVED}{name}"
-        shutil.rmtree(removed, ignore_errors=True)  # left by a prune that was killed
-        complete[name][0].rename(removed)  # deletion is not atomic, renaming is
+        shutil.rmtree(removed, ignore_errors=True)  # It exists if an earlier prune was killed.
+        complete[name][0].rename(removed)  # Unlike a deletion, a rename is atomic.
         shutil.rmtree(removed)
     return old
 
@@ -211,7 +216,7 @@ def prune(directory: Path, keep: int) -> list[str]:
 
 
 def seal(folder: Path, **described: Any) -> None:
-    """Write the manifest of all files in the folder and sync everything to disk."""
+    """Write the manifest of all files in the folder, and sync all files to disk."""
     files = {
         file.relative_to(folder).as_posix(): _fingerprint(file)
         for file in sorted(folder.rglob("*"))
@@ -224,7 +229,7 @@ def seal(folder: Path, **described: Any) -> None:
 
 
 def _fingerprint(file: Path) -> dict[str, Any]:
-    """Return the size and, for JSON, the digest. Digests of large models would take minutes."""
+    """Return the size and, of JSON files, the SHA-256. Hashing large models takes minutes."""
     content = file.read_bytes() if file.suffix == ".json" else None
     digest = None if content is None else hashlib.sha256(content).hexdigest()
     return {"bytes": file.stat().st_size, "sha256": digest}
@@ -240,14 +245,13 @@ def _to_disk(path: Path) -> None:
 
 def _read_manifest(folder: Path) -> _Manifest:
     file = folder / _MANIFEST
+    tree = _read_json(file)
     try:
-        return _Manifest.model_validate(_read_json(file))
+        return _Manifest.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
         raise CheckpointError(
-            f"{file} is not of format {FORMAT} ({place!r:.80}: {first['msg']}): read {folder.name} "
-            f"with the release that wrote it, or {_remedy(folder)}"
+            f"{file} must have format {FORMAT} ({one_line(error, tree)}): load {folder.name} with "
+            f"the release that wrote it, or {_remedy(folder)}"
         ) from error
 
 
@@ -260,31 +264,31 @@ def _read_json(file: Path, *, constants: bool = False) -> Any:
 
 
 def _verify(folder: Path, name: str, manifest: _Manifest) -> None:
-    """Raise CheckpointError unless the file has its size and, for JSON, its bytes."""
+    """Raise CheckpointError unless the file has the size and SHA-256 of the manifest."""
     file, expected = folder / name, manifest.files.get(name)
     try:
         found = _fingerprint(file)
     except OSError as error:
         raise CheckpointError(f"{file} is missing: {_remedy(folder)}") from error
     if expected is None or found != expected.model_dump():
-        raise CheckpointError(f"{file} is not as it was written: {_remedy(folder)}")
+        raise CheckpointError(f"{file} was changed after it was written: {_remedy(folder)}")
 
 
 def _remedy(folder: Path) -> str:
-    return f"the checkpoint is damaged, remove {folder} to go on from the one before it"
+    return f"the checkpoint is damaged, remove {folder} to resume from the previous checkpoint"
 
 
 def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
-    """Return id to (folder, manifest) of each checkpoint whose files have their sizes."""
+    """Return (folder, manifest) by id of each checkpoint whose files have the right sizes."""
     found = {}
-    # Sorted: '.replaced.x' comes before 'x', which replaces it in the result.
+    # The order is sorted: '.replaced.x' precedes 'x', which replaces it in the result.
     for path in sorted(directory.glob("*")):
         name = path.name.removeprefix(_REPLACED)
         if name.startswith(".") or not path.is_dir():
             continue
         try:
             manifest = _read_manifest(path)
-            if all((path / n).stat().st_size == own.bytes for n, own in manifest.files.items()):
+            if all((path / n).stat().st_size == file.bytes for n, file in manifest.files.items()):
                 found[name] = (path, manifest)
         except (CheckpointError, OSError):
             continue
@@ -292,11 +296,11 @@ def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
 
 
 def find(directory: Path, checkpoint_id: str) -> Path:
-    """Return the checkpoint's folder, which is in `directory`. Raises CheckpointNotFound."""
-    there = {path.name: path for path in directory.glob("*") if path.is_dir()}
+    """Return the folder of a checkpoint in `directory`, or raise CheckpointNotFound."""
+    folders = {path.name: path for path in directory.glob("*") if path.is_dir()}
     for name in (checkpoint_id, f"{_REPLACED}{checkpoint_id}"):
-        if name in there:
-            return there[name]
+        if name in folders:
+            return folders[name]
     available = ", ".join(list_checkpoints(directory)) or "none"
     raise CheckpointNotFound(
         f"Checkpoint not found: {checkpoint_id:.200} in {directory}; available: {available}"
@@ -304,7 +308,7 @@ def find(directory: Path, checkpoint_id: str) -> Path:
 
 
 def _clear_leftovers(directory: Path) -> None:
-    """Remove or restore the leftovers of a killed save or prune."""
+    """Remove or restore the hidden folders of a killed save or prune."""
     for path in sorted(directory.iterdir()):
         target = directory / path.name.removeprefix(_REPLACED)
         if path.name.startswith(_REPLACED) and not target.exists():
@@ -327,21 +331,22 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
     for name, tensor in named.items():
         kept = tensor.detach().cpu().contiguous()
         storage = kept.untyped_storage().data_ptr()
-        # safetensors refuses tied weights and views.
+        # safetensors rejects tied weights and views.
         written[name] = kept.clone() if storage in storages else kept
         storages.add(storage)
     file.parent.mkdir(exist_ok=True)
     save_file(written, file)
 
 
-# State as JSON and named tensors. JSON has no tuples and no integer keys: both are marked objects.
+# State as JSON and named tensors. Tuples and integer keys, which JSON lacks, are marked objects.
 
 
 def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
     """Split nested mappings, lists and tuples into (named tensors, JSON-compatible data).
 
-    Raises CheckpointError, with its location, for a value that is not a tensor, number, text, None,
-    list, tuple or mapping.
+    Raises:
+        CheckpointError: For a value that is not a tensor, number, text, None, list, tuple or
+            mapping. The message names its location.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -350,7 +355,7 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
             return value
         if isinstance(value, Tensor):
             name = path
-            while name in tensors:  # {"a": {"b": t}, "a/b": t} give the same path
+            while name in tensors:  # {"a": {"b": t}, "a/b": t} has two equal paths.
                 name += "_"
             tensors[name] = value.detach()
             return {_TENSOR: name}
@@ -363,15 +368,15 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
                 return dict(pairs)
             return {_PAIRS: [[plain(key, f"{path}/key"), entry] for key, entry in pairs]}
         raise CheckpointError(
-            f"{path} is a {type(value).__module__}.{type(value).__qualname__}: a checkpoint holds "
-            "tensors, numbers, text, None, lists, tuples and mappings"
+            f"{path} must be a tensor, number, text, None, list, tuple or mapping, got "
+            f"{type(value).__module__}.{type(value).__qualname__}"
         )
 
     return tensors, plain(value, "state")
 
 
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
-    """Join the results of `split_tensors`."""
+    """Return the argument of `split_tensors` from its results."""
 
     def joined(value: Any) -> Any:
         if isinstance(value, list):

@@ -1,25 +1,25 @@
-"""Errors of configuration, training, checkpoints and data."""
+"""Errors of configurations, training, checkpoints and data."""
 
 
 class ConfigError(ValueError):
-    """A setting of a run is outside what is allowed."""
+    """Setting or argument that is not allowed. The message names the setting."""
 
 
 class UpdateError(ValueError):
-    """An update strategy was asked for something its models do not allow."""
+    """Update strategy that cannot be applied to its models."""
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written, or is damaged and must not be trusted."""
+    """Checkpoint that cannot be written, or that is damaged."""
 
 
 class CheckpointNotFound(CheckpointError, FileNotFoundError):
-    """There is no checkpoint of that name; the message names those there are."""
+    """Checkpoint that does not exist. The message lists the existing checkpoints."""
 
 
 class DataError(ValueError):
-    """A file cannot be learned from; the message names it and the line."""
+    """Data file that cannot be used for training. The message names the file and the line."""
 
 
 class TrainingError(RuntimeError):
-    """A run cannot go on."""
+    """Run that cannot continue."""

@@ -1,4 +1,4 @@
-"""Export of models as Hugging Face folders or PEFT adapters with model cards."""
+"""Export of models as Hugging Face folders or PEFT adapters, with model cards."""
 
 from __future__ import annotations
 
@@ -42,26 +42,34 @@ tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 
 
 def export(
-    named: PlayerSpec, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
+    player: PlayerSpec, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
 ) -> None:
-    """Write the model `name` of a player with its tokenizer and model card, whole or not at all.
+    """Write a model with its tokenizer and model card into a new folder, atomically.
 
-    With `merge` an adapter is merged into its base. Raises ConfigError if the folder is not empty,
-    or there is nothing to merge.
+    Args:
+        player: Parsed name of a run, checkpoint, folder or hub model.
+        name: Model of the player, such as "model_0".
+        folder: New or empty folder.
+        merge: If true, merge an adapter into its base.
+        trusted: Permission to import code that a checkpoint's configuration names.
+
+    Raises:
+        ConfigError: If the folder is not empty or cannot be written, or `merge` is true and the
+            model has no adapter.
     """
     refuse_taken(folder)
-    # The card contains only a validated configuration.
+    # The model card contains only a validated configuration.
     trained = None
-    if named.run is not None:
-        trained = yaml_file.to_tree(yaml_file.from_tree(config_tree(named.run)))
-    if named.run is not None and is_checkpoint(named.run):
-        backends, modules = checkpoint_modules(named.run, [name], "cpu", trusted)
+    if player.run is not None:
+        trained = yaml_file.to_tree(yaml_file.from_tree(config_tree(player.run)))
+    if player.run is not None and is_checkpoint(player.run):
+        backends, modules = checkpoint_modules(player.run, [name], "cpu", trusted)
         backend = backends[name].with_model(modules[name])
     else:
-        dtype = "auto" if named.run is None else settings_of_run(named.run).loading.dtype
-        backend = load_backend(named.sources[name], _no_environment, Loading("cpu", dtype))
+        dtype = "auto" if player.run is None else settings_of_run(player.run).loading.dtype
+        backend = load_backend(player.sources[name], _no_environment, Loading("cpu", dtype))
     if merge and not isinstance(backend.model, PeftModel):
-        raise ConfigError(f"{name} is a whole model without an adapter, there is nothing to merge")
+        raise ConfigError(f"--merge requires an adapter, but {name} has none")
     if merge:
         backend = merged(backend)
     try:
@@ -72,7 +80,7 @@ def export(
                 backend.model.save_pretrained(partial)
             backend.tokenizer.save_pretrained(partial)
             write_card(partial, name, trained)
-            partial.chmod(0o755)  # mkdtemp gives access to the owner only
+            partial.chmod(0o755)  # mkdtemp gives access to the owner only.
             os.replace(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -81,30 +89,36 @@ def export(
 
 
 def _no_environment() -> Any:
-    raise ConfigError("the embedded model is built for a game: train it, and export the run's")
+    raise ConfigError("the embedded model cannot be exported without a run: train it first")
 
 
 def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None) -> None:
-    """Write the README.md of a saved model; `trained` is the configuration of its run."""
+    """Write README.md, the model card of the model saved in `folder`.
+
+    Args:
+        folder: Folder of the model.
+        name: Model, such as "model_0".
+        trained: Configuration of the model's run as plain data.
+    """
     adapter = folder / "adapter_config.json"
-    under = start = None
+    base = start = None
     if adapter.is_file():
-        under = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
+        base = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
     if trained:
-        start, place = trained["models"]["base"], name.rpartition("_")[2]
-        if not isinstance(start, str):  # one base per model
-            start = start[int(place)] if place.isdigit() and int(place) < len(start) else None
-    origin = under or start
-    if origin in (None, TINY) or Path(origin).exists():  # the hub has no local folders
+        start, number = trained["models"]["base"], name.rpartition("_")[2]
+        if not isinstance(start, str):  # A list with one base per model.
+            start = start[int(number)] if number.isdigit() and int(number) < len(start) else None
+    origin = base or start
+    if origin in (None, TINY) or Path(origin).exists():  # Not a model of the hub.
         origin = None
-    library = "peft" if under else "transformers"
+    library = "peft" if base else "transformers"
     header = ModelCardData(
         base_model=origin and origin.partition("@")[0],
         library_name=library,
         pipeline_tag="text-generation",
     )
-    kind = f"A LoRA adapter on `{under}`." if under else "A causal language model."
-    if start and not under:
+    kind = f"A LoRA adapter on `{base}`." if base else "A causal language model."
+    if start and not base:
         kind = f"A causal language model, trained from `{start}`."
     card = _CARD.format(
         header=header.to_yaml(),
@@ -112,7 +126,7 @@ def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None
         kind=kind,
         training=_training(trained, name) if trained else "",
         library=library,
-        auto="AutoPeftModelForCausalLM" if under else "AutoModelForCausalLM",
+        auto="AutoPeftModelForCausalLM" if base else "AutoModelForCausalLM",
     )
     write_whole(folder / "README.md", card)
 

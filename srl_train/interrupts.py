@@ -1,4 +1,4 @@
-"""Signals that end a run: SIGINT and SIGTERM, handled when the run's state is complete."""
+"""Signals that end a run: SIGINT and SIGTERM, which are handled when the run can be saved."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any, Self
 
 from srl_train import processes
 
-_TOLD = b"\ntraining ends after the current update and is saved; a second signal ends it at once\n"
+_NOTICE = (
+    b"\ntraining ends after the current update and is saved; a second signal ends it at once\n"
+)
 
 
 def end(number: int, frame: object) -> None:
-    """Handle a signal by exiting with the status that the signal itself gives."""
-    signal.signal(number, signal.SIG_IGN)  # a second one would come between
+    """Handle a signal by exiting with the status of an unhandled signal, 128 + number."""
+    signal.signal(number, signal.SIG_IGN)  # A second signal would interrupt the exit.
     sys.exit(128 + number)
 
 
@@ -25,12 +27,12 @@ _REPLACED = (signal.SIG_DFL, signal.default_int_handler, end)
 
 
 class Interrupts:
-    """Handlers of SIGINT and SIGTERM in a `with` block of the main thread.
+    """Handlers of SIGINT and SIGTERM, active in a `with` block of the main thread.
 
-    The first signal sets `stop`, or raises KeyboardInterrupt in a block of `at_once`. A second one
-    raises KeyboardInterrupt at any place. The end of the `with` block raises what the first
-    signal means: KeyboardInterrupt, or SystemExit(143) for SIGTERM. Handlers that a program
-    installed itself stay in place.
+    The first signal sets `stop`; in a block of `at_once` it raises KeyboardInterrupt. A second
+    signal always raises KeyboardInterrupt. The end of the `with` block raises KeyboardInterrupt if
+    the first signal was SIGINT, and SystemExit(143) if it was SIGTERM. Handlers that the program
+    installed itself are not replaced.
     """
 
     def __init__(self, stop: threading.Event) -> None:
@@ -63,7 +65,7 @@ class Interrupts:
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """Let the first signal interrupt the block, which must not change the run's state."""
-        if processes.count() > 1:  # All of them must stop at the same point.
+        if processes.count() > 1:  # All processes must stop at the same point.
             yield
             return
         self._at_once = True
@@ -75,14 +77,14 @@ class Interrupts:
             self._at_once = False
 
     def _receive(self, number: int, frame: object) -> None:
-        if os.getpid() != self._process:  # A forked child is ended by the signals of its parent.
+        if os.getpid() != self._process:  # A forked child handles the signal by its default.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
         self.received.append(number)
         self._stop.set()
-        if processes.count() > 1:  # torchrun hands on the signals that its processes had already.
+        if processes.count() > 1:  # torchrun repeats signals that its processes received.
             return
         if self._at_once or len(self.received) > 1:
             raise KeyboardInterrupt
-        os.write(2, _TOLD)  # Unlike print, it may interrupt another print.
+        os.write(2, _NOTICE)  # print is not reentrant.

@@ -388,7 +388,7 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
     section = config.backend
     assert isinstance(section, TransformersBackendConfig)
     models, pools = config.models, config.opponent_pools
-    bases = models.bases | {pool: models.bases[section.of[0]] for pool, section in pools.items()}
+    bases = models.bases | {name: models.bases[pool.models[0]] for name, pool in pools.items()}
     ahead = config.engine.play_ahead and start.learns_here
     backends, trees, played = learning_models(
         models, bases, start.make_env, config.seed, play_copies=ahead, given=start.given
@@ -399,7 +399,7 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
         tree.requires_grad_(False)
     for loaded in backends.values():
         loaded.batched = section.batched
-        loaded.caches.most_tokens = section.kept_tokens
+        loaded.caches.most_tokens = section.kv_cache_tokens
     adapters = frozenset(backends) if models.adapters is not None else frozenset()
     return Samplers(trees, backends, InProcessPublisher(backends, snapshots, adapters))
 

@@ -79,7 +79,6 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
     The mean is over the agents of the team (all agents if there are no teams) that have the step,
     including the agent itself. k = 0 keeps rewards; with k = 1 the team shares one reward.
     """
-
     return Mode(
         lambda rewards, teams, state: _blended(
             rewards, teams, dict.fromkeys(rewards, cooperation_strength)

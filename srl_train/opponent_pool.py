@@ -75,15 +75,15 @@ class OpponentPool:
         self._publisher = publisher
 
     @property
-    def nash_games(self) -> int:
-        """Episodes between two snapshots per order of agents; 0 unless `draw` is 'nash'."""
-        return self._config.nash_games if self._config.draw == "nash" else 0
+    def nash_episodes(self) -> int:
+        """Number of episodes between two snapshots per order of agents; 0 unless draw is 'nash'."""
+        return self._config.nash_episodes if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
         """Add snapshots of the pool's models if they are due after `rounds` rounds."""
         if not self.grows_at(rounds):
             return
-        for model in self._config.of:
+        for model in self._config.models:
             live = weights[model].items()
             copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in live}
             self.snapshots.append(Snapshot(model, rounds, copies))
@@ -182,10 +182,11 @@ class OpponentPool:
     def _check(self, rounds: int, models: Mapping[str, Weights]) -> None:
         first = {one.model for one in self.snapshots if one.round == 0}
         # Before round 0 a pool may be empty.
-        if (self.snapshots or rounds) and first != set(self._config.of):
-            raise ValueError(f"first snapshots of {sorted(first)}, not of {list(self._config.of)}")
+        if (self.snapshots or rounds) and first != set(self._config.models):
+            expected = list(self._config.models)
+            raise ValueError(f"first snapshots of {sorted(first)}, not of {expected}")
         for one in self.snapshots:
-            if one.model not in self._config.of:
+            if one.model not in self._config.models:
                 raise ValueError(f"a snapshot of {one.model!r}")
             if wrong := misfit(model_weights(one.weights), model_weights(models[one.model])):
                 raise ValueError(f"{one.name}: {wrong}")

@@ -30,7 +30,7 @@ def grow_pools(run: Run, rounds: int) -> None:
         for pool in run.pools.values():
             pool.grow(rounds, weights)
         for pool in run.pools.values():
-            if pool.nash_games:
+            if pool.nash_episodes:
                 load_first_opponents(run)
                 _play_snapshots(run, pool, rounds)
     except BaseException:
@@ -76,7 +76,7 @@ def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
             or all episodes of one of the two assignments.
     """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
-    count = pool.nash_games
+    count = pool.nash_episodes
     env_seeds, policy_seeds = seeding.of_games(rng, count)
     pooled = {agent: name for agent, name in run.seats.items() if name == pool.name}
     for place, newer in enumerate(pool.snapshots):

@@ -1,4 +1,4 @@
-"""Recorder of a run: rows, episodes and evaluations, written to files and sinks."""
+"""Recorder of a run, which writes rows, episodes and evaluations to files and sinks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from srl_agents.episode import Episode, to_json, turn_to_json, write_jsonl
 from srl_agents.rollout import Spectator
@@ -17,15 +18,7 @@ from srl_train import processes
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.metrics.progress import Progress
-from srl_train.metrics.sinks import (
-    SINKS,
-    ConfiguredSink,
-    JsonlSink,
-    Sink,
-    SinkContext,
-    Tee,
-    Watcher,
-)
+from srl_train.metrics.sinks import SINKS, ConfiguredSink, JsonlSink, Sink, SinkContext, Watcher
 from srl_train.round import RoundResult
 from srl_train.run import Run
 from srl_train.run_files import RunFiles, finite, write_whole
@@ -33,160 +26,164 @@ from srl_train.summaries import summary
 
 log = logging.getLogger(__name__)
 PAUSE, PATIENCE = 1.0, 60.0
-"""Minimum seconds between the starts of two recorded episodes, and seconds without a step after
-which another episode is recorded."""
+"""Minimum seconds between the starts of two recorded episodes, and maximum seconds without a step
+after which another episode is recorded."""
 
 
 class Recorder:
-    """Recorder of a run. Only the main process of several records."""
+    """Recorder of a run. Under torchrun, only the main process records.
+
+    Args:
+        files: Files of the run.
+        sinks: Receivers of the metrics rows.
+        keep_rows: If true, write the configuration, the rows and the summary too.
+        progress: If true, print a line per round to stderr.
+    """
 
     def __init__(
-        self,
-        files: RunFiles,
-        sinks: tuple[Sink, ...],
-        *,
-        keep_rows: bool,
-        progress: bool = False,
+        self, files: RunFiles, sinks: tuple[Sink, ...], *, keep_rows: bool, progress: bool = False
     ) -> None:
-        """Record into `files` and `sinks`.
-
-        With `keep_rows`, the configuration, rows and the summary are written too; with `progress`,
-        a line per round is printed to stderr.
-        """
-        main = processes.is_main()
-        self.keeps_rows = keep_rows and main
-        self._writes = main
+        self._writes = processes.is_main()
+        self._keeps_rows = keep_rows and self._writes
+        self._prints = progress and self._writes
         self._files = files
-        self._sinks = sinks if main else ()
-        self._prints = progress and main
+        self._sinks = sinks if self._writes else ()
         self._progress: tuple[Sink, ...] = ()
-        self._rounds: Sink | None = None
-        self._configured: tuple[ConfiguredSink, ...] = ()
-        self._opened = False
+        self._open: tuple[Sink, ...] | None = None
+        """Sinks of the rounds, or None before `open` and after `end_rounds`."""
+        self._configured: tuple[ConfiguredSink, ...] | None = None
 
     def refuse_missing(self, config: RunConfig) -> None:
-        """Raise the error of a sink that cannot work, before models are loaded."""
+        """Raise the error of a configured sink that cannot work, before models are loaded."""
         for name in SINKS if self._writes else ():
             SINKS.load(name).check(config)
 
     @property
     def is_open(self) -> bool:
         """True while rounds are recorded."""
-        return self._rounds is not None
+        return self._open is not None
 
     def open(self, run: Run) -> None:
-        """Open files and sinks at the run's position; later rows are dropped.
+        """Open files and sinks at the position of the run, and drop later rows of the files.
 
-        Raises TrackerError if a tracker cannot be opened.
+        Raises:
+            TrackerError: If a tracker cannot be opened.
         """
-        if self._writes and not self._opened:
+        if self._writes and self._configured is None:
             stages = {name: stage.epochs for name, stage in run.config.stages.items()}
-            folder, known = self._files.folder, run.evaluations
-            context = SinkContext(run.config, folder, stages, run.position, known)
-            found = [SINKS.load(name).open_sink(context) for name in SINKS]
-            self._configured = tuple(sink for sink in found if sink is not None)
-            self._opened = True
+            context = SinkContext(
+                run.config, self._files.folder, stages, run.position, run.evaluations
+            )
+            opened = [SINKS.load(name).open_sink(context) for name in SINKS]
+            self._configured = tuple(sink for sink in opened if sink is not None)
         rows: tuple[Sink, ...] = ()
-        if self.keeps_rows:
+        if self._keeps_rows:
             write_whole(self._files.config, yaml_file.dump(run.config))
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
             run.engine.spectator = EpisodeWriter(self._files.folder / "playing.jsonl").spectator
         if self._prints:
             self._progress = (Progress(run.config.rounds, log_every=run.config.logging.every),)
-        self._rounds = Tee(*rows, *self._sinks, *self._progress)
+        self._open = (*rows, *self._sinks, *self._progress)
 
     @contextmanager
-    def stage(self, run: Run) -> Iterator[Sink]:
-        """Return the sink for the rows of a stage."""
-        rows = JsonlSink(self._files.stages, run.stages.passes) if self.keeps_rows else Tee()
-        try:
-            yield Tee(rows, *self._sinks, *self._progress, *self._configured)
-        finally:
-            rows.close()
+    def stage(self, run: Run) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+        """Return a function that records the row of a pass of a stage."""
+        with ExitStack() as stack:
+            sinks = [*self._sinks, *self._progress, *(self._configured or ())]
+            if self._keeps_rows:
+                rows = JsonlSink(self._files.stages, run.stages.passes)
+                stack.callback(rows.close)
+                sinks.insert(0, rows)
+
+            def write(row: Mapping[str, Any]) -> None:
+                for sink in sinks:
+                    sink.write(row)
+
+            yield write
 
     def round(self, run: Run, result: RoundResult) -> None:
         """Record a completed round."""
-        number, logging = result.row["round"], run.config.logging
-        if self._rounds is not None:
-            self._rounds.write(result.row)
-        for configured in self._configured:
-            configured.write(result.row)
-        for sink in self._watchers():
-            sink.write_episodes(number, result.episodes)
-        due = number % logging.episodes_every == 0 or run.next_round == run.config.rounds
-        if self._writes and logging.episodes and due:
+        number, section = result.row["round"], run.config.logging
+        for sink in (*(self._open or ()), *(self._configured or ())):
+            sink.write(result.row)
+        for watcher in self._watchers():
+            watcher.write_episodes(number, result.episodes)
+        due = number % section.episodes_every == 0 or run.next_round == run.config.rounds
+        if self._writes and section.episodes and due:
             path = self._files.folder / "episodes" / f"round_{number:08d}.jsonl"
-            write_jsonl(path, result.episodes[: logging.episodes])
+            write_jsonl(path, result.episodes[: section.episodes])
 
     def evaluation(self, run: Run, when: str) -> None:
-        """Record a new evaluation."""
-        for sink in self._watchers():
+        """Record the evaluation `run.evaluations[when]`."""
+        sinks: tuple[Watcher | ConfiguredSink, ...] = (*self._watchers(), *(self._configured or ()))
+        for sink in sinks:
             sink.write_evaluation(when, run.evaluations[when])
-        for configured in self._configured:
-            configured.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
         """Write summary.json."""
-        if self.keeps_rows:
+        if self._keeps_rows:
             text = json.dumps(finite(summary(run)), indent=2) + "\n"
             write_whole(self._files.folder / "summary.json", text)
 
     def end_rounds(self) -> None:
-        """Close the sinks of rounds."""
-        if self._rounds is not None:
-            self._rounds.close()
-            self._rounds = None
+        """Close the sinks of the rounds, all of them even if one fails."""
+        sinks, self._open = self._open or (), None
+        with ExitStack() as stack:
+            for sink in reversed(sinks):
+                stack.callback(sink.close)
 
     def close(self, *, finished: bool) -> None:
-        """Close all sinks."""
+        """Close all sinks; `finished` is true if the training is complete."""
         self.end_rounds()
-        for configured in self._configured:
-            configured.close(finished)
-        self._configured, self._opened = (), False
+        configured, self._configured = self._configured or (), None
+        for sink in configured:
+            sink.close(finished)
 
-    def _watchers(self) -> Iterator[Watcher]:
-        return (sink for sink in self._sinks if isinstance(sink, Watcher))
+    def _watchers(self) -> list[Watcher]:
+        return [sink for sink in self._sinks if isinstance(sink, Watcher)]
 
 
 class EpisodeWriter:
-    """Writer of playing.jsonl: an episode without steps, a line per step, an empty step at the end.
+    """Writer of playing.jsonl, the newest episode for `srl watch`.
 
-    One episode at a time and at most one per second, so that the cost for the run is negligible.
+    The file contains an episode without steps, a line per step, and an empty step at the end. One
+    episode is written at a time, and at most one per second, so that the cost is negligible.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._recording = False
         self._lock = threading.Lock()
-        self._began = self._heard = -PATIENCE
-        self._games = 0
+        self._began = self._last_step = -PATIENCE
+        self._number = 0
 
     def spectator(self) -> Spectator | None:
-        """Return the spectator of the next episode, or None if another was recorded just now."""
+        """Return the spectator of the next episode, or None if the episode is not recorded."""
         with self._lock:
             now = time.monotonic()
-            if now - self._began < PAUSE or (self._recording and now - self._heard < PATIENCE):
+            waiting = self._recording and now - self._last_step < PATIENCE
+            if now - self._began < PAUSE or waiting:
                 return None
-            self._games += 1
-            self._began = self._heard = now
-            number = self._games
+            self._number += 1
+            self._began = self._last_step = now
+            number = self._number
         return lambda episode, over: self._watch(number, episode, over)
 
     def _watch(self, number: int, episode: Episode, over: bool) -> None:
         with self._lock:
-            if number != self._games:
+            if number != self._number:
                 return
-            self._heard = time.monotonic()
+            self._last_step = time.monotonic()
             try:
                 self._record(episode, over)
             except (OSError, TypeError, ValueError) as error:
-                # A full disk, or observations that are not plain data, must not end the run.
+                # A full disk or observations that are not plain data must not end the run.
                 log.warning("stopped writing %s: %s", self._path, error)
                 self._began, self._recording = float("inf"), False
 
     def _record(self, episode: Episode, over: bool) -> None:
         if not episode.turns and not over:
-            # Without fsync: the file need not survive a crash.
+            # No fsync, since the file need not survive a crash.
             partial = self._path.with_name(".playing.partial")
             partial.unlink(missing_ok=True)
             with partial.open("x", encoding="ascii") as file:

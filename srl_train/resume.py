@@ -1,7 +1,7 @@
-"""Saving and resuming of a run's whole state, bit for bit.
+"""Saving and loading of the complete state of a run; a resumed run is bit-identical.
 
-No generator is saved because none outlives a round: every one is made from the run's seed, the
-round's number and its own place, so the number of the next round is their state.
+No random generator is saved. Every generator is derived from the seed of the run, the number of the
+round and its own place, and none is used in two rounds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from srl_train import checkpoints, fsdp, processes
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
+from srl_train.config.section import one_line
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
 from srl_train.run import ModelTotals, Run
@@ -25,7 +26,7 @@ from srl_train.samples import TokenSample
 from srl_train.summaries import average_cooperation, episodes_played, model_states
 from srl_train.tensor_checks import misfit, refuse_unlike
 
-# Sections and settings that may differ on resuming: past rounds do not depend on them.
+# Sections and settings that may change when a run is resumed, as past rounds do not depend on them.
 _FREE = frozenset({
     "rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine",
     "algorithm.minibatches", "rollout.timeout", "max_failed_fraction",
@@ -33,7 +34,7 @@ _FREE = frozenset({
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
-    """Write a checkpoint in the main process and return its id; all processes must call this."""
+    """Write a checkpoint of the run and return its id. All processes must call this function."""
     name = checkpoints.checkpoint_name(run.next_round, final)
     learners = run.learners.items()
     weights = fsdp.in_full({f"models/{model}": learner.weights() for model, learner in learners})
@@ -86,30 +87,35 @@ def _reference_moved(run: Run, model: str) -> bool:
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
-    """Restore a run that was built from the same configuration; an error changes nothing.
+    """Load a checkpoint into a run with the same configuration. An error leaves the run unchanged.
+
+    Args:
+        run: The run.
+        directory: Folder of all checkpoints.
+        checkpoint_id: Name of the checkpoint.
 
     Raises:
-        CheckpointNotFound: There is no such checkpoint.
-        CheckpointError: It is damaged, from another configuration (the message names the first
-            different setting), or of more rounds than are planned.
+        CheckpointNotFound: If there is no such checkpoint.
+        CheckpointError: If the checkpoint is damaged, has another configuration (the message names
+            the first different setting), or has more rounds than planned.
     """
     checkpoint = checkpoints.load(checkpoints.find(directory, checkpoint_id))
     if not isinstance(checkpoint.metadata.get("config"), dict):
-        raise checkpoint.unusable(f"{checkpoint.path / 'metadata.json'}: config is no mapping")
+        raise checkpoint.unusable(f"{checkpoint.path / 'metadata.json'}: config must be a mapping")
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
     state, file = checkpoint.state, checkpoint.path / "state.json"
     if run.config.rounds < checkpoint.round:
         raise CheckpointError(
-            f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
-            f"{checkpoint.round}: give {checkpoint.round} or more"
+            f"rounds must be at least {checkpoint.round}, the rounds of {checkpoint_id}, got "
+            f"{run.config.rounds}"
         )
     weights = {model: checkpoint.tensors(f"models/{model}") for model in run.learners}
     models = {model: learner.weights() for model, learner in run.learners.items()}
-    for model, own in weights.items():
-        if wrong := misfit(own, models[model]):
-            raise checkpoint.unusable(f"{checkpoint.path / 'models' / model}.safetensors: {wrong}")
+    for model, saved in weights.items():
+        if fault := misfit(saved, models[model]):
+            raise checkpoint.unusable(f"{checkpoint.path / 'models' / model}.safetensors: {fault}")
     try:
-        _refuse_other(state)
+        _refuse_invalid(state)
         if checkpoint.round != state["next_round"]:
             raise ValueError(f"next_round must be {checkpoint.round}, got {state['next_round']}")
         _refuse_unlike(run, state, weights)
@@ -125,7 +131,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         run.totals[model] = ModelTotals(**state["totals"][model])
         run.versions[model] = state["versions"][model]
         run.publish(model)
-    for name, totals in state.get("frozen_totals", {}).items():  # older checkpoints have none
+    for name, totals in state.get("frozen_totals", {}).items():  # Older checkpoints have none.
         run.frozen_totals[name] = ModelTotals(**totals)
     run.strategy_state = state["strategy"]
     run.mode_state = state["mode"]
@@ -137,7 +143,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
-    """Raise ValueError, which names the first wrong entry, for the state of another run."""
+    """Raise ValueError, which names the first wrong entry, if the state does not fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
@@ -151,17 +157,17 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
-    now = _flat(yaml_file.to_tree(config))
-    then = _flat(saved)
+    """Raise CheckpointError if a setting differs on which the past rounds depend."""
+    current, former = _flat(yaml_file.to_tree(config)), _flat(saved)
     free = set(_FREE)
-    if any(own.schedule != "constant" for own in config.learned_by.values()):
-        free.discard("rounds")  # the learning rate's course depends on the planned rounds
-    for name in sorted(now.keys() | then.keys()):
-        if free.isdisjoint({name, name.split(".")[0]}) and now.get(name) != then.get(name):
-            why = ", on which the schedule of its learning rate depends" if name == "rounds" else ""
+    if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):
+        free.discard("rounds")  # The learning-rate schedule depends on the planned rounds.
+    for name in sorted(current.keys() | former.keys()):
+        if free.isdisjoint({name, name.split(".")[0]}) and current.get(name) != former.get(name):
+            why = ", on which the learning-rate schedule depends" if name == "rounds" else ""
             raise CheckpointError(
-                f"{checkpoint_id} was saved with {name} = {then.get(name)!r}{why}, the "
-                f"configuration has {now.get(name)!r}: resume with the run's own config.yaml"
+                f"{name}: must be {former.get(name)!r} as in {checkpoint_id}{why}, got "
+                f"{current.get(name)!r}; resume with the config.yaml of the run"
             )
 
 
@@ -175,7 +181,7 @@ def _flat(tree: Any, path: str = "") -> dict[str, Any]:
     return {path: tree}
 
 
-# Schema of the state, whose content anyone may have written
+# Schema of the state, which may have been written by another user.
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -187,6 +193,7 @@ class _Record(BaseModel):
 
 
 def _record_of(kind: type) -> Any:
+    """Return a strict pydantic model with the fields of a dataclass."""
     hints = get_type_hints(kind).items()
     fields: Any = {name: (Count if hint is int else hint, ...) for name, hint in hints}
     return create_model(kind.__name__, __base__=_Record, **fields)
@@ -244,7 +251,7 @@ class _Buffer(_Record):
 
 
 class _State(_Record):
-    """State of a run; other readers check `strategy` and the snapshots of `pools`."""
+    """State of a run. `_refuse_unlike` and the pools check `strategy` and `pools` further."""
 
     next_round: Count
     seconds: float
@@ -261,11 +268,9 @@ class _State(_Record):
     learners: dict[str, _Learner]
 
 
-def _refuse_other(state: Any) -> None:
-    """Raise ValueError, which names the first wrong entry, unless the state fits the schema."""
+def _refuse_invalid(state: Any) -> None:
+    """Raise ValueError, which names the first wrong entry, if the state does not fit the schema."""
     try:
         _State.model_validate(state)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place or 'the state'}: {first['msg']}") from None
+        raise ValueError(one_line(error, state)) from None

@@ -1,4 +1,4 @@
-"""Files of a run's folder, written atomically (docs/project/architecture.md)."""
+"""Files of a run folder, its lock, and checks before files are written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ _REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy
 
 
 class RunFiles:
-    """Paths of one run."""
+    """Paths of a run, and operations on its folder.
+
+    Args:
+        folder: Folder of the run.
+        checkpoints: Folder of its checkpoints.
+    """
 
     def __init__(self, folder: Path, checkpoints: Path) -> None:
         self.folder, self.checkpoints = folder, checkpoints
@@ -38,11 +43,14 @@ class RunFiles:
         self.server_logs = folder / "server-logs"
 
     def lock(self) -> BaseFileLock:
-        """Lock the run's folder until the lock is released, deleted, or the process ends.
+        """Lock the folder until the lock is released or deleted, or the process ends.
 
-        Forked children do not keep the lock. Raises ConfigError if another Trainer has the lock.
+        Forked child processes do not keep the lock.
+
+        Raises:
+            ConfigError: If another Trainer has the lock.
         """
-        from filelock import FileLock, Timeout  # only here: evaluations need no filelock
+        from filelock import FileLock, Timeout  # Other commands do not require filelock.
 
         path = self.folder / "run.lock"
         refuse_unwritable("the run's folder", self.config)
@@ -50,10 +58,10 @@ class RunFiles:
         try:
             lock.acquire()
         except Timeout:
-            # Until a process that has just locked the file writes its number, it is another one's.
+            # A process that has just locked the file may not have written its id yet.
             number = path.read_text(errors="replace")[:20]
-            own = number == str(os.getpid())
-            holder = "another Trainer of this process" if own else f"process {number or 'unknown'}"
+            same = number == str(os.getpid())
+            holder = "another Trainer of this process" if same else f"process {number or 'unknown'}"
             raise ConfigError(
                 f"{self.folder} is in use by {holder}: wait until it ends, or choose another folder"
             ) from None
@@ -61,8 +69,8 @@ class RunFiles:
 
     @contextmanager
     def on_full_disk(self) -> Iterator[None]:
-        """Raise TrainingError, which says how to resume, if a write fails for lack of space."""
-        from safetensors import SafetensorError  # only here: evaluations need no safetensors
+        """Raise TrainingError with the command to resume if a write fails for lack of space."""
+        from safetensors import SafetensorError  # Other commands do not require safetensors.
 
         try:
             yield
@@ -70,40 +78,41 @@ class RunFiles:
             if isinstance(error, OSError) and error.errno not in _NO_SPACE:
                 raise
             raise TrainingError(
-                f"cannot write into {self.folder} ({error}): the checkpoints before this are "
-                f"complete; free space and continue: srl train --resume --out {self.folder}"
+                f"cannot write into {self.folder} ({error}): earlier checkpoints are complete; "
+                f"free space and resume: srl train --resume --out {self.folder}"
             ) from error
 
     def refuse_to_overwrite(self) -> None:
-        """Raise ConfigError if the folder has rows, a checkpoint or models of another run."""
+        """Raise ConfigError if the folder has metrics rows, a checkpoint or models of a run."""
         saved = any(self.checkpoints.glob("[!.]*/manifest.json")) or any(self.models.glob("*"))
         if saved or any(p.exists() and p.stat().st_size for p in (self.metrics, self.stages)):
             raise ConfigError(
-                f"{self.folder} already holds a run: resume it (srl train --resume --out "
+                f"{self.folder} already contains a run: resume it (srl train --resume --out "
                 f"{self.folder}), remove it, or choose another folder"
             )
 
     def set_aside(self) -> Path | None:
-        """Move the files of an earlier run to the first free folder next to this one.
+        """Move the files of an earlier run into a new folder FOLDER-1, FOLDER-2, ...
 
-        Returns that folder, or None if there is no earlier run.
+        Returns:
+            The new folder, or None if there is no earlier run.
         """
-        own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
+        names = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
                "playing.jsonl", "report.html", "trackers.json",
                "episodes", "data", "models", "server-logs", "tensorboard", "wandb")  # fmt: skip
         saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
         if saved and self.checkpoints != self.folder:
             saved = [self.checkpoints]
-        there = [path for name in own if (path := self.folder / name).exists()] + saved
-        if not there:
+        existing = [path for name in names if (path := self.folder / name).exists()] + saved
+        if not existing:
             return None
-        here = self.folder.resolve()  # a folder such as "." has no name of its own
-        places = (here.with_name(f"{here.name}-{number}") for number in count(1))
-        place = next(place for place in places if not place.exists())
-        place.mkdir()
-        for path in there:
-            path.rename(place / path.name)
-        return place
+        folder = self.folder.resolve()  # "." has no name.
+        candidates = (folder.with_name(f"{folder.name}-{number}") for number in count(1))
+        target = next(candidate for candidate in candidates if not candidate.exists())
+        target.mkdir()
+        for path in existing:
+            path.rename(target / path.name)
+        return target
 
 
 def _write_pid(descriptor: int) -> None:
@@ -112,7 +121,7 @@ def _write_pid(descriptor: int) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file atomically."""
     with whole_file(path) as file:
         file.write(text)
 
@@ -120,33 +129,36 @@ def write_whole(path: Path, text: str) -> None:
 def refuse_taken(folder: Path) -> None:
     """Raise ConfigError unless the folder is empty or does not exist."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there already: give another folder by --out, or remove it")
+        raise ConfigError(f"{folder} already exists: choose another folder, or remove it")
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:
-    """Create the folder of `path`, and raise ConfigError if no file can be written there."""
+    """Create the parent folder of `path`, and raise ConfigError if `path` cannot be written.
+
+    Args:
+        flag: Name of the option whose value is `path`, for the message.
+        path: File to be written later.
+    """
     with asked_for(flag, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise OSError(errno.EEXIST, "a folder or a device is there")
+            raise OSError(errno.EEXIST, "it is a folder or a device")
         with TemporaryFile(dir=path.parent):
             pass
 
 
 @contextmanager
 def asked_for(flag: str, path: Path) -> Iterator[None]:
-    """Raise ConfigError if a write of `path`, the value of `flag`, fails."""
+    """Raise ConfigError if a write in the block fails; `path` is the value of the option `flag`."""
     try:
         yield
     except OSError as error:
-        raise ConfigError(
-            f"{flag}: cannot write {path} ({error.strerror}): give another place"
-        ) from error
+        raise ConfigError(f"{flag}: cannot write {path} ({error.strerror})") from error
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the installed versions of the packages that decide a run's numbers."""
+    """Return the installed versions of the packages on which the numbers of a run depend."""
     found = {}
     for package in _REPORTED_PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -154,13 +166,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def is_checkpoint(place: Path) -> bool:
+def is_checkpoint(folder: Path) -> bool:
     """Return True if the folder is a checkpoint."""
-    return (place / "manifest.json").is_file() and (place / "state.json").is_file()
+    return (folder / "manifest.json").is_file() and (folder / "state.json").is_file()
 
 
 def finite(value: Any) -> Any:
-    """Return the value with None for NaN and infinities, which JSON cannot hold."""
+    """Return nested data with NaN and infinities, which JSON does not have, replaced by None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Summaries of a run."""
+"""Summaries of a run: summary.json, and the results of `Trainer.fit`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def communicated(run: Run) -> dict[str, int]:
-    """Return the bytes that models would have exchanged, if the strategy counts them."""
+    """Return {"communicated_bytes": n} if the strategy counts the exchanged bytes, else {}."""
     traffic = run.strategy.traffic(run.strategy_state)
     return {"communicated_bytes": sum(map(sum, traffic.values()))} if traffic else {}
 
@@ -41,7 +41,14 @@ def communicated(run: Run) -> dict[str, int]:
 def results(
     run: Run, rows: Sequence[Mapping[str, Any]], completed: bool, checkpoints: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the results of `Trainer.fit`; `rows` are those since the run was built or resumed."""
+    """Return the results of `Trainer.fit`.
+
+    Args:
+        run: The run.
+        rows: Metrics rows of the rounds since the run was built or resumed.
+        completed: True if all stages and rounds are done.
+        checkpoints: Ids of the checkpoints saved by the Trainer that still exist.
+    """
     environment = [row["environment"] for row in rows]
     return {
         "training_completed": completed,
@@ -49,8 +56,8 @@ def results(
         "training_time": run.seconds,
         "training_metrics": {
             "episodes": [row["round"] for row in rows],
-            "total_rewards": [played["raw_reward"] for played in environment],
-            "cooperation_ratios": [played["cooperation_rate"] for played in environment],
+            "total_rewards": [entry["raw_reward"] for entry in environment],
+            "cooperation_ratios": [entry["cooperation_rate"] for entry in environment],
             "weight_update_counts": dict(run.versions),
             "model_performances": {
                 name: [row["models"][name]["raw_reward"] for row in rows] for name in run.learners
@@ -64,7 +71,7 @@ def results(
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the kind, agents and totals of each model in training."""
+    """Return the kind, base, agents and totals of each model in training."""
     models = run.config.models
     kind = "adapter" if models.adapters is not None else "full"
     bases = models.bases
@@ -75,11 +82,11 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def pool_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return, per opponent pool, the probabilities of the next draw and the payoffs, if known."""
+    """Return the probabilities of the next draw, and for draw "nash" the payoffs, by pool."""
     return {
         name: {
             "chances": dict(zip([s.name for s in pool.snapshots], pool.chances(), strict=True)),
-            **({"payoffs": pool.payoffs().tolist()} if pool.nash_games else {}),
+            **({"payoffs": pool.payoffs().tolist()} if pool.nash_episodes else {}),
         }
         for name, pool in run.pools.items()
         if pool.snapshots
@@ -87,7 +94,7 @@ def pool_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def frozen_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the same as `model_states` for the frozen models."""
+    """Return the entries of `model_states` for the frozen models."""
     return {
         name: _state(run, name, run.frozen_totals[name], "frozen", base, 0)
         for name, base in run.config.models.frozen_models.items()
@@ -115,7 +122,7 @@ def episodes_played(run: Run) -> int:
 
 
 def average_cooperation(run: Run) -> float | None:
-    """Return the share of cooperative choices of all models; None without such a choice."""
+    """Return the fraction of cooperative choices of all models, or None if there was no choice."""
     choices = sum(t.choices for t in run.totals.values())
     return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
 

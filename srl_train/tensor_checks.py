@@ -1,4 +1,4 @@
-"""Checks of loaded tensors and state: names, shapes, dtypes and structure."""
+"""Checks of loaded tensors and state: names, shapes, data types and structure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply `change` to all values in nested mappings, lists and plain tuples."""
+    """Return nested mappings, lists and plain tuples with `change` applied to all leaves."""
     if isinstance(value, Mapping):
         return {key: mapped(entry, change) for key, entry in value.items()}
     if type(value) in (list, tuple):
@@ -19,65 +19,66 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def misfit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str | None:
-    """Return how the tensors differ from the expected names, shapes and dtypes; None if equal."""
+    """Describe the first difference in names, shapes or data types, or return None."""
     for name in sorted(found.keys() | expected.keys()):
         if name not in expected:
-            return f"{name!r:.80} is no tensor of it"
+            return f"unknown tensor {name!r:.80}"
         if name not in found:
-            return f"its tensor {name!r:.80} is missing"
-        own, other = tuple(found[name].shape), tuple(expected[name].shape)
-        if own != other:
-            return f"{name!r:.80} is {own}, not {other}"
-        if found[name].dtype != expected[name].dtype:
-            return f"{name!r:.80} is {found[name].dtype}, not {expected[name].dtype}"
+            return f"tensor {name!r:.80} is missing"
+        for value, required in (
+            (tuple(found[name].shape), tuple(expected[name].shape)),
+            (found[name].dtype, expected[name].dtype),
+        ):
+            if value != required:
+                return f"tensor {name!r:.80} must be {required}, got {value}"
     return None
 
 
 def refuse_unlike(found: Any, expected: Any, path: str) -> None:
-    """Raise ValueError, with the location, unless `found` has the structure of `expected`.
+    """Raise ValueError, which names the location, unless `found` has the structure of `expected`.
 
-    Keys, lengths and types must be equal. An empty mapping or list in `expected` accepts all of its
-    type, None accepts numbers too, an object() everything.
+    Keys, lengths and types must be equal. In `expected`, an empty mapping or list accepts any
+    mapping or list, None accepts None and numbers, and an object() accepts everything.
     """
     kind: Any = type(expected)
     if expected is None:
         fits = found is None or isinstance(found, int | float)
-    elif kind in (int, float):  # JSON has no difference.
+    elif kind in (int, float):  # JSON does not distinguish them.
         fits = isinstance(found, int | float) and not isinstance(found, bool)
     else:
         fits = isinstance(found, kind)
     if not fits:
-        raise ValueError(f"{path} is {found!r:.80}, not of type {kind.__name__}")
+        raise ValueError(f"{path} must be of type {kind.__name__}, got {found!r:.80}")
     if isinstance(expected, Mapping) and expected:
         for key in sorted(found.keys() ^ expected.keys(), key=str):
-            known = "missing" if key in expected else "unknown"
-            raise ValueError(f"{path}.{key!s:.80} is {known}")
+            fault = "missing" if key in expected else "unknown"
+            raise ValueError(f"{path}.{key!s:.80} is {fault}")
         for key, value in expected.items():
             refuse_unlike(found[key], value, f"{path}.{key}")
     if isinstance(expected, list | tuple) and expected:
         if len(found) != len(expected):
-            raise ValueError(f"{path} has {len(found)} entries, not {len(expected)}")
-        for number, (own, other) in enumerate(zip(found, expected, strict=True)):
-            refuse_unlike(own, other, f"{path}.{number}")
+            raise ValueError(f"{path} must have {len(expected)} entries, got {len(found)}")
+        for number, (value, required) in enumerate(zip(found, expected, strict=True)):
+            refuse_unlike(value, required, f"{path}.{number}")
 
 
 def refuse_optimizer_state(state: Mapping[str, Any], optimizer: Any) -> None:
-    """Raise ValueError, with the location, unless the state fits this AdamW optimizer."""
+    """Raise ValueError, which names the location, unless the state fits an AdamW optimizer."""
     groups = optimizer.state_dict()["param_groups"]
     refuse_unlike(state, {"state": {}, "param_groups": groups}, "optimizer")
-    for number, (own, other) in enumerate(zip(state["param_groups"], groups, strict=True)):
-        if own["params"] != other["params"]:
-            raise ValueError(f"optimizer.param_groups.{number}.params is not {other['params']}")
+    for number, (group, expected) in enumerate(zip(state["param_groups"], groups, strict=True)):
+        if group["params"] != expected["params"]:
+            raise ValueError(f"optimizer.param_groups.{number}.params must be {expected['params']}")
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
-    for place, own in state["state"].items():
-        path = f"optimizer.state.{place!s:.80}"
-        if type(place) is not int or not 0 <= place < len(parameters):
-            raise ValueError(f"{path} is no parameter")
-        moments = torch.empty_like(parameters[place], device="meta")
-        fresh = {"step": torch.tensor(0.0), "exp_avg": moments, "exp_avg_sq": moments}
-        refuse_unlike(own, dict.fromkeys(fresh, object()), path)
-        for name, value in own.items():
+    for index, moments in state["state"].items():
+        path = f"optimizer.state.{index!s:.80}"
+        if type(index) is not int or not 0 <= index < len(parameters):
+            raise ValueError(f"{path} is not a parameter")
+        like = torch.empty_like(parameters[index], device="meta")
+        fresh = {"step": torch.tensor(0.0), "exp_avg": like, "exp_avg_sq": like}
+        refuse_unlike(moments, dict.fromkeys(fresh, object()), path)
+        for name, value in moments.items():
             if not isinstance(value, Tensor):
-                raise ValueError(f"{path}.{name} is no tensor")
-        if wrong := misfit(own, fresh):
+                raise ValueError(f"{path}.{name} is not a tensor")
+        if wrong := misfit(moments, fresh):
             raise ValueError(f"{path}: {wrong}")

@@ -1,4 +1,4 @@
-"""Trainer: training of several models together, over all rounds."""
+"""Trainer of several models: stages, rounds, checkpoints and signals of a whole run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Self
@@ -38,24 +38,24 @@ if TYPE_CHECKING:
 
 
 class Trainer:
-    """Loop of rounds that trains several models in one environment.
+    """Trainer of several models in one environment.
 
-    Everything is built at the first use, so the configuration can be replaced until then. The same
-    configuration gives the same weights, stopped and resumed or not. Under torchrun every process
+    The run is built at its first use; until then, `config` can be replaced. Equal configurations
+    give equal weights, also if a run is interrupted and resumed. Under torchrun, every process
     builds a Trainer and calls the same methods (docs/training/processes.md).
 
     Args:
         config: Configuration of the run.
         run_dir: Folder of the run's files.
-        make_env: Function that makes the environment; replaces the configured environment.
-        strategy: Update strategy; replaces the configured strategy.
-        models: Model ("model_0") to (PreTrainedModel, tokenizer); replaces the model's base.
-        sinks: Receivers of the rows of stages and rounds; a Watcher also receives episodes and
-            evaluations.
-        progress: Print a line per round to stderr; by default, if stderr is a terminal and no sink
-            is a Progress.
-        checkpoint_dir: Folder of the checkpoints, by default in `run_dir`.
-        record_metrics: Write metrics.jsonl, stages.jsonl, config.yaml and summary.json.
+        make_env: Constructor of the environment, which replaces the configured environment.
+        strategy: Update strategy, which replaces the configured strategy.
+        models: (PreTrainedModel, tokenizer) by model name ("model_0"), which replace the bases.
+        sinks: Receivers of the metrics rows of stages and rounds. A Watcher also receives episodes
+            and evaluations.
+        progress: If true, print a line per round to stderr. By default, lines are printed if stderr
+            is a terminal and no sink is a Progress.
+        checkpoint_dir: Folder of the checkpoints, by default `run_dir`/checkpoints.
+        record_metrics: If true, write metrics.jsonl, stages.jsonl, config.yaml and summary.json.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class Trainer:
         self._writes = processes.is_main()
         self._rounds: Schedule | None = None
         self._models_ahead = False
-        """True if training ended while models had learned from rounds that are not recorded."""
+        """True if training ended after models had learned from rounds that are not recorded."""
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
         self._lock: BaseFileLock | None = None
         self._newest: list[str] = []
-        """The newest checkpoint when the folder was last unlocked."""
+        """Newest checkpoint at the time when the folder was last unlocked."""
         self._stop = threading.Event()
         self._interrupts = Interrupts(self._stop)
         self._saved_at = time.monotonic()
@@ -97,16 +97,16 @@ class Trainer:
 
     @property
     def run(self) -> Run:
-        """The run, built at the first use, and again if the configuration was replaced.
+        """State of the run, which is built at the first use and after `config` was replaced.
 
         Raises:
-            ConfigError: If parts of the configuration do not fit together.
+            ConfigError: If parts of the configuration do not work together.
             TrainingError: If the configuration was replaced after training began.
         """
         changed = self.config != self._built_from
         if self._run is not None and changed and self._has_begun(self._run):
             raise TrainingError(
-                "the configuration was changed after training began: build a new Trainer with it "
+                "the configuration was changed after training began; build a new Trainer with it "
                 "and load a checkpoint"
             )
         if self._run is None or changed:
@@ -120,10 +120,10 @@ class Trainer:
         return self._recorder.is_open or run.position > (0, 0)
 
     async def train(self) -> dict[str, Any]:
-        """Run all remaining rounds in a worker thread; see `fit`.
+        """Call `fit` in a worker thread and return its results.
 
-        Cancelling the task, or SIGTERM, ends training after the current round and saves a
-        checkpoint.
+        If the task is cancelled, or the process receives a signal, training ends after the current
+        round and saves a checkpoint.
         """
         self._stop.clear()
         with self._interrupts:
@@ -136,60 +136,60 @@ class Trainer:
                 raise
 
     def fit(self) -> dict[str, Any]:
-        """Run the remaining stages, then all remaining rounds.
+        """Run the remaining stages and rounds, save the models and evaluate them.
 
-        SIGINT and SIGTERM save the last complete round. Then they end the program, unless the
-        program handles them: at once while episodes are played, else after the current update.
+        SIGINT and SIGTERM end training and save a checkpoint of the last complete round. Then they
+        end the program, unless the program handles them. Playing of episodes is interrupted at
+        once, learning after the current update.
 
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,
             final_model_states, checkpoints_saved, evaluation and stages.
         """
-        run = self.run
-        with self.files.on_full_disk():
-            completed = self._fit(run)
+        run, completed = self.run, False
+        self.is_training = True
+        with self.files.on_full_disk(), ExitStack() as stack:
+            # The callbacks are called in reverse order, also after an error.
+            stack.callback(setattr, self, "is_training", False)  # Last, `shutdown` waits for it.
+            stack.callback(self._unlock)
+            stack.callback(lambda: self._recorder.close(finished=completed))
+            with self._interrupts:
+                self._train_all(run)
+                self._save_and_evaluate(run)
+                completed = run.completed
         return summaries.results(run, self._rows, completed, self.checkpoints_saved)
 
-    def _fit(self, run: Run) -> bool:
-        """Return True if all stages and rounds are done."""
-        done = False
-        self.is_training = True
+    def _train_all(self, run: Run) -> None:
+        """Run the remaining stages and rounds, until the last one or the first signal."""
         try:
-            with self._interrupts:
-                try:
-                    self.train_stages()
-                    while run.next_round < run.config.rounds and not self._stopping:
-                        self.train_round()
-                    self._settle()
-                except KeyboardInterrupt:
-                    if len(self._interrupts.received) != 1:
-                        raise
-                finally:
-                    self._end_rounds()
-                completed = run.completed
-                # The models are saved before more episodes are played, which may fail.
-                if completed:
-                    self.save_models()
-                try:
-                    if completed:
-                        grow_pools(run, run.next_round)  # for the last checkpoint
-                finally:
-                    if run.position > self._saved:
-                        self.save_checkpoint(final=completed)
-                self._recorder.summary(run)
-                if completed:
-                    self.evaluate("after")
-                done = completed
+            self.train_stages()
+            while run.next_round < run.config.rounds and not self._stopping:
+                self.train_round()
+            self._settle()
+        except KeyboardInterrupt:
+            if len(self._interrupts.received) != 1:
+                raise
         finally:
-            try:
-                self._recorder.close(finished=done)
-            finally:
-                self._unlock()
-                self.is_training = False  # last, because `shutdown` waits for it
-        return done
+            self._end_rounds()
+
+    def _save_and_evaluate(self, run: Run) -> None:
+        """Save the state of the run and, if it is complete, save and evaluate the models."""
+        completed = run.completed
+        # Models are saved before more episodes are played, which may fail.
+        if completed:
+            self.save_models()
+        try:
+            if completed:
+                grow_pools(run, run.next_round)  # The final checkpoint contains the snapshots.
+        finally:
+            if run.position > self._saved:
+                self.save_checkpoint(final=completed)
+        self._recorder.summary(run)
+        if completed:
+            self.evaluate("after")
 
     def train_stages(self) -> None:
-        """Run the remaining stages; a pass counts as a round for checkpoints."""
+        """Run the remaining stages, `sft` and `dpo`; checkpoints are due as after rounds."""
         run = self.run
         self._begin()
         for name in run.stages.left(run.config):
@@ -200,36 +200,40 @@ class Trainer:
     def _train_stage(self, run: Run, name: str) -> None:
         open_stage = resolve_name(run.config.stages[name].RUNNER)
         began = time.perf_counter()
-        with self._recorder.stage(run) as rows, open_stage(run, name, self.files.data) as stage:
+        with self._recorder.stage(run) as write, open_stage(run, name, self.files.data) as stage:
             while not stage.finished and not self._stopping:
-                rows.write(stage.train_pass())
+                write(stage.train_pass())
                 run.seconds += time.perf_counter() - began
                 began = time.perf_counter()
                 if self._is_due(run.stages.passes) and not stage.finished:
                     self.save_checkpoint()
         if not stage.finished:
             return
-        for model, learner in run.learners.items():  # the reference of the rounds
+        for model, learner in run.learners.items():
             if run.config.algorithm_of(model).reference != "base":
                 learner.set_reference(learner.weights())
         try:
             self._evaluate_stage(run, name)
-        finally:  # the weights are saved even if episodes fail
+        finally:  # Save the weights even if the episodes of the evaluation fail.
             if run.config.checkpoints.every:
                 self.save_checkpoint()
 
     def _evaluate_stage(self, run: Run, name: str) -> None:
-        """Evaluate after a stage, unless the result is known or the run ends here."""
+        """Evaluate after a stage, unless the run ends with it or the evaluation exists."""
         last = not run.config.rounds and name == list(run.config.stages)[-1]
         if not last and f"after_{name}" not in run.evaluations:
             self.evaluate(f"after_{name}")
 
     def train_round(self) -> RoundResult:
-        """Run the next round and save a checkpoint if one is due."""
+        """Run the next round, save a checkpoint if one is due, and return the round's result.
+
+        Raises:
+            TrainingError: If no round is left, or training was stopped.
+        """
         run = self.run
         number = run.next_round
         if number >= run.config.rounds:
-            raise TrainingError(f"all {run.config.rounds} rounds are trained; no round is left")
+            raise TrainingError(f"no round is left: all {run.config.rounds} rounds are trained")
         if not self._recorder.is_open or run.stages.left(run.config):
             self.train_stages()
             if run.stages.left(run.config):
@@ -253,7 +257,7 @@ class Trainer:
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
 
     def _is_due(self, done: int) -> bool:
-        """Return True if a checkpoint is due after `done` rounds, or passes of stages."""
+        """Return True if a checkpoint is due after `done` rounds or passes of a stage."""
         section = self.run.config.checkpoints
         passed = (time.monotonic() - self._saved_at) / 60
         late = section.every_minutes > 0 and passed >= section.every_minutes
@@ -265,11 +269,11 @@ class Trainer:
         self._recorder.round(run, result)
 
     def _settle(self) -> None:
-        """Record the rounds that models have already learned from, and that are not recorded."""
+        """Complete and record the rounds from which a model has already learned."""
         if self._models_ahead:
             raise TrainingError(
-                "training failed or was interrupted after models had learned ahead of round "
-                f"{self.run.next_round}: build a new Trainer and load the last checkpoint"
+                f"training ended while models had learned from rounds after {self.run.next_round}; "
+                "build a new Trainer and load the last checkpoint"
             )
         if self._rounds is not None:
             began = time.perf_counter()
@@ -279,7 +283,7 @@ class Trainer:
                 self._account(self.run, result)
 
     def save_checkpoint(self, *, final: bool = False) -> str:
-        """Save the complete state, delete old checkpoints, and return the id of the new one."""
+        """Save the complete state, delete old checkpoints, and return the new checkpoint's id."""
         run = self.run
         self._settle()
         self._claim()
@@ -289,15 +293,20 @@ class Trainer:
         if self._writes:
             checkpoint.prune(self.files.checkpoints, run.config.checkpoints.keep)
         processes.wait()
-        there = set(checkpoint.list_checkpoints(self.files.checkpoints))
+        existing = set(checkpoint.list_checkpoints(self.files.checkpoints))
         saved = [*(c for c in self.checkpoints_saved if c != name), name]
-        self.checkpoints_saved = [c for c in saved if c in there]
+        self.checkpoints_saved = [c for c in saved if c in existing]
         return name
 
     def resume(self) -> bool:
-        """Load the newest checkpoint; return False for a run stopped before its first checkpoint.
+        """Load the newest checkpoint of the run's folder.
 
-        Such a run starts again, and its rows are replaced. Raises as `load_checkpoint`.
+        Returns:
+            True, or False for a run that was stopped before its first checkpoint. Such a run starts
+            from the beginning, and its metrics rows are replaced.
+
+        Raises:
+            CheckpointNotFound, CheckpointError: As `load_checkpoint`.
         """
         begun = self._has_begun(self.run)
         with self._locked():
@@ -308,11 +317,11 @@ class Trainer:
             return False
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Continue from a checkpoint of this run's folder, the newest by default; return True.
+        """Load a checkpoint of the run's folder, by default the newest, and return True.
 
         Raises:
-            CheckpointNotFound: If there is none; a FileNotFoundError.
-            CheckpointError: For a damaged checkpoint, or one of another configuration.
+            CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
+            CheckpointError: If the checkpoint is damaged, or has another configuration.
         """
         run = self.run
         with self._locked():
@@ -320,8 +329,8 @@ class Trainer:
                 found = checkpoint.list_checkpoints(self.files.checkpoints)
                 if not found:
                     raise CheckpointNotFound(
-                        f"Checkpoint not found in {self.files.checkpoints}: start "
-                        f"from the beginning with another folder, or remove {self.files.folder}"
+                        f"Checkpoint not found in {self.files.checkpoints}; remove "
+                        f"{self.files.folder} or choose another folder to start a new run"
                     )
                 checkpoint_id = found[0]
             self._end_rounds()
@@ -332,8 +341,8 @@ class Trainer:
         return True
 
     def save_models(self) -> Path:
-        """Write all models into RUN/models, in the format of transformers or PEFT."""
-        from srl_train.export import write_card  # imports PEFT
+        """Save all models in RUN/models, for transformers or PEFT, and return the folder."""
+        from srl_train.export import write_card  # It imports PEFT.
 
         self._settle()
         self._claim()
@@ -346,7 +355,7 @@ class Trainer:
         return self.files.models
 
     def get_training_status(self) -> dict[str, Any]:
-        """Return the progress; `progress` is a share of 1, `training_time` is in seconds."""
+        """Return the state of training: `progress` from 0 to 1, `training_time` in seconds, ..."""
         run = self.run
         return {
             "is_training": self.is_training,
@@ -360,17 +369,18 @@ class Trainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Return avg_reward (raw, per step), win_rate, total_episodes, ... of each model.
+        """Return avg_reward (raw, per step), win_rate, total_episodes, ... by model.
 
-        `total_episodes` are episodes times agents of the model. `win_rate` is the share of these in
-        which no agent's return was higher and at least one was lower.
+        `total_episodes` is the number of episodes times the number of the model's agents in each.
+        `win_rate` is the fraction of these in which no agent had a higher return and at least one
+        had a lower return.
         """
         return summaries.model_states(self.run)
 
     def evaluate(self, when: str) -> None:
-        """Play logging.evaluation_episodes and keep the result as `run.evaluations[when]`.
+        """Evaluate the models and store the result as `run.evaluations[when]`.
 
-        The starts are the same every time.
+        All evaluations play logging.evaluation_episodes episodes with the same seeds.
 
         Raises:
             RolloutError: If every episode fails.
@@ -389,7 +399,7 @@ class Trainer:
         self._recorder.summary(run)
 
     async def shutdown(self) -> None:
-        """Stop after the current round, save its state if needed, and close everything."""
+        """Stop after the current round, save a checkpoint if the round has none, and close."""
         self._stop.set()
         while self.is_training:
             await asyncio.sleep(0.01)
@@ -401,7 +411,7 @@ class Trainer:
         self.close()
 
     def close(self) -> None:
-        """Close files and end the model servers of the run; a `with` statement does so too."""
+        """Close all files and end the run's model servers; also called by a `with` statement."""
         self._end_rounds()
         self._recorder.close(finished=self._run is not None and self._run.completed)
         self._end_servers()
@@ -415,15 +425,15 @@ class Trainer:
 
     @property
     def _stopping(self) -> bool:
-        """True if any process was stopped, so that all end after the same round."""
+        """True if any process was stopped, so that all processes end after the same round."""
         return processes.any_of(self._stop.is_set())
 
     def lock(self) -> None:
-        """Lock the run's folder until `fit` or `close` ends; writing methods do so first.
+        """Lock the run's folder until `fit` or `close` ends. All methods that write call this.
 
         Raises:
             ConfigError: If another process or Trainer has the lock, or has saved into the folder
-                since this Trainer released it.
+                since this Trainer released the lock.
         """
         if not self._writes or self._lock is not None:
             return
@@ -431,14 +441,14 @@ class Trainer:
         if self._claimed and self._newest != self._newest_checkpoint():
             lock.release()
             raise ConfigError(
-                f"another Trainer has saved into {self.files.checkpoints} since this one ended: "
+                f"another Trainer has saved into {self.files.checkpoints} since this one ended; "
                 "build a new Trainer and load a checkpoint"
             )
         self._lock = lock
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the run's folder, and keep a new lock only if nothing is raised."""
+        """Lock the run's folder. After an error in the block, release a lock acquired here."""
         before = self._lock
         self.lock()
         try:
@@ -458,7 +468,7 @@ class Trainer:
         return checkpoint.list_checkpoints(self.files.checkpoints)[:1]
 
     def _claim(self) -> None:
-        """Raise ConfigError, before the first file is written, if another run is in the folder."""
+        """Lock the run's folder. Raise ConfigError if it contains another run."""
         with self._locked():
             if self._writes and not self._claimed:
                 self.files.refuse_to_overwrite()
@@ -473,12 +483,14 @@ class Trainer:
         self._claim()
         self._saved_at = time.monotonic()
         if not run.completed:
-            run.evaluations.pop("after", None)  # an evaluation before the run was given more rounds
+            # After more rounds were configured, the evaluation at the former end is outdated.
+            run.evaluations.pop("after", None)
         self._recorder.open(run)
         if run.position == (0, 0):
             self.evaluate("before")
         elif run.next_round == 0 and run.stages.reports and run.stages.saved is None:
-            self._evaluate_stage(run, run.stages.reports[-1]["stage"])  # it may have failed
+            # The evaluation may have failed before the run was resumed.
+            self._evaluate_stage(run, run.stages.reports[-1]["stage"])
 
     def _end_rounds(self) -> None:
         if self._rounds is not None:

@@ -6,18 +6,18 @@ import os
 import sys
 from functools import cache
 
-# Bytecode is kept, whatever the surroundings say: without it every process compiles us anew, and
-# every worker rewrites the assertions of all tests.
+# Keep bytecode, because otherwise every process compiles the packages again and every worker
+# rewrites the assertions of all tests.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Nothing is compiled here, but where bitsandbytes marks what could be, torch imports all that
-# compiles: a fifth of the time in which a process that trains comes up.
+# No test compiles models. With Dynamo enabled, bitsandbytes makes torch import its compiler, which
+# takes a fifth of a training process's start-up time.
 os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 
-# Nor does it take threads to load models of a hundred kilobytes.
+# Threads do not speed up loading of models of 100 kB.
 os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
-# accelerate reads a package's metadata each time that it asks whether PEFT is there, and looks for
-# a dozen others as often: a sixth of the time of a short training.
+# accelerate searches for a dozen packages and reads PEFT's metadata again and again: a sixth of the
+# time of a short training.
 importlib.metadata.metadata = cache(importlib.metadata.metadata)
 _find = importlib.util.find_spec
 

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures that all tests share."""
 
 import gc
 import os
@@ -12,9 +12,10 @@ import pytest
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collect no garbage while modules are imported: a quarter of that time, and there is none.
-    What is there by the end stays to the end, and out of every collection to come, which are
-    fewer than usual."""
+    """Disable garbage collection during imports, which takes a quarter of their time.
+
+    Imported objects are never freed, so later collections skip them and run less often.
+    """
     gc.disable()
     try:
         return (yield)
@@ -30,9 +31,9 @@ def pytest_collection():
 
 @pytest.fixture(scope="session", autouse=True)
 def embedded_models(tmp_path_factory):
-    """Build each embedded model once per session, and outside the user's own cache."""
+    """Build each embedded model once per session, outside the user's cache."""
     base = tmp_path_factory.getbasetemp()
-    # Under pytest-xdist a worker's own folder is one of several in the session's.
+    # Under pytest-xdist, each worker's folder is inside the session's folder.
     session = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CORE_SRL_CACHE", str(session / "cache"))
@@ -41,17 +42,17 @@ def embedded_models(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def open_sandboxes():
-    """Keep the sandboxes of code_v0 for all environments to come: each is half a second's start."""
-    from srl_envs.tasks.programming import env
+    """Reuse the sandboxes of code_v0, because each takes half a second to start."""
+    from srl_envs.tasks import programming
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(env, "_sandboxes", {})
+        patch.setattr(programming, "_sandboxes", {})
         yield
 
 
 @pytest.fixture(scope="session")
 def tiny_folder(embedded_models):
-    """The embedded model of the two-player game; it reads and answers every other game as well."""
+    """Return the folder of the embedded model of the two-player game, which can play any game."""
     from srl_agents.llm import tiny
     from srl_envs import coop_compete_v0
 
@@ -60,11 +61,11 @@ def tiny_folder(embedded_models):
 
 @pytest.fixture
 def one_model(monkeypatch, tiny_folder):
-    """The embedded model of one game stands for that of any other: none is built."""
+    """Use the embedded model of the two-player game everywhere instead of building others."""
     from srl_agents.llm import tiny
 
     def folder(make_env, **_):
-        make_env()  # it may refuse
+        make_env()  # invalid environments still raise
         return Path(tiny_folder)
 
     monkeypatch.setattr(tiny, "folder", folder)
@@ -72,8 +73,7 @@ def one_model(monkeypatch, tiny_folder):
 
 @pytest.fixture
 def glimpse(monkeypatch):
-    """Builds embedded models that were shown a game for a moment only: they write, but not always
-    in form."""
+    """Build embedded models with little pretraining, which often write unparsable answers."""
     from srl_agents.llm import tiny as model
 
     monkeypatch.setattr(model, "ROUNDS", 1)
@@ -82,7 +82,7 @@ def glimpse(monkeypatch):
 
 @pytest.fixture
 def in_small(monkeypatch):
-    """Has every trainer run with these settings, by dotted name, on top of its own."""
+    """Return a function that overrides settings of every trainer, by dotted name."""
     from srl_train import trainer
     from srl_train.config import yaml_file
 

@@ -1,4 +1,4 @@
-"""Stand-ins for tests: a backend that says what it is told, and a tokenizer of plain bytes."""
+"""Stand-ins for tests: a backend with scripted answers, and a tokenizer of plain bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _AddedToken(str):
 
 
 class ByteTokenizer:
-    """UTF-8 bytes and two control tokens, with a ChatML template."""
+    """Tokenizer of UTF-8 bytes and two control tokens, with a ChatML template."""
 
     chat_template = "built in"
     eos_token_id: int | None = END
@@ -61,7 +61,7 @@ class ByteTokenizer:
 
 
 class ScriptedBackend:
-    """Answers with the given texts in order, or with `answers(request)`; remembers requests."""
+    """Backend that answers with given texts in order, or `answers(request)`; records requests."""
 
     def __init__(self, answers: Iterable[str] | Callable[[Request], str]):
         self.name = "scripted"
@@ -80,12 +80,12 @@ class ScriptedBackend:
         self.released.append(conversation)
 
     def heard(self, index: int) -> str:
-        """The whole conversation that the `index`-th request showed."""
+        """Return the whole conversation of request `index`."""
         return self.chat.text(self.requests[index].context)
 
 
 class BrokenBackend(ScriptedBackend):
-    """Fails on every call."""
+    """Backend that fails on every call."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -96,7 +96,7 @@ class BrokenBackend(ScriptedBackend):
 
 @dataclass(frozen=True)
 class Vote:
-    """A view of a game with three choices, the observation of which is said as it is."""
+    """View of a game with three choices, whose observations are already text."""
 
     default_action: int = 2
     parse_penalty: float = 0.1
@@ -117,7 +117,7 @@ class Vote:
 
 
 def plain_env(agents: Sequence[str] = ("a",)) -> Any:
-    """An environment without a text view."""
+    """Environment without a text view."""
     env = SimpleNamespace(possible_agents=list(agents), close=lambda: None)
     env.unwrapped = env
     return env

@@ -1,4 +1,4 @@
-"""The house keeps its shape: floors of imports, sizes, names, and what may not stand in it."""
+"""Structure of the code: import layers, names, forbidden calls and circles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLOORS = {
 TORCH_FAMILY = {
     "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "peft", "trl",
 }  # fmt: skip
-# Package -> where it may be imported. A rule holds wherever in a file the import stands.
+# Package -> places that may import it, at any level of a file.
 PLACES = dict.fromkeys(
     TORCH_FAMILY,
     (
@@ -35,7 +35,7 @@ PLACES = dict.fromkeys(
         "compat/*",
         "benchmarks/*",
         "examples/*",
-        "srl_extensions/bridges/areal.py",  # AReaL's environment does
+        "srl_extensions/bridges/areal.py",  # AReaL provides torch
     ),
 ) | {
     "trl": (
@@ -62,16 +62,16 @@ PLACES = dict.fromkeys(
         "srl_train/config/*",
         "srl_extensions/*",
         "srl_agents/policy.py",
-    ),  # which pydantic brings
+    ),  # a dependency of pydantic
     "matplotlib": ("benchmarks/*",),
-    # Weights are safetensors, the rest is JSON; only torch's refusal of others' files is caught.
+    # Weights are safetensors and everything else is JSON. Only pickle's error class is used.
     "pickle": ("srl_train/adapters.py",),
-    # A generator per owner, from a seed. The process's own are put aside for TRL, which draws from
-    # them, and are looked at to see that an environment does not.
+    # Randomness comes from seeded generators. The global generators are only saved and restored
+    # around TRL, and read to check that environments do not use them.
     "random": ("srl_train/learners/trl_*.py", "srl_envs/env_checker.py"),
 }
 VAGUE = re.compile(r"util|helper|common|misc|manager|^core$|^stuff")
-DOCUMENTED = ("managers", "test_managers", "core")  # what documented parts are called
+DOCUMENTED = ("managers", "test_managers", "core")  # documented names
 BOASTS = re.compile(r"Unified|Advanced|Enhanced|^Base[A-Z]|Base$")
 UNFINISHED = re.compile(
     r"\b(placeholder|mock\w*|dummy|stub(?:bed)?|TODO|FIXME|not (?:yet )?implemented(?: yet)?)\b",
@@ -82,7 +82,7 @@ GENERATORS = {"Generator", "default_rng", "SeedSequence", "BitGenerator", "PCG64
 
 def sources(*tops: str) -> list[Path]:
     written = (path for top in tops for path in sorted((ROOT / top).rglob("*.py")))
-    return [path for path in written if not path.stem.endswith("_pb2")]  # those are generated
+    return [path for path in written if not path.stem.endswith("_pb2")]  # generated files
 
 
 PACKAGE_FILES = sources(*FLOORS)
@@ -95,13 +95,13 @@ def name_of(path: Path) -> str:
 
 @functools.cache
 def nodes_of(path: Path) -> list[ast.AST]:
-    """Every node of a file's syntax."""
+    """Return all syntax nodes of a file."""
     return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
 
 
 @functools.cache
 def imports_of(path: Path) -> frozenset[str]:
-    """Top-level names of everything a file imports, anywhere in it."""
+    """Return the top-level names of all imports of a file, at any level."""
     return frozenset(_imported(path))
 
 
@@ -113,7 +113,7 @@ def _imported(path: Path) -> Iterator[str]:
             assert node.level == 0, f"{name_of(path)}: import by full name, not relatively"
             yield str(node.module).split(".")[0]
         elif isinstance(node, ast.Call) and _last_name(node.func) == "import_module":
-            # A package imported by name counts where the name is written out.
+            # import_module with a literal name counts as an import.
             yield from (
                 str(word.value).split(".")[0]
                 for word in node.args
@@ -130,7 +130,7 @@ def test_the_packages_are_there():
 
 
 def hold(found: list[str]) -> None:
-    """Fail with every place that was found, a line each."""
+    """Fail with a line per place if there is any."""
     assert not found, "\n" + "\n".join(found)
 
 
@@ -175,7 +175,7 @@ TAKES_NO_TORCH = (
 
 
 def test_takes_no_torch():
-    # In one process of its own, one after another: this one has imported everything.
+    # A separate process, because this one has imported everything.
     script = (
         "import sys\n"
         f"for code in {TAKES_NO_TORCH!r}:\n"
@@ -204,7 +204,7 @@ def test_classes_do_not_boast():
     hold([
         f"{name_of(path)}: {node.name}"
         for path in PACKAGE_FILES
-        if not name_of(path).startswith("core_srl/")  # documented old names are allowed there
+        if not name_of(path).startswith("core_srl/")  # documented names may differ from ours
         for node in nodes_of(path)
         if isinstance(node, ast.ClassDef) and BOASTS.search(node.name)
     ])  # fmt: skip
@@ -258,7 +258,7 @@ def test_what_is_installed_needs_nothing_that_is_not():
     installed = installed_packages()
     assert installed == ["srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl"]
     apart = {*FLOORS, "mrlm"} - set(installed)
-    # Modules are also named in tables of text, which are imported when they are asked for.
+    # Tables name modules as text, which are imported when used.
     named = re.compile(rf"({'|'.join(apart)})(\.\w+)+")
     for path in sources(*installed):
         texts = (node.value for node in nodes_of(path) if isinstance(node, ast.Constant))
@@ -282,7 +282,7 @@ def test_every_requirement_says_why():
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     for wanted in requirements():
         line = next(line for line in lines if f'"{wanted}"' in line)
-        assert "#" in line, f"pyproject.toml: {wanted} needs a comment that says what it is for"
+        assert "#" in line, f"pyproject.toml: {wanted} needs a comment with its purpose"
 
 
 def test_constraints_pin_every_requirement():
@@ -309,7 +309,7 @@ def test_what_a_reader_looks_for_is_there(name):
 
 
 def imported_modules() -> dict[str, set[str]]:
-    """Module -> the modules of the packages that it imports, anywhere but for type checking."""
+    """Return module -> imported modules of the packages, without imports for type checking."""
     files = {
         name_of(path)
         .removeprefix("compat/mrlm/")
@@ -340,11 +340,11 @@ def imported_modules() -> dict[str, set[str]]:
 
 def test_no_modules_import_each_other_in_a_circle():
     imports = imported_modules()
-    # What imports nothing that is left can be in no circle, and is taken away until none is.
+    # Remove modules without remaining imports, which cannot be part of a circle.
     while free := [module for module, names in imports.items() if not names & set(imports)]:
         for module in free:
             del imports[module]
-    # What nothing left imports only leads to a circle.
+    # Remove modules that only lead to a circle.
     while outer := set(imports) - {name for names in imports.values() for name in names}:
         for module in outer:
             del imports[module]

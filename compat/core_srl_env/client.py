@@ -1,4 +1,4 @@
-"""Client of Core SRL's games for OpenEnv, by the names that its discovery expects."""
+"""OpenEnv client of Core SRL's environments, with the names that OpenEnv's discovery expects."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from srl_extensions.remote.openenv_server import GameState, JointAction, JointOb
 
 
 class CoreSrlAction(JointAction):
-    """What the agents do in one turn: `actions`, agent -> answer."""
+    """Joint action of one step: `actions` maps agents to answers."""
 
 
 class CoreSrlObservation(JointObservation):
-    """What the agents see after a turn."""
+    """Joint observation after one step."""
 
 
 class CoreSrlEnv(EnvClient[CoreSrlAction, CoreSrlObservation, GameState]):
-    """A session of one game at a time; `reset(environment=...)` chooses among those served."""
+    """Session of one episode at a time; `reset(environment=...)` selects the environment."""
 
     def _step_payload(self, action: CoreSrlAction) -> dict[str, Any]:
         return {"actions": dict(action.actions)}

@@ -1,4 +1,4 @@
-"""The name by which verifiers finds our games: `vf-eval srl-games`."""
+"""Entry module of the verifiers environment `srl-games`: `vf-eval srl-games`."""
 
 from srl_extensions.bridges.verifiers import GameEnv, GameTaskset
 

@@ -1,11 +1,10 @@
-"""The table of all documented names, compatibility.md, from lists of them and from the code.
+"""The page of all documented names, compatibility.md, from the lists of them.
 
 python docs/project/compatibility.py    writes the page
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import tomllib
 from collections.abc import Iterator
@@ -20,15 +19,14 @@ PAGE = HERE / "compatibility.md"
 LISTS = {"core_srl": HERE / "compatibility.toml", "mrlm": ROOT / "compat/mrlm/names.toml"}
 HEAD = """# Documented names
 
-Every name of the public documentation on `core_srl` and `mrlm`: where it stands, what it does
-here, and what differs. `python docs/project/compatibility.py` writes this page. The documents'
-programs run as tests (`tests/docs`).
+This page lists every name of the public documentation of `core_srl` and `mrlm`, and how it differs
+here. Docstrings describe each name. `python docs/project/compatibility.py` writes this page, and
+`tests/docs` run all programs of the documentation.
 """
 
 
 def listed(package: str, what: str = "") -> list[dict[str, str]]:
-    """What a package's list has of names, or of something else; nothing where it is not in this
-    copy."""
+    """Return a package's names, or another table of its list; empty if this copy has no list."""
     path = LISTS[package]
     if not path.is_file():
         return []
@@ -37,7 +35,12 @@ def listed(package: str, what: str = "") -> list[dict[str, str]]:
 
 
 def found(package: str, entry: dict[str, str]) -> tuple[Any, str]:
-    """What an entry names, and the module that it is from. Raises AttributeError, ImportError."""
+    """Return the object that an entry names, and its module.
+
+    Raises:
+        AttributeError: If the module has no such object.
+        ImportError: If the module cannot be imported.
+    """
     if "place" in entry:
         module, _, path = entry["place"].partition(":")
         thing = import_module(module)
@@ -48,7 +51,7 @@ def found(package: str, entry: dict[str, str]) -> tuple[Any, str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page as Markdown."""
     return (
         HEAD
         + "".join("".join(_section(package)) for package in LISTS)
@@ -60,22 +63,13 @@ def page() -> str:
 
 
 def _section(package: str) -> Iterator[str]:
-    yield f"\n## {package}\n\n| name | where | what it does | what differs |\n|---|---|---|---|\n"
-    for entry in listed(package):
-        name = entry["name"]
-        if package == "mrlm":
-            module, does = entry["place"], entry["does"]
-        else:
-            thing, module = found(package, entry)
-            does = _first_line(thing)
-        yield f"| `{name}` | `{module}` | {_cell(does)} | {_cell(entry['differs'])} |\n"
-
-
-def _first_line(thing: Any) -> str:
-    if not (callable(thing) or isinstance(thing, property)):
-        return "a table"
-    text = (inspect.getdoc(thing) or "").partition("\n\n")[0]
-    return " ".join(text.split())
+    entries = listed(package)
+    same = "\n".join(entry["name"] for entry in entries if not entry["differs"])
+    yield f"\n## {package}\n\nAs documented:\n\n```text\n{same}\n```\n\n"
+    yield "With differences:\n\n| name | difference |\n|---|---|\n"
+    for entry in entries:
+        if entry["differs"]:
+            yield f"| `{entry['name']}` | {_cell(entry['differs'])} |\n"
 
 
 def _cell(text: str) -> str:

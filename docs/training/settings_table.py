@@ -1,13 +1,13 @@
-"""The table of all settings in configuration.md.
+"""The list of all settings in configuration.md.
 
-python docs/training/settings_table.py    prints it
+python docs/training/settings_table.py    writes it into the page
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -17,23 +17,46 @@ from srl_train.config.run import RunConfig
 from srl_train.config.section import Deferred, Section
 from srl_train.config.yaml_file import to_tree
 
+PAGE = Path(__file__).with_name("configuration.md")
+START = "<!-- `python docs/training/settings_table.py` writes the list below. -->\n\n"
+END = "\n## "
+
 
 def markdown() -> str:
-    """Every setting with its default and its meaning, as a table."""
-    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    """Return every setting with its default and its meaning, as one list per section.
+
+    Settings of `algorithm`, `sft` and `dpo` with equal names, defaults and meanings are one entry.
+    """
+    entries: dict[tuple[str, str, str], list[str]] = {}
     for path, default, meaning in _rows(RunConfig, "", RunConfig()):
-        # The table stands in docs/training/.
-        linked = re.sub(r"docs/training/(\w+\.md)", r"[\1](\1)", " ".join(meaning.split()))
-        linked = re.sub(r"docs/(\w+/(\w+\.md))", r"[\2](../\1)", linked)
-        rows.append(f"| `{path}` | {default} | {linked.replace('|', chr(92) + '|')} |")
-    return "\n".join(rows) + "\n"
+        section, _, name = path.partition(".")
+        learning = section in ("algorithm", "sft", "dpo") and name
+        entries.setdefault((name if learning else path, default, meaning), []).append(path)
+    dotted = {paths[0].partition(".")[0] for paths in entries.values() if "." in paths[0]}
+    sections: dict[str, list[str]] = {}
+    for (_, default, meaning), paths in entries.items():
+        first = paths[0].partition(".")[0]
+        heading = first if first in dotted else "Other settings"
+        names = ", ".join(f"`{path}`" for path in paths)
+        line = f"- {names} ({default}): {_linked(' '.join(meaning.split()))}"
+        sections.setdefault(heading, []).append(line)
+    sections["Other settings"] = sections.pop("Other settings")  # last
+    return "\n".join(
+        f"### {heading}\n\n" + "\n".join(lines) + "\n" for heading, lines in sections.items()
+    )
+
+
+def _linked(meaning: str) -> str:
+    """Return the text with links, relative to docs/training/, to the pages that it names."""
+    linked = re.sub(r"docs/training/(\w+\.md)", r"[\1](\1)", meaning)
+    return re.sub(r"docs/(\w+/(\w+\.md))", r"[\2](../\1)", linked)
 
 
 def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
-    """(dotted name, default, meaning) of the section's settings; `start` holds its defaults."""
-    told: list[list[Any]] = []
+    """Yield (dotted name, default, meaning) of each setting; `start` has the section's defaults."""
+    listed: list[list[Any]] = []
     for name, field in kind.model_fields.items():
-        if name == kind.CHOICE:  # told once, by the whole family
+        if name == kind.CHOICE:  # yielded once by `_family`
             continue
         dotted, meaning = f"{path}{name}", field.description or ""
         default = getattr(start, name) if start is not None else field.get_default()
@@ -43,10 +66,10 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
         if not kinds or default is None or default == {}:
             yield dotted, _written(default), f"{_choices(field.annotation)}{meaning}"
         inner = "NAME." if default == {} and kinds else ""
+        if inner and kinds in listed:  # the settings of these classes are listed already
+            continue
+        listed.append(kinds)
         if kinds and kinds[0].CHOICE:
-            if inner and kinds in told:  # of the same kinds as another setting
-                continue
-            told.append(kinds)
             yield from _family(kinds, f"{dotted}.{inner}", default or kinds[0]())
         else:
             for one in kinds:
@@ -54,7 +77,10 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
 
 
 def _family(kinds: list[type[Section]], path: str, usual: Any) -> Iterator[tuple[str, str, str]]:
-    """The choice, and then what only some choices read, told with their names."""
+    """Yield the setting that selects a section, then the settings of all sections.
+
+    The meaning of a setting that only some sections have begins with their names.
+    """
     choice = kinds[0].CHOICE
     names = {kind: get_args(kind.model_fields[choice].annotation) for kind in kinds}
     every = ", ".join(f"`{name}`" for own in names.values() for name in own)
@@ -70,7 +96,7 @@ def _family(kinds: list[type[Section]], path: str, usual: Any) -> Iterator[tuple
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """The kinds of value that an annotation allows."""
+    """Yield the types that an annotation allows."""
     if get_origin(annotation) in (Annotated, Union, UnionType) or _is_mapping(annotation):
         for part in get_args(annotation):
             yield from _parts(part)
@@ -97,4 +123,5 @@ def _written(default: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(markdown())
+    before, _, after = PAGE.read_text(encoding="utf-8").partition(START)
+    PAGE.write_text(f"{before}{START}{markdown()}{END}{after.partition(END)[2]}", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""AReaL trains a model on our games, each token with the version of the weights that sampled it.
+"""Train a model with AReaL on our environments, with the weight version of every sampled token.
 
     python examples/interop/areal_games.py --config examples/interop/areal_games.yaml
 
@@ -12,7 +12,7 @@ from datasets import Dataset
 
 from srl_extensions.bridges.focal_game import FocalGame, rows
 
-# Each row is one game of one of these three agents; the model plays all of them.
+# Each row is one episode in which the model plays one of these three agents.
 OPTIONS = {"num_agents": 4, "max_cycles": 8}
 GAMES = [
     FocalGame("coop_compete_v0", agent, {"agent_3": "tit_for_tat"}, OPTIONS, max_new_tokens=16)
@@ -22,12 +22,12 @@ WORKFLOW = "srl_extensions.bridges.areal.SrlWorkflow"
 
 
 def data():
-    """Every agent's part of 160 games."""
+    """Return one row per agent and seed, for 160 seeds."""
     return Dataset.from_list(rows(GAMES, range(160)))
 
 
 def main(arguments):
-    """Train as the configuration says."""
+    """Train with the configuration named on the command line."""
     from areal import PPOTrainer
 
     config, _ = load_expr_config(arguments, GRPOConfig)

@@ -1,7 +1,7 @@
-"""One agent of a game on an OpenEnv server, trained by a plain TRL GRPOTrainer.
+"""Train one agent of an environment on an OpenEnv server with a plain TRL GRPOTrainer.
 
-The server plays the partner. TRL's `environment_factory` makes a tool of FocalAgent's `play`, so
-the model plays by tool calls; no part of our own trainer runs here.
+The server plays the partner. TRL's `environment_factory` turns FocalAgent's `play` into a tool, so
+the model acts by tool calls. No part of our own trainer runs here.
 
     python examples/interop/openenv_grpo.py
 """
@@ -30,12 +30,12 @@ GAME = {"variant": "pair", "num_agents": 2, "max_cycles": ROUNDS}
 
 
 def with_partner(env):
-    """Cooperates, then does what the model did in the round before."""
+    """Add a partner that cooperates first, then repeats the model's last action."""
     return WithPartners(env, {"agent_1": classic_policy("tit_for_tat", env)})
 
 
-# A chat model such as Qwen3 writes tool calls, and its template renders them. The embedded model
-# learns to write them from random play, as it learns any answers, and this is its template.
+# Chat models such as Qwen3 have a template with tool calls. The embedded model learns to write tool
+# calls from random play, and uses this template.
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "<|im_start|>{{ 'user' if message['role'] == 'tool' else message['role'] }}\n"
@@ -61,20 +61,20 @@ RESPONSE_TEMPLATE = {
 
 
 class ByToolCalls(PartnerGame):
-    """The game for the random play that the embedded model starts from: answers are tool calls."""
+    """Environment with tool calls as answers, for the embedded model's random play."""
 
     def __init__(self, url):
         super().__init__(url)
         self.text_view = replace(self.text_view, text=SYSTEM)
 
     def sample_answers(self, agent, rng, count):
-        """Calls of `play`, as chat models write them."""
+        """Yield calls of `play` in the format of chat models."""
         for answer in super().sample_answers(agent, rng, count):
             call = json.dumps({"name": "play", "arguments": {"answer": answer}})
             yield f"<tool_call>\n{call}\n</tool_call>"
 
     def step(self, actions):
-        """Play the answer that the call gives the tool."""
+        """Play the answer that each tool call contains."""
         call = json.loads(actions["agent_0"].split("\n")[1])
         return super().step({"agent_0": call["arguments"]["answer"]})
 
@@ -91,14 +91,14 @@ with in_background(app) as url, tempfile.TemporaryDirectory() as output:
         model=AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False),
         processing_class=tokenizer,
         environment_factory=partial(FocalAgent, url),
-        # One row per start: the environment is told its seed, and tells the model the rest.
+        # One row per seed. The environment receives the seed and writes the prompt.
         train_dataset=Dataset.from_list([{"prompt": prompt, "seed": s} for s in range(GROUPS)]),
         args=GRPOConfig(
             output_dir=output,
             num_generations=GROUP,
             per_device_train_batch_size=GROUP * GROUPS,
-            max_completion_length=400,  # a whole game's
-            generation_kwargs={"max_new_tokens": 32},  # a turn's
+            max_completion_length=400,  # tokens of a whole episode
+            generation_kwargs={"max_new_tokens": 32},  # tokens of one answer
             max_tool_calling_iterations=ROUNDS,
             max_steps=STEPS,
             learning_rate=1e-3,
@@ -117,6 +117,6 @@ with in_background(app) as url, tempfile.TemporaryDirectory() as output:
 for number, entry in enumerate(row for row in trainer.state.log_history if "reward" in row):
     print(
         f"step {number}: {entry['reward'] / ROUNDS:.4f} a round, "
-        f"{entry['tools/call_frequency']:.2f} calls a game, "
+        f"{entry['tools/call_frequency']:.2f} calls per episode, "
         f"{entry['tools/failure_frequency']:.2f} of them failed"
     )

@@ -1,4 +1,4 @@
-"""RLlib's PPO (its new API stack) on ParallelPettingZooEnv: one module, shared by all agents.
+"""Train RLlib's PPO (new API stack) through ParallelPettingZooEnv, with one module for all agents.
 
 python examples/interop/rllib_ppo.py
 """
@@ -11,7 +11,7 @@ from ray.tune.registry import register_env
 from srl_envs import make
 
 AGENTS, ROUNDS, ITERATIONS = 4, 8, 10
-STEPS = 512  # rounds in one iteration
+STEPS = 512  # environment steps per iteration
 
 register_env(
     "coop_compete", lambda options: ParallelPettingZooEnv(make("coop_compete_v0", **options))
@@ -31,11 +31,13 @@ algorithm = config.build_algo()
 returns = []
 for _ in range(ITERATIONS):
     result = algorithm.train()["env_runners"]
-    returns.append(result["episode_return_mean"] / (AGENTS * ROUNDS))  # summed over agents
+    # RLlib's return is the sum over agents.
+    returns.append(result["episode_return_mean"] / (AGENTS * ROUNDS))
 algorithm.stop()
 ray.shutdown()
 before, after = returns[0], returns[-1]
 print(
-    f"at first play earned {before:.4f} a round, PPO after {ITERATIONS * STEPS} steps {after:.4f}"
+    f"reward per agent and step: {before:.4f} in the first iteration, "
+    f"{after:.4f} after {ITERATIONS * STEPS} steps"
 )
-print(f"to expect: {make('coop_compete_v0', num_agents=AGENTS).baselines()}")
+print(f"reference values: {make('coop_compete_v0', num_agents=AGENTS).baselines()}")

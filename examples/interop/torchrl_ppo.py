@@ -1,4 +1,4 @@
-"""TorchRL's PPO on PettingZooWrapper: parameters shared by all agents, action masks kept.
+"""Train TorchRL's PPO through PettingZooWrapper, with shared parameters and action masks.
 
 python examples/interop/torchrl_ppo.py
 """
@@ -12,17 +12,17 @@ from torchrl.objectives import ClipPPOLoss, ValueEstimators
 
 from srl_envs import make
 
-AGENTS, ROUNDS, STEPS = 4, 8, 4096  # a step is a round of all agents
+AGENTS, ROUNDS, STEPS = 4, 8, 4096  # one step of all agents is one frame
 
 torch.manual_seed(0)
 game = make("coop_compete_v0", num_agents=AGENTS, max_cycles=ROUNDS)
 env = PettingZooWrapper(game, seed=0)
-[group] = env.group_map  # agents whose names differ in their number only are one group: "agent"
+[group] = env.group_map  # TorchRL groups agents whose names differ only in their number
 width = env.observation_spec[group, "observation"].shape[-1]
 
 
 def network(outputs):
-    """One for all agents, each fed with its own observation."""
+    """Return a network with shared parameters that receives each agent's observation."""
     return MultiAgentMLP(
         width, outputs, n_agents=AGENTS, centralized=False, share_params=True, depth=1, num_cells=32
     )
@@ -31,7 +31,7 @@ def network(outputs):
 actor = ProbabilisticActor(
     TensorDictModule(network(2), [(group, "observation")], [(group, "logits")]),
     spec=env.action_spec,
-    # TorchRL takes the mask out of our infos and puts it beside the observation.
+    # TorchRL moves the action mask from the infos to the observation's group.
     in_keys={"logits": (group, "logits"), "mask": (group, "action_mask")},
     out_keys=[env.action_key],
     distribution_class=MaskedCategorical,
@@ -63,5 +63,5 @@ for batch in Collector(env, actor, frames_per_batch=256, total_frames=STEPS):
         (losses["loss_objective"] + losses["loss_critic"]).backward()
         optimizer.step()
     after = batch["next", group, "reward"].mean()
-print(f"uniform play earned {before:.4f} a round, PPO after {STEPS} steps {after:.4f}")
-print(f"to expect: {game.baselines()}")
+print(f"reward per agent and step: {before:.4f} for uniform play, {after:.4f} after {STEPS} steps")
+print(f"reference values: {game.baselines()}")

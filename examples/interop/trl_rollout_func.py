@@ -1,7 +1,7 @@
-"""One model in one of our environments, trained by a plain TRL GRPOTrainer.
+"""Train one model in one of our environments with a plain TRL GRPOTrainer.
 
-No part of our own trainer runs here: `rollout_func` is TRL's way to let games be played, and
-everything else is TRL's. The model plays all four agents of the game.
+No part of our own trainer runs here: `rollout_func` plays the episodes, and TRL does the rest. The
+model plays all four agents.
 
     python examples/interop/trl_rollout_func.py
 """
@@ -19,20 +19,20 @@ from srl_extensions.bridges.trl_rollout import episode_return_reward, make_rollo
 STEPS = 6
 
 
-def game():
-    """Four agents, eight turns; uniform play earns 0.7625 a turn, the optimum is 0.85."""
+def make_env():
+    """Return the environment. Reward per step: 0.7625 for uniform play, 0.85 at best."""
     return make("coop_compete_v0", num_agents=4, max_cycles=8)
 
 
-folder = tiny.folder(game)  # or any chat model: "Qwen/Qwen2.5-0.5B-Instruct"
+folder = tiny.folder(make_env)  # or any chat model: "Qwen/Qwen2.5-0.5B-Instruct"
 with tempfile.TemporaryDirectory() as output:
     trainer = GRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False),
         processing_class=AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
         reward_funcs=episode_return_reward,
-        rollout_func=make_rollout_func(game, max_new_tokens=4),
-        # One row per start; what is said to the model, the environment says.
-        train_dataset=Dataset.from_list([{"prompt": "a game"}] * 8),
+        rollout_func=make_rollout_func(make_env, max_new_tokens=4),
+        # One row per group. The environment writes the prompts, so this text is not used.
+        train_dataset=Dataset.from_list([{"prompt": "unused"}] * 8),
         args=GRPOConfig(
             output_dir=output,
             num_generations=16,
@@ -53,4 +53,4 @@ with tempfile.TemporaryDirectory() as output:
 
 rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
 for step, reward in enumerate(rewards):
-    print(f"step {step}: {reward / 8:.4f} a turn")
+    print(f"step {step}: {reward / 8:.4f} per agent and step")

@@ -1,8 +1,8 @@
-"""verl trains a model on our games: the rows are written, and the command is printed.
+"""Write training rows for verl and print the training command.
 
     python examples/interop/verl_games.py [MODEL] [FOLDER]
 
-Needs no GPU and no verl; the command needs both (docs/verl_areal.md).
+This program needs neither a GPU nor verl; the printed command needs both (docs/verl_areal.md).
 """
 
 import shlex
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from srl_extensions.bridges.focal_game import FocalGame, rows, write_rows
 
-# Each row is one game of one of these three agents; the model plays all of them.
+# Each row is one episode in which the model plays one of these three agents.
 OPTIONS = {"num_agents": 4, "max_cycles": 8}
 GAMES = [
     FocalGame("coop_compete_v0", agent, {"agent_3": "tit_for_tat"}, OPTIONS, max_new_tokens=16)
@@ -25,9 +25,9 @@ SETTINGS = {
     "actor_rollout_ref.actor.optim.lr": 1e-6,
     "actor_rollout_ref.actor.use_dynamic_bsz": True,
     "actor_rollout_ref.rollout.name": "vllm",
-    "actor_rollout_ref.rollout.n": 8,  # episodes from one start, which GRPO compares
-    "data.max_prompt_length": 512,  # the rules and the first round
-    "data.max_response_length": 1024,  # what is answered, and told, in the rounds after it
+    "actor_rollout_ref.rollout.n": 8,  # episodes per group, compared by GRPO
+    "data.max_prompt_length": 512,  # the rules and the first observation
+    "data.max_response_length": 1024,  # answers and observations of all later steps
     "actor_rollout_ref.rollout.gpu_memory_utilization": 0.5,
     "trainer.n_gpus_per_node": 1,
     "trainer.total_epochs": 10,

@@ -1,15 +1,16 @@
-"""Handshake of two players of one kind, who exchange payoffs through their actions.
+"""Handshake of two OurMethodPolicy players, which send their payoffs as actions.
 
-A player calls when it begins and listens afterwards; the listener answers, the caller leads, and
-coins decide if both call at once. The phases depend on actions that both observe:
+A player plays the code CALL in its first rounds. A partner that recognizes the code answers, and
+the caller leads; if both call at once, random bits choose the leader. The phases depend only on
+actions that both players observe:
 
-1. Both play the joint actions in question until both know their rewards. 2. Each sends its mean
-reward of each in BITS bits, and the noise of its rewards. 3. Both compute the same fair cycle
-(`solutions`). If noise leaves a better joint action possible, the candidates are measured and
-sent again.
+1. Both play the candidate joint actions until both know their rewards.
+2. Each sends its mean reward of each candidate in BITS bits, and the noise of its rewards.
+3. Both compute the same fair cycle (`solutions`). If another joint action may be better within
+   the noise, the remaining candidates are measured and sent again.
 
 Costless messages select fair and efficient outcomes in repeated games (Crandall et al. 2018,
-"Cooperating with machines"). A partner that deviates is a stranger.
+"Cooperating with machines"). The handshake ends if the partner deviates from the protocol.
 """
 
 from __future__ import annotations
@@ -17,28 +18,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Floats
 from srl_agents.baselines.solutions import Agreement, Cell, fair_cycle, maximin, product_of_gains
 
-CALL = (1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0)  # balanced, and no shift of it overlaps with itself
-ANSWER = (1, 1, 1, 1)  # no part of a call
-COINS = 32  # drawn at most where both called at once
-SAMPLES = 3  # rewards of each joint action before the first telling
-BITS = 5  # of each mean reward told, between the least and the greatest
+CALL = (1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0)  # balanced; no shift of it overlaps with itself
+ANSWER = (1, 1, 1, 1)  # not contained in CALL
+COINS = 32  # number of random bits for the choice of a leader
+SAMPLES = 3  # rewards of each joint action before the first exchange
+BITS = 5  # bits of a mean reward, which is scaled to the range of the player's rewards
 NOISE_BITS = 4
-PRECISION = 0.025  # of the range: the standard error down to which it is measured
+PRECISION = 0.025  # target standard error of a mean reward, as a share of the range
 MOST_SAMPLES = 128
-DOUBT = 2.0  # standard errors within which a joint action stays in question
+DOUBT = 2.0  # standard errors within which a joint action remains a candidate
 
 _Phase = Callable[[list[int]], None]
 
 
 class Handshake:
-    """One side of a handshake in a game of K actions.
+    """One side of a handshake.
 
-    `coins` are draws of 0 and 1 for the tie-break. `over` is True if the partner is a stranger;
-    `agreed` holds the own and the partner's actions of the cycle.
+    Args:
+        actions: Number of actions K of each player.
+        coins: Random bits for the choice of a leader.
+        calls: True to call, False to answer a call.
+
+    Attributes:
+        over: True if the partner deviated from the protocol.
+        agreed: Own and partner's actions of the agreed cycle; None before the agreement.
     """
 
     def __init__(self, actions: int, coins: Sequence[int], *, calls: bool) -> None:
@@ -50,9 +57,9 @@ class Handshake:
         self._least = self._range = 0.0
         self._needed = SAMPLES
         cells = [(own, other) for own in range(actions) for other in range(actions)]
-        self._cells: list[Cell] = cells  # those in question, (leader's, follower's)
-        self._told = np.zeros((2, actions, actions))  # leader's and follower's tables
-        self._again = False  # whether this is the second telling
+        self._cells: list[Cell] = cells  # candidates, (leader's action, follower's action)
+        self._sent = np.zeros((2, actions, actions))  # rewards sent by leader and follower
+        self._again = False  # True in the second exchange
         self.over = False
         self.agreed: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         if calls:
@@ -61,10 +68,11 @@ class Handshake:
             self._begin(ANSWER, (0,) * len(ANSWER), self._ask)
 
     def act(self) -> int:
+        """Return the own action of the round."""
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Observe the partner's action."""
+        """Observe the partner's action of the round."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -73,14 +81,16 @@ class Handshake:
         if len(self._heard) == len(self._own):
             self._then(self._heard)
 
-    def know(
-        self, mean_KK: NDArray[np.float64], count_KK: NDArray[np.float64], noise: float
-    ) -> None:
-        """Set the estimates of the own rewards; tables are (own, other)."""
+    def know(self, mean_KK: Floats, count_KK: Floats, noise: float) -> None:
+        """Set mean and number of the own rewards by (own action, partner's action), and their
+        standard deviation `noise`.
+        """
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
-        """The next rounds: own actions, the partner's (None: 0 or 1), and what comes after."""
+        """Start a phase of own and expected actions (None accepts bits), ended by a call of
+        `then` with the partner's actions.
+        """
         self._own, self._expected, self._then = tuple(own), expected, then
         self._heard: list[int] = []
 
@@ -92,7 +102,7 @@ class Handshake:
 
     def _draw(self) -> None:
         if not self._coins:
-            self.over = True  # as good as impossible, unless both have the same seed
+            self.over = True  # Both drew the same bits, most likely from the same seed.
             return
         self._begin([self._coins.pop()], None, self._drawn)
 
@@ -115,11 +125,12 @@ class Handshake:
             self._begin([own for own, _ in played], [other for _, other in played], self._ask)
 
     def _mine(self, cell: Cell) -> Cell:
+        """Return (leader's action, follower's action) as (own, partner's)."""
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """The own mean rewards of the joint actions in question, and the noise, as bits."""
-        if not self._again:  # later tellings are on the scale of the first
+        """Return the own mean rewards of the candidates, and the noise, as bits."""
+        if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
             self._range = max(float(np.ptp(self._mean_KK)), 1e-12)
         share = [(self._mean_KK[self._mine(cell)] - self._least) / self._range
@@ -133,12 +144,12 @@ class Handshake:
     def _exchanged(self, heard: list[int]) -> None:
         messages = [list(self._own), heard] if self._leads else [heard, list(self._own)]
         noise = max(self._read(player, bits) for player, bits in enumerate(messages))
-        leader_KK, follower_KK = self._told
+        leader_KK, follower_KK = self._sent
         agreement = fair_cycle(leader_KK, follower_KK)
         needed = min(int(np.ceil((noise / PRECISION) ** 2)), MOST_SAMPLES)
         error = DOUBT * noise / float(np.sqrt(self._needed))
         rivals = in_question(leader_KK, follower_KK, agreement, error)
-        # A cycle of two joint actions is also in doubt where one of the two alone may be better.
+        # A cycle of two joint actions is in doubt even if only one of the two may be better.
         unsure = any(set(agreement.cells) != {cell} for cell in rivals)
         if not self._again and needed > self._needed and unsure:
             rivals = sorted({*rivals, *agreement.cells})
@@ -149,18 +160,18 @@ class Handshake:
             self.agreed = own, other
 
     def _read(self, player: int, bits: list[int]) -> float:
+        """Store the mean rewards of a message and return its noise."""
         for place, cell in enumerate(self._cells):
-            self._told[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
+            self._sent[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
         return float(2.0 ** (-0.5 * _number(bits[-NOISE_BITS:])))
 
 
 def in_question(
-    leader_KK: NDArray[np.float64],
-    follower_KK: NDArray[np.float64],
-    agreement: Agreement,
-    error: float,
+    leader_KK: Floats, follower_KK: Floats, agreement: Agreement, error: float
 ) -> list[Cell]:
-    """Return the joint actions that are no worse than the agreement if both are off by `error`."""
+    """Return the joint actions that may be as good as the agreement, if rewards are off by
+    `error`.
+    """
     _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))
     value_J2 = np.stack([leader_KK.ravel(), follower_KK.ravel()], axis=1) + error
     agreed_12 = np.array([[agreement.row, agreement.column]]) - error

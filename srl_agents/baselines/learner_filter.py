@@ -1,9 +1,9 @@
 """Filter of a learning partner's logit, in games of two actions.
 
-A policy gradient's logit moves, in an episode, by rate * p(1-p) * push, and the push depends on
-how often we played 1: it is between what always playing 0 and always playing 1 would give. The
-partner's payoffs are unknown, so both ends may point up or down (it follows us, evades us, or has
-an action that is always better), at one of eight rates. Each case is a filter on a grid of logits.
+The logit of a policy gradient moves per episode by rate * p(1-p) * push. The push is interpolated
+between its values for an opponent that always plays 0 and always plays 1. As the partner's payoffs
+are unknown, each end may be +1 or -1 (the partner follows us, evades us, or has a dominant action),
+at one of eight rates. Each combination is a filter on a grid of logits.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
+
+from srl_agents.arrays import Floats
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # logits per episode at p(1-p) = 1
-DIRECTIONS = ((-1, 1), (1, -1), (1, 1), (-1, -1))  # the push if we always play 0, or 1
-FOLLOWS = 0.5  # belief that a learner follows us, the first direction; the others share the rest
+DIRECTIONS = ((-1, 1), (1, -1), (1, 1), (-1, -1))  # push if we always play 0, and always play 1
+FOLLOWS = 0.5  # prior of the first direction; the others share the rest equally
 FILTERS = len(DIRECTIONS) * len(RATES)
 LOGITS = np.linspace(-6.0, 6.0, 49)
 START = 1.0  # standard deviation of a learner's logit before its first episode
-NOISE = 0.1  # a learner's step has standard deviation rate * sqrt(p(1-p)) * this
+NOISE = 0.1  # standard deviation of a learner's step, divided by rate * sqrt(p(1-p))
 PRIOR = [
     (FOLLOWS if direction == 0 else (1.0 - FOLLOWS) / (len(DIRECTIONS) - 1)) / len(RATES)
     for direction in range(len(DIRECTIONS))
@@ -27,23 +28,25 @@ PRIOR = [
 ]
 """Prior of each filter."""
 PUSHES = np.linspace(-1.0, 1.0, 5)
-LOOKAHEAD = 128  # episodes over which leading a learner may pay itself back
+LOOKAHEAD = 128  # number of future episodes over which a lead is evaluated
 
 
 class LearnerFilter:
-    """Beliefs about N learners' logits, for each direction and rate."""
+    """Beliefs about the logits of N learners, for each direction D, rate R and grid point G.
+
+    Args:
+        runs: Number of learners N.
+    """
 
     def __init__(self, runs: int) -> None:
         belief = np.exp(-0.5 * (LOGITS / START) ** 2)
         shape = (len(DIRECTIONS), len(RATES), runs, 1)
         self._logit_DRNG = np.tile(belief / belief.sum(), shape)
 
-    def add(
-        self, played_N: NDArray[np.float64], counts_NK: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Update with an episode and return the log-likelihood of each filter: (N, FILTERS).
+    def add(self, played_N: Floats, counts_NK: Floats) -> Floats:
+        """Update with an episode and return its log-likelihood under each filter, (N, FILTERS).
 
-        `played_N` is the own share of the action 1, `counts_NK` the counts of the partner.
+        `played_N` is the own share of the action 1, `counts_NK` are the partner's action counts.
         """
         chance_G = _chance(LOGITS)
         log_likelihood_NG = counts_NK[:, 1:] * np.log(chance_G) + counts_NK[:, :1] * np.log(
@@ -63,10 +66,10 @@ class LearnerFilter:
         evidence = np.log(mass_DRN) + best_N
         return np.asarray(evidence.reshape(FILTERS, -1).T)
 
-    def led(self, weight_NF: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the future share of the action 1 under each constant own action: (N, 2).
+    def led(self, weight_NF: Floats) -> Floats:
+        """Return the partner's future share of the action 1 per constant own action: (N, 2).
 
-        `weight_NF` are the weights of the filters.
+        `weight_NF` are the weights of the filters, (N, FILTERS).
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))
@@ -78,18 +81,19 @@ class LearnerFilter:
         return led_N2
 
 
-def _chance(logit: NDArray[np.float64]) -> NDArray[np.float64]:
+def _chance(logit: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + np.exp(-logit)))
 
 
 @cache
-def _moves() -> NDArray[np.float64]:
+def _moves() -> Floats:
+    """Return the transition probabilities of a logit by (push, rate, from, to)."""
     chance_G = _chance(LOGITS)
     slope_G = chance_G * (1.0 - chance_G)
     rate_R1 = np.array(RATES)[:, None]
     noise_RG = NOISE * rate_R1 * np.sqrt(slope_G)
     step = LOGITS[1] - LOGITS[0]
-    # Nine equally likely quantiles of a standard normal represent the noise.
+    # The noise is represented by nine equally likely quantiles of a standard normal.
     quantiles = (-1.59, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.59)
     moves = np.zeros((len(PUSHES), len(RATES), LOGITS.size, LOGITS.size))
     for index, push in enumerate(PUSHES):
@@ -102,7 +106,10 @@ def _moves() -> NDArray[np.float64]:
 
 
 @cache
-def _futures() -> NDArray[np.float64]:
+def _futures() -> Floats:
+    """Return the mean share of the action 1 over LOOKAHEAD episodes by (push -1 or 1, rate,
+    logit).
+    """
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

@@ -8,18 +8,20 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-_BLOCK = 1024  # uniforms drawn at a time: the stream is the same as one by one
+from srl_agents.arrays import Actions, Floats
+
+_BLOCK = 1024  # numbers drawn per call of the generator; the stream does not depend on it
 
 
 class Uniforms:
-    """Uniform numbers for N runs, from one generator per run."""
+    """Streams of uniform random numbers in [0, 1), one generator per seed."""
 
     def __init__(self, seeds: Sequence[int | np.random.SeedSequence]) -> None:
         self._generators = [np.random.default_rng(seed) for seed in seeds]
         self._drawn_KN = np.empty((0, len(seeds)))
 
-    def take(self, rounds: int) -> NDArray[np.float64]:
-        """Return the next numbers of every run: (rounds, N)."""
+    def take(self, rounds: int) -> Floats:
+        """Draw the next numbers of every stream: (rounds, N)."""
         while len(self._drawn_KN) < rounds:
             drawn = [generator.random(_BLOCK) for generator in self._generators]
             self._drawn_KN = np.concatenate([self._drawn_KN, np.stack(drawn, axis=1)])
@@ -27,47 +29,62 @@ class Uniforms:
         return taken
 
 
-def drawn(chance_NK: NDArray[np.float64], uniform_N: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return draws from N distributions by uniform numbers: (N,)."""
+def drawn(chance_NK: Floats, uniform_N: Floats) -> NDArray[np.int64]:
+    """Return the actions (N,) that uniform numbers select from N distributions over K actions."""
     return np.asarray((uniform_N[:, None] > chance_NK.cumsum(axis=1)[:, :-1]).sum(axis=1))
 
 
 class SimplePGRuns:
-    """N independent SimplePG learners, one per seed; see SimplePG."""
+    """N independent SimplePG learners in array form.
+
+    Args:
+        seeds: Seed of each learner.
+        lr: Learning rate, above 0.
+    """
 
     def __init__(self, seeds: Sequence[int | np.random.SeedSequence], *, lr: float = 0.05) -> None:
         if not lr > 0:
             raise ValueError(f"lr must be above 0, got {lr}")
         self.lr = lr
         self.theta = np.zeros(len(seeds))
-        """Logits: (N,)."""
+        """Logits of cooperation, (N,)."""
         self._uniforms = Uniforms(seeds)
 
-    def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    def act(self) -> tuple[Actions, Floats]:
+        """Return the actions of a round and the probabilities of cooperation, both (N,)."""
         chance = self.chance()
         return (self._uniforms.take(1)[0] < chance).astype(np.int8), chance
 
-    def act_ahead(self, rounds: int) -> NDArray[np.int8]:
+    def act_ahead(self, rounds: int) -> Actions:
+        """Return the actions of the next rounds, (N, rounds)."""
         return (self._uniforms.take(rounds) < self.chance()).astype(np.int8).T
 
-    def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Ignore the opponent."""
+    def observe_opponent(self, other_N: Actions) -> None:
+        """Do nothing: the policy does not depend on the opponent."""
 
-    def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
+    def update(self, own_NT: Actions, reward_NT: Floats) -> None:
+        """Take a gradient step from the actions and rewards (N, T) of an episode."""
         advantage_NT = reward_NT - reward_NT.mean(axis=1, keepdims=True)
         score_NT = own_NT - self.chance()[:, None]
         self.theta = self.theta + self.lr * (score_NT * advantage_NT).mean(axis=1)
 
-    def chance(self) -> NDArray[np.float64]:
-        """Return the probabilities of cooperation: (N,)."""
+    def chance(self) -> Floats:
+        """Return the probabilities of cooperation, (N,)."""
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.theta)))
 
 
 class SimplePG:
     """REINFORCE (Williams 1992) with the batch's mean reward as its baseline, on one logit.
 
-    theta starts at 0 (both actions equally likely) and moves, per update, by
+    theta starts at 0, where both actions are equally likely. An update adds
     lr * mean((action - p) * (reward - mean reward)).
+
+    Args:
+        lr: Learning rate.
+        seed: Seed of the actions.
+
+    Raises:
+        ValueError: `lr` is not above 0.
     """
 
     def __init__(self, lr: float = 0.05, *, seed: int = 0) -> None:
@@ -84,11 +101,19 @@ class SimplePG:
         return float(self._runs.chance()[0])
 
     def act(self) -> tuple[int, float]:
+        """Return an action, 1 to cooperate or 0, and its natural log-probability."""
         [action], [chance] = self._runs.act()
         return int(action), log(chance if action else 1.0 - chance)
 
     def update(self, trajectories: Sequence[tuple[int, float, float]]) -> None:
-        """Learn from (action, log-probability, reward) triples; raise ValueError for none."""
+        """Take a gradient step.
+
+        Args:
+            trajectories: (action, log-probability, reward) of each round, at least one.
+
+        Raises:
+            ValueError: `trajectories` is empty.
+        """
         if not trajectories:
             raise ValueError("update() needs at least one (action, logprob, reward)")
         actions, _, rewards = zip(*trajectories, strict=True)

@@ -1,12 +1,16 @@
-"""OurMethodPolicy: a learner for repeated matrix games, from actions and own rewards.
+"""OurMethodPolicy: a learner for repeated matrix games that observes actions and its own rewards.
 
-Its criteria are those of Powers, Shoham and Vu 2007: the best response against bounded memory, a
-fair and efficient outcome in self-play, and the maximin value against all. In order of priority:
+Its criteria are those of Powers, Shoham and Vu 2007: the best response to opponents of bounded
+memory, a fair and efficient outcome in self-play, and the maximin value against all opponents. An
+episode is played by the first rule that applies:
 
-- `handshake`: agree on a fair cycle with another OurMethodPolicy. - `_guarded`: play the maximin
-strategy after losses. - `worth_exploring`: play the optimistic plan if its information is worth
-the cost. - `_leads`: lead a learner with a constant action. - otherwise play the best response
-to the beliefs (`opponent_model`).
+- `handshake`: agree on a fair cycle with another OurMethodPolicy;
+- `_guarded`: after losses, play the maximin strategy;
+- `worth_exploring`: play the optimistic plan, if its information is worth the cost;
+- `_leads`: lead an opponent that learns with a constant action;
+- otherwise, play the best response to the beliefs of `opponent_model`.
+
+Suffixes of array names are their axes: N runs, T rounds, K actions of either player, C situations.
 """
 
 from __future__ import annotations
@@ -15,40 +19,35 @@ from collections.abc import Sequence
 from math import erf, log, pi
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Actions, Bools, Floats
 from srl_agents.baselines.handshake import CALL, COINS, Handshake
 from srl_agents.baselines.learners import Uniforms, drawn
-from srl_agents.baselines.opponent_model import COUNTED, PartnerModel, PayoffTable
+from srl_agents.baselines.opponent_model import PartnerModel, PayoffTable
 from srl_agents.baselines.solutions import CYCLE, Plan, best_plan, maximin, plan_value, shares_met
 from srl_agents.scripted.memory_one import START
 
-TYPES = ("own kind", "stationary", "changing", "conditional", "reactive", "learner")
 UNDECIDED = -1
-STANDS_OUT = 2.0  # standard errors by which the best response has to beat a constant plan
-HOLD = 1.0  # standard errors by which a constant plan has to be beaten to be left for the other
-PLAUSIBLE = 0.2  # belief from which on the partner's being a learner is reckoned with
-MEASURING = 6  # episodes at most in which a learner is led nowhere until it is clear whereto
-MUCH = 1e9  # what measuring is worth, so that nothing is explored instead
-OPTIMISM = 2.0  # standard deviations in the optimistic plan
-LOOKS = 0.25  # share of an episode that is thought to be spent in a situation of interest
-LOOKAHEAD = 1  # future episodes that use the information: partners may change
-GUARD_SHARE = 0.005  # of the range of payoffs, per round, that may be lost: see `_guarded`
-GUARD_ROUNDS = 32  # rounds of that range that may be lost in addition
-BARGAIN_SHARE = 0.03  # of the range by which an agreement may pay less than the maximin value
-PATIENCE = 4  # handshakes that led to nothing before calls go unheard,
-DEAF = 64  # for so many rounds, doubled each time
+RESPONSE_MARGIN = 2.0  # standard errors by which the best response must beat a constant plan
+SWITCH_MARGIN = 1.0  # standard errors by which the other constant plan must be better to switch
+PLAUSIBLE = 0.2  # minimum belief in a learner for which the better lead is measured
+MEASURING = 6  # maximum number of episodes that measure it
+MUCH = 1e9  # value of a measuring episode, so that it is not replaced by exploration
+OPTIMISM = 2.0  # standard deviations added by the optimistic plan
+LOOKS = 0.25  # assumed share of an episode's rounds that are spent in one situation
+LOOKAHEAD = 1  # future episodes that use the information, few because partners may change
+GUARD_SHARE = 0.005  # allowed loss per round, as a share of the range of payoffs: see `_guarded`
+GUARD_ROUNDS = 32  # additional allowed loss, in rounds of the full range
+BARGAIN_SHARE = 0.03  # share of the range by which an agreement may pay less than maximin
+PATIENCE = 4  # failed handshakes after which calls are ignored,
+DEAF = 64  # for this number of rounds, doubled after each further failure
 
 _CALL_CODE = int("".join(map(str, CALL)), 2)
 _erf = np.vectorize(erf, otypes=[float])
 
 
 class OurMethodRuns:
-    """N independent OurMethodPolicy players, one per seed, stepped together.
-
-    Actions are int8 arrays (N,); rewards of an episode are (N, T). Parameters as in
-    OurMethodPolicy.
-    """
+    """N independent OurMethodPolicy players in array form, one per seed."""
 
     def __init__(
         self,
@@ -56,82 +55,71 @@ class OurMethodRuns:
         *,
         actions: int = 2,
         momentum: float = 0.9,
-        types: Sequence[str] = TYPES,
     ) -> None:
         if actions < 2:
             raise ValueError(f"actions must be at least 2, got {actions}")
         if not 0.0 < momentum <= 1.0:
             raise ValueError(f"momentum must be above 0 and at most 1, got {momentum}")
-        unknown = sorted(set(types) - set(TYPES))
-        if unknown:
-            raise ValueError(f"no partner type {unknown[0]!r}: choose among {', '.join(TYPES)}")
-        if not set(types) & set(COUNTED):
-            raise ValueError(f"types must have one of {', '.join(COUNTED)}, got {tuple(types)}")
         runs = len(seeds)
         self._actions, self._row = actions, np.arange(runs)
         self._uniforms = Uniforms(seeds)
         self._coins_NC = (self._uniforms.take(COINS) < 0.5).astype(int).T
         self._payoffs = PayoffTable(runs, actions)
-        guessed = [kind for kind in types if kind != "own kind"]
-        self._partner = PartnerModel(runs, momentum, guessed, actions)
-        self._own: list[NDArray[np.int8]] = []
-        self._other: list[NDArray[np.int8]] = []
-        self._now: tuple[NDArray[np.int8], NDArray[np.float64]] | None = None
+        self._partner = PartnerModel(runs, momentum, actions)
+        self._own: list[Actions] = []
+        self._other: list[Actions] = []
+        self._now: tuple[Actions, Floats] | None = None
         self._rounds = self._episodes = 0
 
-        self._listens = "own kind" in types
-        self._talks = {
-            n: Handshake(actions, self._coins_NC[n], calls=True)
-            for n in (range(runs) if self._listens else ())
+        self._handshakes = {
+            n: Handshake(actions, self._coins_NC[n], calls=True) for n in range(runs)
         }
-        self._register_N = np.zeros(runs, np.int64)  # the partner's last actions, as bits
-        self._deaf_N = np.zeros(runs, np.int64)  # until this round
-        self._failures_N = np.zeros(runs, np.int64)
+        self._register_N = np.zeros(runs, np.int64)  # last actions of the partner, as bits
+        self._deaf_N = np.zeros(runs, np.int64)  # round until which calls are ignored
+        self._failures_N = np.zeros(runs, np.int64)  # failed handshakes
         self._agreed_N = np.zeros(runs, bool)
-        self._since_N = np.zeros(runs, np.int64)  # the round an agreement began
-        self._cycle_2NL = np.zeros((2, runs, CYCLE), np.int8)  # own and partner's part of it
+        self._since_N = np.zeros(runs, np.int64)  # first round of the agreement
+        self._cycle_2NL = np.zeros((2, runs, CYCLE), np.int8)  # own and partner's actions
 
-        self._plan_NTC: NDArray[np.int8] | None = None
-        self._lead_N = np.full(runs, UNDECIDED)  # the constant plan in use
-        self._earned_N = np.zeros(runs)
-        self._sober_N = np.zeros(runs, bool)  # leads and explores no more
+        self._plan_NTC: Actions | None = None
+        self._lead_N = np.full(runs, UNDECIDED)  # current constant action
+        self._earned_N = np.zeros(runs)  # sum of all rewards
+        self._sober_N = np.zeros(runs, bool)  # no more leading and exploring
         self._guarded_N = np.zeros(runs, bool)
         self._maximin_NK = np.full((runs, actions), 1.0 / actions)
 
-    def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    def act(self) -> tuple[Actions, Floats]:
+        """Return the actions of the round and their probabilities, both (N,)."""
         if self._now is None:
             action_N, chance_N = self._response()
-            for n, talk in self._talks.items():
-                action_N[n], chance_N[n] = talk.act(), 1.0
-            if self._agreed_N.any():
-                place_N = (self._rounds - self._since_N) % CYCLE
-                action_N = np.where(
-                    self._agreed_N, self._cycle_2NL[0, self._row, place_N], action_N
-                ).astype(np.int8)
-                chance_N[self._agreed_N] = 1.0
+            for n, handshake in self._handshakes.items():
+                action_N[n], chance_N[n] = handshake.act(), 1.0
+            agreed_N = self._agreed_N
+            place_N = (self._rounds - self._since_N) % CYCLE
+            action_N[agreed_N] = self._cycle_2NL[0, self._row, place_N][agreed_N]
+            chance_N[agreed_N] = 1.0
             self._now = action_N, chance_N
         return self._now
 
-    def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
+    def observe_opponent(self, other_N: Actions) -> None:
+        """Observe the opponents' actions (N,) of the round."""
         own_N, _ = self.act()
         other_N = np.asarray(other_N, np.int8)
-        if self._agreed_N.any():
-            place_N = (self._rounds - self._since_N) % CYCLE
-            self._agreed_N &= other_N == self._cycle_2NL[1, self._row, place_N]
+        place_N = (self._rounds - self._since_N) % CYCLE
+        self._agreed_N &= other_N == self._cycle_2NL[1, self._row, place_N]
         self._own.append(own_N)
         self._other.append(other_N)
         self._now = None
         self._rounds += 1
-        if self._listens:
-            self._talk(other_N)
+        self._negotiate(other_N)
 
-    def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
-        """Learn the rewards of an episode; raise ValueError if `own_NT` was not played."""
+    def update(self, own_NT: Actions, reward_NT: Floats) -> None:
+        """Learn from the actions and rewards (N, T) of all rounds since the last update."""
         played = np.stack(self._own, axis=1) if self._own else np.empty((self._row.size, 0))
         if not np.array_equal(played, own_NT) or not self._own:
             raise ValueError(
-                f"update() got {own_NT.shape[1]} round(s) that are not the {len(self._own)} "
-                "played since the last update: call act() and observe_opponent() every round"
+                f"update() must receive the {len(self._own)} actions since the last update, got "
+                f"{own_NT.shape[1]} others: call act() and observe_opponent() every round"
             )
         other_NT = np.stack(self._other, axis=1)
         self._own, self._other, self._now = [], [], None
@@ -139,45 +127,48 @@ class OurMethodRuns:
         self._payoffs.add(own_NT, other_NT, reward_NT)
         self._earned_N += reward_NT.sum(axis=1)
         mean_NKK = self._payoffs.mean()
-        for n in self._talks:
-            self._tell(n)
+        for n in self._handshakes:
+            self._inform(n)
         self._guarded_N = self._guarded(mean_NKK)
         if not self._agreed_N.all():
             self._partner.add(own_NT, other_NT)
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
-    def _talk(self, other_N: NDArray[np.int8]) -> None:
+    def _negotiate(self, other_N: Actions) -> None:
+        """Continue, end and begin handshakes after a round."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
-        for n, talk in list(self._talks.items()):
-            talk.observe(int(other_N[n]))
-            if talk.agreed is not None:
-                self._cycle_2NL[:, n] = talk.agreed
+        for n, handshake in list(self._handshakes.items()):
+            handshake.observe(int(other_N[n]))
+            if handshake.agreed is not None:
+                self._cycle_2NL[:, n] = handshake.agreed
                 self._agreed_N[n], self._since_N[n] = True, self._rounds
-            elif talk.over:
+            elif handshake.over:
                 self._failures_N[n] += 1
-                patience = min(int(self._failures_N[n]) - PATIENCE, 20)
-                if patience >= 0:
-                    self._deaf_N[n] = self._rounds + DEAF * 2**patience
-            if talk.over or talk.agreed is not None:
-                del self._talks[n]
+                doublings = min(int(self._failures_N[n]) - PATIENCE, 20)
+                if doublings >= 0:
+                    self._deaf_N[n] = self._rounds + DEAF * 2**doublings
+            if handshake.over or handshake.agreed is not None:
+                del self._handshakes[n]
         called_N = (self._register_N == _CALL_CODE) & (self._rounds >= self._deaf_N)
         for n in np.flatnonzero(called_N & ~self._agreed_N).tolist():
-            if n not in self._talks:
-                self._talks[n] = Handshake(self._actions, self._coins_NC[n], calls=False)
-                self._tell(n)
+            if n not in self._handshakes:
+                self._handshakes[n] = Handshake(self._actions, self._coins_NC[n], calls=False)
+                self._inform(n)
 
-    def _tell(self, n: int) -> None:
+    def _inform(self, n: int) -> None:
+        """Set the estimated rewards of run n's handshake."""
         payoffs = self._payoffs.of(n)
-        self._talks[n].know(payoffs.mean()[0], payoffs.count[0], float(payoffs.noise()[0]))
+        self._handshakes[n].know(payoffs.mean()[0], payoffs.count[0], float(payoffs.noise()[0]))
 
-    def _response(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    def _response(self) -> tuple[Actions, Floats]:
+        """Return actions and probabilities without handshakes and agreements."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
-        if self._plan_NTC is None:  # nothing is known: every action twice, and again
+        if self._plan_NTC is None:  # Before the first update: each action twice, in turn.
             action_N = np.full(self._row.size, self._rounds // 2 % self._actions, np.int8)
         else:
-            # An episode that outlasts the one before stays with the plan for its last round.
+            # In an episode longer than the last one, the plan of the last round is repeated.
             t = min(len(self._own), self._plan_NTC.shape[1] - 1)
             place_N = np.full(self._row.size, START)
             if self._own:
@@ -190,10 +181,11 @@ class OurMethodRuns:
             chance_N = np.where(self._guarded_N, mixed_chance_N, chance_N)
         return action_N, chance_N
 
-    def _guarded(self, mean_NKK: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return where losses against the maximin value exceed the bound: (N,).
+    def _guarded(self, mean_NKK: Floats) -> Bools:
+        """Return True (N,) where the loss against the maximin value exceeds its bound.
 
-        At half of the bound a player stops leading and exploring (safety; Powers et al. 2007).
+        Also end agreements that pay too little, and stop leading and exploring at half of the
+        bound (safety; Powers et al. 2007).
         """
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
@@ -205,10 +197,11 @@ class OurMethodRuns:
         self._sober_N |= lost_N > bound_N
         return np.asarray(lost_N > 2.0 * bound_N)
 
-    def _planned(self, payoff_NKK: NDArray[np.float64], rounds: int) -> NDArray[np.int8]:
+    def _planned(self, payoff_NKK: Floats, rounds: int) -> Actions:
+        """Return the plans of the next episode (N, T, C)."""
         reply_NCK, error_NKK = self._partner.replies(), self._payoffs.error()
         best = best_plan(reply_NCK, payoff_NKK, rounds)
-        # With a learner a plan is taken for no better than leading it the wrong way.
+        # Against a learner, a plan is assumed to be as bad as the worse constant action.
         learner_N, wrong_N = np.zeros(self._row.size), np.zeros(self._row.size)
         plan_NTC, value_N = best.action_NTC, best.value_N
         if self._actions == 2:
@@ -232,26 +225,29 @@ class OurMethodRuns:
     def _leads(
         self,
         best: Plan,
-        learner_N: NDArray[np.float64],
-        led_N2: NDArray[np.float64],
-        reply_NC: NDArray[np.float64],
-        payoff_NKK: NDArray[np.float64],
-        error_NKK: NDArray[np.float64],
-    ) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+        learner_N: Floats,
+        led_N2: Floats,
+        reply_NC: Floats,
+        payoff_NKK: Floats,
+        error_NKK: Floats,
+    ) -> tuple[Actions, Floats]:
+        """Return plans (N, T, C) and their values (N,): the best response or a constant action."""
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
         slip_N = _slip(error_NKK, share_N2)
         with_N2, alone_N2 = learner_N[:, None] * led_N2, _worth(payoff_NKK, share_N2)
         constant_N2 = with_N2 + (1.0 - learner_N[:, None]) * alone_N2
         gap_N = constant_N2[:, 1] - constant_N2[:, 0]
-        keep_N = (self._lead_N != UNDECIDED) & (np.abs(gap_N) < HOLD * slip_N)
+        keep_N = (self._lead_N != UNDECIDED) & (np.abs(gap_N) < SWITCH_MARGIN * slip_N)
         lead_N = np.where(keep_N, self._lead_N, gap_N > 0)
         lead_value_N = constant_N2[self._row, lead_N]
         best_N = best.value_N + learner_N * (led_N2.min(axis=1) - best.value_N)
-        follow_N = best_N > lead_value_N + STANDS_OUT * slip_N
-        # A learner that was led the wrong way cannot be led back at a price worth paying.
+        follow_N = best_N > lead_value_N + RESPONSE_MARGIN * slip_N
+        # Leading a learner back from the wrong action costs more than it gains, so the first
+        # episodes measure which action is better.
         led_slip_N = _slip(error_NKK, self._partner.led())
-        unsure_N = (learner_N > PLAUSIBLE) & (np.ptp(led_N2, axis=1) < STANDS_OUT * led_slip_N)
+        close_N = np.ptp(led_N2, axis=1) < RESPONSE_MARGIN * led_slip_N
+        unsure_N = (learner_N > PLAUSIBLE) & close_N
         unsure_N &= ~follow_N & (self._episodes < MEASURING)
         self._lead_N = np.where(follow_N | unsure_N, UNDECIDED, lead_N)
         plan_NTC = np.where(follow_N[:, None, None], best.action_NTC, lead_N[:, None, None])
@@ -261,79 +257,87 @@ class OurMethodRuns:
         return plan_NTC.astype(np.int8), np.where(unsure_N, MUCH, value_N)
 
 
-def worth_exploring(
-    cost_N: NDArray[np.float64], spread_N: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Return True where a plan of this expected cost is worth an episode.
+def worth_exploring(cost_N: Floats, spread_N: Floats) -> Bools:
+    """Return True (N,) where a plan of this expected loss and uncertain value is worth an episode.
 
-    The plan's value is normal with this spread; the benefit is the expected surplus over
-    LOOKAHEAD episodes (value of information; Dearden, Friedman and Andre 1999).
+    The value is assumed to be normal with standard deviation `spread_N`. The benefit is the
+    expected surplus over LOOKAHEAD episodes (value of information; Dearden, Friedman and Andre
+    1999).
     """
     spread_N = np.maximum(spread_N, 1e-12)
     return np.asarray(LOOKAHEAD * spread_N * _surplus(cost_N / spread_N) > cost_N + 1e-9)
 
 
 class OurMethodPolicy:
-    """Learner for repeated matrix games, from actions and own rewards.
+    """Learner for repeated matrix games that observes actions and its own rewards.
+
+    Every round, call `act` and then `observe_opponent`; after every episode, call `update`.
 
     Args:
         seed: Seed of tie-breaks and mixed strategies; two players need different seeds.
         actions: Number of actions.
-        momentum: Weight that evidence keeps from episode to episode, in (0, 1].
-        types: Partner types that are considered possible.
+        momentum: Share of the evidence about the opponent that is kept per episode, in (0, 1].
+
+    Raises:
+        ValueError: `actions` or `momentum` is out of range.
     """
 
-    def __init__(
-        self,
-        *,
-        seed: int | None = None,
-        actions: int = 2,
-        momentum: float = 0.9,
-        types: Sequence[str] = TYPES,
-    ) -> None:
+    def __init__(self, *, seed: int | None = None, actions: int = 2, momentum: float = 0.9) -> None:
         seeds = [np.random.SeedSequence(seed)]
-        self._runs = OurMethodRuns(seeds, actions=actions, momentum=momentum, types=types)
+        self._runs = OurMethodRuns(seeds, actions=actions, momentum=momentum)
         self._actions = actions
-        self._asked = False
+        self._has_acted = False
 
     def act(self) -> tuple[int, float]:
+        """Return the action of the round and its natural log-probability."""
         [action], [chance] = self._runs.act()
-        self._asked = True
+        self._has_acted = True
         return int(action), log(chance)
 
     def observe_opponent(self, opp_action: int) -> None:
-        """Observe the partner's action; raise ValueError for an invalid one or without act()."""
+        """Observe the opponent's action of the round.
+
+        Raises:
+            ValueError: The action is out of range, or `act` was not called in this round.
+        """
         if opp_action not in range(self._actions):
             allowed = "0 (compete) or 1 (cooperate)"
             if self._actions > 2:
                 allowed = f"0 to {self._actions - 1}"
             raise ValueError(f"opp_action must be {allowed}, got {opp_action!r}")
-        if not self._asked:
+        if not self._has_acted:
             raise ValueError("observe_opponent() follows act(): call act() once every round first")
-        self._asked = False
+        self._has_acted = False
         self._runs.observe_opponent(np.array([opp_action], np.int8))
 
     def update(self, trajectories: Sequence[tuple[int, float, float]], env: object = None) -> None:
-        """Learn from an episode of (action, log-probability, reward).
+        """Learn from an episode.
 
-        `env` is ignored. Raises ValueError if the actions are not those played.
+        Args:
+            trajectories: (own action, log-probability, reward) of each round.
+            env: Ignored.
+
+        Raises:
+            ValueError: The actions are not those since the last update.
         """
         actions = np.array([[action for action, _, _ in trajectories]], np.int8)
         rewards = np.array([[reward for _, _, reward in trajectories]], float)
         self._runs.update(actions, rewards)
 
 
-def _surplus(distance_N: NDArray[np.float64]) -> NDArray[np.float64]:
+def _surplus(distance_N: Floats) -> Floats:
+    """Return E[max(0, X - distance)] of a standard normal X: (N,)."""
     density_N = np.exp(-0.5 * distance_N**2) / np.sqrt(2.0 * pi)
     tail_N = 0.5 * (1.0 - _erf(distance_N / np.sqrt(2.0)))
     return np.asarray(density_N - distance_N * tail_N)
 
 
-def _worth(payoff_N22: NDArray[np.float64], share_N2: NDArray[np.float64]) -> NDArray[np.float64]:
+def _worth(payoff_N22: Floats, share_N2: Floats) -> Floats:
+    """Return the mean reward of each own action against these shares of the action 1: (N, 2)."""
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 
-def _slip(error_N22: NDArray[np.float64], share_N2: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard error of the difference in worth between always playing 0 and 1: (N,)."""
+def _slip(error_N22: Floats, share_N2: Floats) -> Floats:
+    """Return the standard error of the difference between the two values of `_worth`: (N,)."""
     weight_N22 = np.stack([1.0 - share_N2, share_N2], axis=2)
     return np.asarray(np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2))))

@@ -7,14 +7,15 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from srl_agents.arrays import Actions, Floats
 
 
-def maximin(payoff_NKK: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the maximin strategies (N, K) and values (N,) of payoffs (own, other).
+def maximin(payoff_NKK: Floats) -> tuple[Floats, Floats]:
+    """Return the maximin strategies (N, K) and values (N,) of N payoff tables [own, other].
 
-    Some optimal strategy equalizes the columns of a square submatrix (Shapley and Snow 1950);
-    all are tried.
+    At least one optimal strategy equalizes the columns of a square submatrix (Shapley and Snow
+    1950), so the strategies of all submatrices are compared.
     """
     runs, actions = payoff_NKK.shape[:2]
     identity = np.broadcast_to(np.eye(actions), (runs, actions, actions))
@@ -33,9 +34,9 @@ def maximin(payoff_NKK: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
     return strategy_MNK[best_N, runs_N], sure_MN[best_N, runs_N]
 
 
-def _indifferent(block_NSS: NDArray[np.float64]) -> NDArray[np.float64]:
+def _indifferent(block_NSS: Floats) -> Floats:
     runs, size = block_NSS.shape[:2]
-    # All columns pay as the last one, and the chances sum to one.
+    # Unknowns: the probabilities. All columns pay as the last one; the probabilities sum to 1.
     equations = np.ones((runs, size, size))
     equations[:, :-1] = (block_NSS[:, :, :-1] - block_NSS[:, :, -1:]).transpose(0, 2, 1)
     right = np.zeros((runs, size, 1))
@@ -47,11 +48,13 @@ def _indifferent(block_NSS: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.where(valid_N[:, None], mixed_NS, np.eye(size)[0]))
 
 
-CYCLE = 24  # rounds: mixtures of two joint actions in 24ths
-SLACK = 0.01  # of each player's range of payoffs; see `fair_cycle`
+CYCLE = 24
+"""Length of an agreement in rounds; mixtures of two joint actions are multiples of 1/24."""
+SLACK = 0.01
+"""Share of a player's range of payoffs that it concedes below its maximin value."""
 
 Cell = tuple[int, int]
-"""Joint action: the row player's, the column player's."""
+"""Joint action (row player's action, column player's action)."""
 
 
 class Agreement(NamedTuple):
@@ -63,12 +66,16 @@ class Agreement(NamedTuple):
     column: float
 
 
-def fair_cycle(row_KK: NDArray[np.float64], column_KK: NDArray[np.float64]) -> Agreement:
+def fair_cycle(row_KK: Floats, column_KK: Floats) -> Agreement:
     """Return the Nash bargaining solution among cycles of one or two joint actions.
 
-    Both tables are indexed (row's action, column's). The product of gains over the maximin
-    values is maximal (Nash 1950; Littman and Stone 2005). Gains count from SLACK below the
-    maximin value, so that an agreement exists in zero-sum games too.
+    The solution maximizes the product of the players' gains over their maximin values (Nash 1950;
+    Littman and Stone 2005). Gains are measured from SLACK below the maximin value, so that an
+    agreement exists in zero-sum games too.
+
+    Args:
+        row_KK: Payoffs of the row player by joint action.
+        column_KK: Payoffs of the column player by joint action.
     """
     actions = len(row_KK)
     weight_AJ = _shares(actions)
@@ -78,22 +85,21 @@ def fair_cycle(row_KK: NDArray[np.float64], column_KK: NDArray[np.float64]) -> A
     return Agreement(_cells(weight_AJ[best], actions), *map(float, value_A2[best]))
 
 
-def product_of_gains(
-    value_A2: NDArray[np.float64],
-    sure_2: NDArray[np.float64],
-    row_KK: NDArray[np.float64],
-    column_KK: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the bargaining objective of A pairs of payoffs; -inf if one player would refuse."""
+def product_of_gains(value_A2: Floats, sure_2: Floats, row_KK: Floats, column_KK: Floats) -> Floats:
+    """Return the bargaining objective (A,) of A pairs of payoffs; -inf for an unacceptable pair.
+
+    `sure_2` are the maximin values; the payoff tables define the ranges of payoffs.
+    """
     range_2 = np.maximum([np.ptp(row_KK), np.ptp(column_KK)], 1e-12)
     gain_A2 = (value_A2 - sure_2) / range_2 + SLACK
     refused_A = (gain_A2 < 0.0).any(axis=1)
-    # Rounded, so that equal bargains stay equal and the first is taken by both players.
+    # Rounding keeps equal bargains equal, so that both players choose the first.
     return np.asarray(np.where(refused_A, -np.inf, gain_A2.prod(axis=1).round(9)))
 
 
 @cache
-def _shares(actions: int) -> NDArray[np.float64]:
+def _shares(actions: int) -> Floats:
+    """Return the cycles of one or two joint actions as shares: (cycle, joint action)."""
     cells = actions * actions
     rows = list(np.eye(cells))
     for first in range(cells):
@@ -105,7 +111,8 @@ def _shares(actions: int) -> NDArray[np.float64]:
     return np.array(rows)
 
 
-def _cells(share_J: NDArray[np.float64], actions: int) -> tuple[Cell, ...]:
+def _cells(share_J: Floats, actions: int) -> tuple[Cell, ...]:
+    """Return the joint actions of a cycle in evenly mixed order."""
     rounds_J = np.rint(share_J * CYCLE).astype(int)
     used = np.flatnonzero(rounds_J)
     first = rounds_J[used[0]]
@@ -118,27 +125,29 @@ def _cells(share_J: NDArray[np.float64], actions: int) -> tuple[Cell, ...]:
 class Plan(NamedTuple):
     """Plan of an episode against N partners."""
 
-    action_NTC: NDArray[np.int8]
-    """Best action by round and situation."""
-    value_N: NDArray[np.float64]
+    action_NTC: Actions
+    """Best action by run, round and situation."""
+    value_N: Floats
     """Mean reward per round."""
 
 
 def best_plan(
-    reply_NCK: NDArray[np.float64],
-    payoff_NKK: NDArray[np.float64],
-    rounds: int,
-    doubt_NC: NDArray[np.float64] | None = None,
+    reply_NCK: Floats, payoff_NKK: Floats, rounds: int, doubt_NC: Floats | None = None
 ) -> Plan:
-    """Return the best plan against partners who play `reply_NCK[n, situation]`.
+    """Compute the best response to known partners, by backward induction over the situations.
 
-    Backward induction over situations (start, then 1 + K * own + other). With `doubt_NC` the
-    plan is optimistic: the best reply has at least that probability, as in interval estimation
-    (Strehl and Littman 2008, eq. 3.2).
+    Situation 0 is the start of an episode; 1 + K * own + other follows a joint action.
+
+    Args:
+        reply_NCK: Distribution of the partner's action by run and situation.
+        payoff_NKK: Payoffs by run, own action and partner's action.
+        rounds: Number of rounds of the episode.
+        doubt_NC: Makes the plan optimistic: the best reply has at least this probability, as in
+            interval estimation (Strehl and Littman 2008, eq. 3.2).
     """
     runs, situations = reply_NCK.shape[:2]
     action_NTC = np.empty((runs, rounds, situations), np.int8)
-    ahead_NC = np.zeros((runs, situations))  # value of the rounds to come
+    ahead_NC = np.zeros((runs, situations))  # value of the remaining rounds
     for t in reversed(range(rounds)):
         worth_NCK = _worth(reply_NCK, payoff_NKK, ahead_NC, doubt_NC)
         action_NTC[:, t] = worth_NCK.argmax(axis=2)
@@ -146,12 +155,8 @@ def best_plan(
     return Plan(action_NTC, ahead_NC[:, 0] / rounds)
 
 
-def plan_value(
-    action_NTC: NDArray[np.int8],
-    reply_NCK: NDArray[np.float64],
-    payoff_NKK: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the mean reward per round of a plan: (N,)."""
+def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Floats:
+    """Return the mean reward per round (N,) of plans against known partners."""
     rounds = action_NTC.shape[1]
     runs, situations, actions = reply_NCK.shape
     ahead_NC = np.zeros((runs, situations))
@@ -162,8 +167,12 @@ def plan_value(
     return np.asarray(ahead_NC[:, 0] / rounds)
 
 
-def shares_met(reply_NC: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:
-    """Return the partner's share of the action 1 under each constant own action: (N, 2)."""
+def shares_met(reply_NC: Floats, rounds: int) -> Floats:
+    """Return the partner's share of the action 1 per constant own action: (N, 2).
+
+    `reply_NC` is the partner's probability of the action 1 in the five situations of a game of two
+    actions.
+    """
     chance_N2 = np.repeat(reply_NC[:, :1], 2, axis=1)
     total_N2 = np.zeros_like(chance_N2)
     after_N22 = reply_NC[:, 1:].reshape(-1, 2, 2)  # own, other
@@ -174,13 +183,10 @@ def shares_met(reply_NC: NDArray[np.float64], rounds: int) -> NDArray[np.float64
 
 
 def _worth(
-    reply_NCK: NDArray[np.float64],
-    payoff_NKK: NDArray[np.float64],
-    ahead_NC: NDArray[np.float64],
-    doubt_NC: NDArray[np.float64] | None,
-) -> NDArray[np.float64]:
+    reply_NCK: Floats, payoff_NKK: Floats, ahead_NC: Floats, doubt_NC: Floats | None
+) -> Floats:
     runs, _, actions = reply_NCK.shape
-    # Playing `own` against `other` pays, and leads to the situation (own, other).
+    # A joint action pays its reward and leads to the situation of the same index.
     worth_NKK = payoff_NKK + ahead_NC[:, 1:].reshape(runs, actions, actions)
     worth_NCK = reply_NCK[:, :, :1] * worth_NKK[:, None, :, 0]
     for other in range(1, actions):

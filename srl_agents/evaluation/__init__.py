@@ -1,1 +1,1 @@
-"""Evaluation: scenarios, pass@k, confidence intervals, replays."""
+"""Evaluation: confidence intervals, Nash averaging, replays and the matrix-game benchmark."""

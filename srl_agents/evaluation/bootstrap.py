@@ -1,4 +1,4 @@
-"""Confidence intervals of means: bootstrap, and Student's t for few values."""
+"""Confidence intervals of means: bootstrap, and Student's t for a few values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,26 @@ from srl_agents import seeding
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
 DRAWN_AT_ONCE = 2**18
+"""Maximum number of random indices in memory."""
 
 
 def bootstrap_interval(
     values: Sequence[float], seed: int, clusters: Sequence[Hashable] | None = None
 ) -> tuple[float, float] | None:
-    """Return the 95 % percentile bootstrap interval of the mean (Efron 1979).
+    """Compute the 95 % percentile bootstrap interval of the mean (Efron 1979).
 
-    Values of one cluster are drawn together. None for a single cluster.
+    Args:
+        values: Values.
+        seed: Seed of the resampling.
+        clusters: Cluster of each value; values of one cluster are drawn together. By default each
+            value is its own cluster.
+
+    Returns:
+        (low, high), or None for fewer than two clusters.
     """
     numbers: dict[Hashable, int] = {}
-    own = range(len(values)) if clusters is None else clusters
-    member = [numbers.setdefault(cluster, len(numbers)) for cluster in own]
+    labels = range(len(values)) if clusters is None else clusters
+    member = [numbers.setdefault(cluster, len(numbers)) for cluster in labels]
     if len(numbers) < 2:
         return None
     sums = np.bincount(member, weights=np.asarray(values, dtype=np.float64))
@@ -41,7 +49,7 @@ def bootstrap_interval(
 
 
 def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:
-    """Return the middle 95 % of resampled values without NaN."""
+    """Return the 2.5 % and 97.5 % quantiles of resampled values; NaN is ignored."""
     tail = (1.0 - CONFIDENCE) / 2
     low, high = np.nanquantile(np.asarray(resampled, dtype=np.float64), [tail, 1.0 - tail])
     return float(low), float(high)
@@ -50,10 +58,16 @@ def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:
 def mean_interval(
     values: Sequence[float], confidence: float = CONFIDENCE
 ) -> tuple[float, float, float]:
-    """Return (mean, low, high): Student's t interval of the mean of independent values.
+    """Compute Student's t interval of the mean of a few values, such as one per seed.
 
-    The interval suits a few values, such as one per seed, of which a bootstrap interval is too
-    narrow. NaN is left out. Both ends are NaN for a single value.
+    A bootstrap interval of fewer than about ten values is too narrow.
+
+    Args:
+        values: Independent values; NaN and infinities are ignored.
+        confidence: Confidence level in (0, 1).
+
+    Returns:
+        (mean, low, high); NaN where there are too few values.
     """
     known = [value for value in values if math.isfinite(value)]
     if not known:
@@ -68,13 +82,8 @@ def mean_interval(
 
 @cache
 def t_quantile(confidence: float, freedom: int) -> float:
-    """Return the t for which |T| <= t with this probability.
-
-    Args:
-        confidence: Probability in (0, 1).
-        freedom: Degrees of freedom of Student's T, at least 1.
-    """
-    # The distribution function is a finite sum, and SciPy is no dependency.
+    """Return the t with P(|T| <= t) = `confidence` for Student's T of `freedom` degrees."""
+    # SciPy is not a dependency. The distribution function is a finite sum, inverted by bisection.
     low, high = 0.0, 1.0
     while _within(high, freedom) < confidence:
         low, high = high, 2.0 * high

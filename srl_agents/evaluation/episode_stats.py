@@ -1,4 +1,4 @@
-"""Statistics of episodes: cooperation, parse failures, success and winners."""
+"""Statistics of recorded episodes: cooperation, parse failures, success and winners."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 from srl_agents.episode import AgentStep, Episode
 
 LONG_AFTER = 2**31
-"""Episode number of evaluation: warm-ups are complete, and ramps at their final value."""
+"""Episode number of evaluations, at which warm-ups and ramps have their final values."""
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
-    """Return the share of cooperative actions; None for other games."""
+    """Return the share of cooperative actions, or None in games without cooperation."""
     actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
     return sum(map(int, actions)) / len(actions) if actions else None
 
 
 def parse_failures(steps: Iterable[AgentStep]) -> float:
-    """Return the share of unreadable answers."""
+    """Return the share of answers that could not be parsed, 0 without answers."""
     answers = [step.decision for step in steps if step.decision.text is not None]
     unread = sum(answer.parse_failure is not None for answer in answers)
     return unread / len(answers) if answers else 0.0
 
 
 def success(episodes: Iterable[Episode]) -> float | None:
-    """Return the share of agents that reached their goal; None without goals."""
+    """Return the share of agents that reached their goal, or None in games without goals."""
     ends = [
         bool(end["success"])
         for episode in episodes
@@ -36,20 +36,20 @@ def success(episodes: Iterable[Episode]) -> float | None:
 
 
 def environment_of(episode: Episode) -> str | None:
-    """Return the label of the environment that multitask_v0 played, else None."""
+    """Return the label of the environment of a multitask_v0 episode, None for other episodes."""
     label = episode.turns[0][0].info.get("environment") if episode.turns else None
     return None if label is None else str(label)
 
 
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
-    """Return statistics per environment of multitask_v0."""
-    parted: dict[str, list[Episode]] = {}
+    """Return label -> statistics of the episodes of each environment of multitask_v0."""
+    groups: dict[str, list[Episode]] = {}
     for episode in episodes:
         label = environment_of(episode)
         if label is not None:
-            parted.setdefault(label, []).append(episode)
+            groups.setdefault(label, []).append(episode)
     found = {}
-    for label, own in sorted(parted.items()):
+    for label, own in sorted(groups.items()):
         steps = [step for episode in own for turn in episode.turns for step in turn]
         found[label] = {
             "episodes": len(own),
@@ -62,11 +62,11 @@ def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
 
 
 def winner(episode: Episode) -> str | None:
-    """Return the winner, if the game has one."""
+    """Return the winner in the last step's infos, or None."""
     last = episode.turns[-1] if episode.turns else ()
     return next((step.info["winner"] for step in last if "winner" in step.info), None)
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """Return the mean, or None of no values."""
+    """Return the mean, or None without values."""
     return sum(values) / len(values) if values else None

@@ -1,4 +1,7 @@
-"""Matrix-game benchmark on arrays: payoffs, matches and cross-play of two players."""
+"""Benchmark of repeated matrix games in array form: payoffs, matches and cross-play.
+
+Suffixes of array names are their axes: N runs, T rounds, E episodes, 2 actions.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Actions, Floats
 from srl_agents.baselines.learners import SimplePGRuns, Uniforms
 from srl_agents.baselines.our_method import OurMethodRuns
 from srl_agents.baselines.solutions import best_plan
@@ -20,7 +23,7 @@ from srl_envs.games.coop_compete import CoopCompeteRules
 NOISE = 0.05
 """Standard deviation of each reward, independent for each player and round."""
 LATE = 0.1
-"""Share of the episodes, at the end, in which the final behavior is counted."""
+"""Share of the episodes, from the end, in which the final behavior is measured."""
 SCRIPTED: Mapping[str, MemoryOne] = {
     "AC": Always(1),
     "AP": Always(0),
@@ -32,38 +35,44 @@ SCRIPTED: Mapping[str, MemoryOne] = {
     "RANDOM_0.7": Bernoulli(0.7),
     "RANDOM_0.9": Bernoulli(0.9),
 }
-"""AC always cooperates, AP always competes, RANDOM_q cooperates with probability q. CONTRARY
-cooperates first and then plays the opposite of its opponent's last action."""
+"""Scripted players: AC always cooperates, AP always competes, RANDOM_q cooperates with probability
+q, CONTRARY cooperates and then plays the opposite of its opponent's last action."""
 LEARNERS = ("OUR", "PG", "PG_TUNED")
 PLAYERS = (*SCRIPTED, *LEARNERS)
 PG_RATE = 0.05
 RATES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 70.0, 100.0)
 """Learning rates from which the rate of PG_TUNED is chosen."""
-# First number of each seed, so that tuning and reported games share no random numbers.
 REPORTED, TUNING = 0, 1
+"""Second number of each seed, so that tuning and reported matches share no random numbers."""
 
-Floats = NDArray[np.float64]
-Actions = NDArray[np.int8]
 Seeds = Sequence[np.random.SeedSequence]
 
 
 class Player(Protocol):
-    """N independent runs of one policy, stepped together."""
+    """N independent runs of one policy, in array form."""
 
-    def act(self) -> tuple[Actions, Floats]: ...
-    def observe_opponent(self, other_N: Actions) -> None: ...
-    def update(self, own_NT: Actions, reward_NT: Floats) -> None: ...
+    def act(self) -> tuple[Actions, Floats]:
+        """Return the actions (N,) of a round and probabilities of actions."""
+        ...
+
+    def observe_opponent(self, other_N: Actions) -> None:
+        """Observe the opponents' actions of the round."""
+
+    def update(self, own_NT: Actions, reward_NT: Floats) -> None:
+        """Learn from the actions and rewards of an episode."""
 
 
 @runtime_checkable
 class PlaysAhead(Protocol):
-    """A player whose actions within an episode do not depend on its opponent."""
+    """Player whose actions within an episode do not depend on its opponent."""
 
-    def act_ahead(self, rounds: int) -> Actions: ...
+    def act_ahead(self, rounds: int) -> Actions:
+        """Return the actions (N, rounds) of an episode."""
+        ...
 
 
 class Scripted:
-    """N runs of a MemoryOne strategy, one per seed."""
+    """N runs of a memory-one strategy, one per seed."""
 
     def __init__(self, seeds: Seeds, chances: Sequence[float]) -> None:
         self._uniforms = Uniforms(seeds)
@@ -95,23 +104,20 @@ class Coin(Scripted):
 
 @dataclass(frozen=True)
 class MatchOutcome:
-    """Mean rewards per round of two players."""
+    """Results of two players in all runs."""
 
     rewards_2NE: Floats
-    """Mean rewards by player, run and episode."""
+    """Mean reward per round, by player, run and episode."""
     late_N22: Floats
     """Share of each joint action (player A's, player B's) in the last tenth of the episodes."""
 
     def of(self, player: int) -> Floats:
-        """Return the mean over all episodes of player 0 or 1, by run: (N,)."""
+        """Return the mean reward per round of player 0 or 1 in each run: (N,)."""
         return np.asarray(self.rewards_2NE[player].mean(axis=1))
 
 
 def payoffs(coop_level: float, difficulty: float) -> Floats:
-    """Return mean rewards by (own action, opponent's action) of coop_compete_v0's "pair" variant.
-
-    Raises EnvConfigError if the level or the difficulty is outside [0, 1].
-    """
+    """Return mean rewards [own action, opponent's action] of coop_compete_v0's "pair" variant."""
     rules = CoopCompeteRules(2, coop_level, difficulty, variant="pair")
     return np.array(
         [[rules.expected_rewards((own, other))[0] for other in (0, 1)] for own in (0, 1)]
@@ -119,14 +125,14 @@ def payoffs(coop_level: float, difficulty: float) -> Floats:
 
 
 def oracle(payoff_22: Floats) -> float:
-    """Return the mean reward per round of the better agreement."""
+    """Return the mean reward per round of the better of two outcomes: both compete or cooperate."""
     return float(max(payoff_22[0, 0], payoff_22[1, 1]))
 
 
 def best_response(payoff_22: Floats, opponent_C: Sequence[float], horizon: int) -> float:
     """Return the exact mean reward per round of the best response to a memory-one opponent.
 
-    `opponent_C` are its probabilities of cooperation in each situation, from its own perspective.
+    `opponent_C` are its probabilities of cooperation by situation, from its own perspective.
     """
     reply_CK = distributions(mirrored(opponent_C))
     return float(best_plan(reply_CK[None], payoff_22[None], horizon).value_N[0])
@@ -142,10 +148,19 @@ def play_match(
     horizon: int,
     seed: Sequence[int],
 ) -> MatchOutcome:
-    """Play `episodes` episodes of `horizon` rounds in each of `runs` independent runs.
+    """Play two players against each other in independent runs.
 
     Rewards are the payoffs plus normal noise, at least 0. Each player and each noise has one
-    generator per run, so run i does not depend on the number of runs.
+    generator per run, so a run does not depend on the number of runs.
+
+    Args:
+        make_a: Constructor of player A from one seed per run.
+        make_b: Constructor of player B.
+        payoff_22: Mean rewards [own action, opponent's action] of both players.
+        runs: Number of runs.
+        episodes: Number of episodes per run; players learn after each.
+        horizon: Number of rounds per episode.
+        seed: Seed, a sequence of integers.
     """
     a, b = (make(_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
     noises = [[np.random.default_rng(s) for s in _seeds(seed, role, runs)] for role in (2, 3)]
@@ -194,8 +209,20 @@ def run_benchmark(
 ) -> dict[str, Any]:
     """Play all players against each other at one setting.
 
-    Returns "params" (the arguments), and the results of `cross_play`. Raises ValueError for
-    counts below 1, a seed below 0, and a level or difficulty outside [0, 1].
+    Args:
+        runs: Number of independent runs per pair.
+        episodes: Number of episodes per run.
+        coop_level: Advantage of cooperation, in [0, 1].
+        difficulty: Difficulty of the game, in [0, 1].
+        horizon: Number of rounds per episode.
+        seed: Seed of all randomness.
+        progress: Callback that receives lines of text.
+
+    Returns:
+        {"params": the arguments} and the results of `cross_play`.
+
+    Raises:
+        ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].
     """
     check_counts(runs, episodes, horizon, seed)
     params: dict[str, Any] = {"runs": runs, "episodes": episodes, "horizon": horizon}
@@ -225,18 +252,20 @@ def cross_play(
 ) -> dict[str, Any]:
     """Play each pair of players and compare rewards with exact best responses.
 
-    Returns:
-        Plain data:
+    Averages are mean rewards per round over all episodes, including learning. Deviations are
+    population standard deviations over the runs.
 
-        - "metrics": player to avg_A, avg_B, std_A, std_B in self-play. An average is the mean
-          reward per round over all episodes, training included; a deviation is the population
-          standard deviation of the runs' averages.
-        - "cross_play": row to column to {"avg", "std", "worst"} of the row's player.
-        - "oracle": the better agreement. "references": opponent to the highest reward against it:
-          the exact best response to a scripted player; for a learner, the better of AC and AP.
-        - "tuning": {"rate", "grid": rate to self-play value on other seeds} of PG_TUNED.
-        - "self_play": player to its worst run and the number of runs in the worse agreement.
-        - "curves": learner to its self-play mean by episode.
+    Returns:
+        JSON data:
+
+        - "metrics": player -> avg_A, avg_B, std_A, std_B in self-play.
+        - "oracle": see `oracle`.
+        - "references": opponent -> best known reward against it: the exact best response to a
+          scripted player; for a learner, the better of AC and AP.
+        - "cross_play": row -> column -> {"avg", "std", "worst"} of the row's player.
+        - "tuning": {"rate", "grid": rate -> self-play value on other seeds} of PG_TUNED.
+        - "self_play": player -> its worst run, and the number of runs in the worse agreement.
+        - "curves": learner -> its mean reward in self-play by episode.
     """
     payoff_22 = payoffs(coop_level, difficulty)
     settings = {"runs": runs, "episodes": episodes, "horizon": horizon}
@@ -293,7 +322,7 @@ def cross_play(
 def tuned_rate(
     payoff_22: Floats, *, runs: int, episodes: int, horizon: int, seed: int
 ) -> tuple[float, dict[str, float]]:
-    """Return the rate of RATES with the best self-play of SimplePG, and the value of each rate."""
+    """Return the rate of RATES with the best self-play of SimplePG, and rate -> value."""
     values = {}
     for rate in RATES:
         make = partial(SimplePGRuns, lr=rate)
@@ -325,7 +354,7 @@ def _cell(value_N: Floats) -> dict[str, float]:
 
 
 def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
-    """Count the runs with mostly the lower-paying agreement in their last episodes."""
+    """Return the number of runs that end with mostly the lower-paying of the two agreements."""
     gap = payoff_22[1, 1] - payoff_22[0, 0]
     if abs(gap) < 1e-12:
         return 0

@@ -1,7 +1,8 @@
-"""Nash averaging: the margin of each player against the population's maximum-entropy equilibrium.
+"""Nash averaging of players (Balduzzi et al. 2018, "Re-evaluating Evaluation").
 
-Balduzzi et al. 2018, "Re-evaluating Evaluation". In the meta-game each side chooses a player.
-Copies of a player, and players that lose to all others, do not change any value.
+In the meta-game, each side chooses a player. The value of a player is its margin against the
+maximum-entropy equilibrium of the meta-game. Values do not change if copies of players, or players
+that lose to all others, are added.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 COLDEST = 1e-9
-"""Last temperature, in greatest margins: at t no player beats the average by more than t log n."""
+"""Last temperature t, relative to the largest margin: no player then beats the average by more
+than t log n."""
 MAX_STEPS = 30
-"""Newton steps from one temperature to the next."""
+"""Maximum number of Newton steps per temperature."""
 SLOWEST = 0.999
-"""Largest factor between two temperatures that is tried."""
+"""Largest factor between two consecutive temperatures."""
 TOLERANCE = 1e-9
 """Relative difference below which two payoffs are equal."""
 
@@ -26,21 +28,24 @@ class NashAverage(NamedTuple):
     """Weights and values of players in the meta-game."""
 
     weights: Floats
-    """[player]: the maximum-entropy Nash equilibrium."""
+    """Maximum-entropy Nash equilibrium, one probability per player."""
     values: Floats
-    """[player]: margin against the equilibrium; 0 inside its support, at most 0 elsewhere."""
+    """Margin of each player against the equilibrium: 0 in its support, at most 0 elsewhere."""
 
 
 def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
-    """Compute the Nash average, where i beats j by (payoffs[i, j] - payoffs[j, i]) / 2.
+    """Compute the Nash average of players.
 
     Args:
-        payoffs_NN: Payoffs of the row's player against the column's. The margins of an
-            antisymmetric matrix are the matrix.
+        payoffs_NN: Payoff of the row's player against the column's player. The margin of i over j
+            is (payoffs[i, j] - payoffs[j, i]) / 2.
+
+    Returns:
+        The equilibrium and the players' values.
 
     Raises:
-        ValueError: If the matrix is not square, finite and of at least two players.
-        ArithmeticError: If no equilibrium is found to 1e-6 of the greatest margin.
+        ValueError: The matrix is not square, finite and of at least two players.
+        ArithmeticError: No equilibrium was found to 1e-6 of the largest margin.
     """
     lead = margins(square(payoffs_NN)) / 2
     scale = float(np.abs(lead).max())
@@ -56,30 +61,30 @@ def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
 
 
 def margins(payoffs_NN: Floats) -> Floats:
-    """Return payoffs[i, j] - payoffs[j, i]; differences below TOLERANCE are 0."""
+    """Return payoffs[i, j] - payoffs[j, i]; relative differences below TOLERANCE are 0."""
     found = payoffs_NN - payoffs_NN.T
     level: Floats = np.where(np.abs(found) <= TOLERANCE * np.abs(payoffs_NN).max(), 0.0, found)
     return level
 
 
 def square(matrix: ArrayLike) -> Floats:
-    """Return the matrix as numbers; raise ValueError if it is not square and finite."""
+    """Return a payoff matrix as float64 array; raise ValueError if it is not square and finite."""
     found = np.asarray(matrix, dtype=np.float64)
     if found.ndim != 2 or len(found) != len(found.T) or len(found) < 2:
         raise ValueError(
             f"payoffs must be a square matrix of at least 2 players, got {found.shape}"
         )
     if not np.isfinite(found).all():
-        raise ValueError("payoffs must be finite: a pair without a game cannot be ranked")
+        raise ValueError("payoffs must be finite: every pair of players needs an episode")
     return found
 
 
 def _maximum_entropy(lead: Floats) -> Floats:
-    """Return the weights of most entropy that no player beats: lead @ weights <= 0.
+    """Return the weights of maximum entropy that no player beats: lead @ weights <= 0.
 
     The weights are the limit of the logit equilibria w = softmax(lead @ w / t) as the temperature t
     falls (McKelvey and Palfrey 1995). `lead` is antisymmetric, so each t has exactly one logit
-    equilibrium, with at least as much entropy as any Nash equilibrium, and the equations of a
+    equilibrium, whose entropy is at least that of any Nash equilibrium, and the equations of a
     Newton step always have a solution.
     """
     logs, temperature, factor = np.full(len(lead), -np.log(len(lead))), 2.0, 0.5

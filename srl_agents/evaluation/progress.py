@@ -1,4 +1,4 @@
-"""Progress messages of long work: a line every few seconds."""
+"""Progress messages of long work, every few seconds in the log."""
 
 from __future__ import annotations
 
@@ -12,42 +12,46 @@ from typing import TypeVar
 T = TypeVar("T")
 
 FIRST, BETWEEN = 2.0, 5.0
-"""Seconds until the first line, and between two."""
+"""Seconds before the first message, and between two messages."""
 
 log = logging.getLogger(__name__)
 
 
 class LongWork:
-    """Progress lines of long work, logged at level INFO."""
+    """Progress messages of one piece of work, logged at level INFO.
 
-    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`what` is being done, from now on."""
-        self._what, self._clock = what, clock
+    Args:
+        work: Description, such as "playing 32 episodes".
+        clock: Function that returns the time in seconds.
+    """
+
+    def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._work, self._clock = work, clock
         self._due = clock() + FIRST
 
-    def at(self, where: str) -> None:
-        """Log the position, at most every few seconds."""
+    def at(self, position: str) -> None:
+        """Log the description and the position, at most every BETWEEN seconds."""
         now = self._clock()
         if now >= self._due:
-            log.info("%s: %s", self._what, where)
+            log.info("%s: %s", self._work, position)
             self._due = now + BETWEEN
 
 
 @contextmanager
-def announced(what: str) -> Iterator[None]:
-    """Log `what` if the block takes long."""
-    line = threading.Timer(FIRST, log.info, (what,))
-    line.daemon = True
-    line.start()
+def announced(message: str) -> Iterator[None]:
+    """Log a message if the block takes longer than FIRST seconds."""
+    timer = threading.Timer(FIRST, log.info, (message,))
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        line.cancel()
+        timer.cancel()
 
 
-def watched(what: str, items: Sequence[T]) -> Iterator[T]:
-    """Yield the items, with a progress line."""
-    work = LongWork(what)
+def watched(description: str, items: Sequence[T]) -> Iterator[T]:
+    """Yield the items and log the progress through them."""
+    work = LongWork(description)
     for number, item in enumerate(items):
         yield item
         work.at(f"{number + 1} of {len(items)}")

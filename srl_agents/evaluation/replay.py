@@ -1,4 +1,4 @@
-"""Replays of recorded episodes, also with one action changed."""
+"""Replays of recorded episodes, also with one action replaced."""
 
 from __future__ import annotations
 
@@ -19,105 +19,118 @@ from srl_envs.errors import EnvError, UntrustedError
 from srl_envs.games.base import RoundGame
 from srl_envs.text import fallback_action
 
-SAME = 1e-9
-"""Relative and absolute: rewards may differ in their last digits from machine to machine."""
-CHANGED = "the record was changed, or another version of the game made it"
+TOLERANCE = 1e-9
+"""Relative and absolute tolerance of rewards, whose last digits may differ between machines."""
+CHANGED = "the record was modified, or is from another version of the environment"
 _ENDED = {None: "never ended", False: "was terminated", True: "was truncated"}
 
 
 def remade(
     episode: Episode, render_mode: str | None = "rgb_array", *, trusted: bool = False
 ) -> Any:
-    """Return the environment of a recorded episode.
+    """Construct the environment of a recorded episode again.
 
-    `trusted` allows a record that names code or files (srl_envs.registry.remake).
+    Args:
+        episode: Record with `made_as`.
+        render_mode: Render mode of the environment; None passes no argument.
+        trusted: True to allow a record that names code or files (srl_envs.registry.remake).
 
     Raises:
         EpisodeError: The record is not trusted, or does not contain the constructor's arguments.
-        EnvConfigError: This release cannot make the environment.
+        EnvConfigError: This release cannot construct the environment.
     """
     made = episode.made_as
     if made is None:
         raise EpisodeError(
-            f"the record does not say how {episode.environment} was made (it was not the "
-            "catalogue's, or was wrapped): make the environment yourself and call replay()"
+            f"the record does not contain the arguments of {episode.environment} (it is not in the "
+            "registry, or was wrapped): construct the environment yourself and call replay()"
         )
-    drawn = {key: value for key, value in made["options"].items() if key != "render_mode"}
-    if render_mode is not None:  # a game of one's own may take none
-        drawn["render_mode"] = render_mode
+    options = {key: value for key, value in made["options"].items() if key != "render_mode"}
+    if render_mode is not None:  # A user's environment may have no such argument.
+        options["render_mode"] = render_mode
     try:
-        return registry.remake(made["name"], drawn, trusted=trusted)
+        return registry.remake(made["name"], options, trusted=trusted)
     except UntrustedError as error:
-        raise EpisodeError(f"{error}, or make the environment yourself for replay()") from error
+        raise EpisodeError(
+            f"{error}, or construct the environment yourself for replay()"
+        ) from error
 
 
 def replay(episode: Episode, env: Any) -> Iterator[Any]:
-    """Yield `env.render()` (None without a mode) at the start and after each recorded step.
+    """Replay a recorded episode.
+
+    Args:
+        episode: Record to replay.
+        env: Environment constructed with the same arguments.
+
+    Yields:
+        `env.render()`, or None without a render mode, at the start and after each step.
 
     Raises:
-        EpisodeError: If a reward or an end differs from the record.
+        EpisodeError: An action is not possible, or a reward or an end differs from the record.
     """
     name = env.metadata["name"]
     if name != episode.environment:
-        raise EpisodeError(f"the episode is of {episode.environment}, the environment is {name}")
+        raise EpisodeError(f"the environment must be {episode.environment}, got {name}")
     try:
         env.reset(seed=episode.seed, options=dict(episode.reset_options))
     except EnvError as error:
-        raise EpisodeError(f"the start cannot be played again: {error}") from error
-    yield _shown(env)
+        raise EpisodeError(f"the start cannot be replayed: {error}") from error
+    yield _rendered(env)
     ends: dict[str, bool] = {}
     for number, turn in enumerate(episode.turns, start=1):
-        movers = [step.agent for step in turn]
-        if sorted(movers) != sorted(env.agents):
+        acting = [step.agent for step in turn]
+        if sorted(acting) != sorted(env.agents):
             raise EpisodeError(
-                f"turn {number}: the record has moves of {', '.join(movers) or 'nobody'}, "
-                f"in play are {', '.join(env.agents) or 'none, the game is over'}"
+                f"turn {number}: the record has actions of {', '.join(acting) or 'no agents'}, "
+                f"active are {', '.join(env.agents) or 'none, because the episode is over'}"
             )
         try:
             _, rewards, terminations, truncations, _ = env.step(
                 {step.agent: played_action(step.decision) for step in turn}
             )
         except EnvError as error:
-            raise EpisodeError(f"turn {number} cannot be played again: {error}") from error
+            raise EpisodeError(f"turn {number} cannot be replayed: {error}") from error
         for step in turn:
             reward = float(rewards[step.agent])
-            if not math.isclose(reward, step.reward, rel_tol=SAME, abs_tol=SAME):
+            if not math.isclose(reward, step.reward, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
                 raise EpisodeError(
                     f"turn {number}, {step.agent}: the recorded reward is {step.reward!r}, the "
                     f"replayed one {reward!r}; {CHANGED}"
                 )
-            over = is_truncated(terminations, truncations, step.agent)
-            if over is not None:
-                ends[step.agent] = over
-        yield _shown(env)
+            truncated = is_truncated(terminations, truncations, step.agent)
+            if truncated is not None:
+                ends[step.agent] = truncated
+        yield _rendered(env)
     if env.agents and episode.failure is None:
         raise EpisodeError(
-            f"the record ends after turn {len(episode.turns)}, and the game goes on there"
+            f"the record ends after turn {len(episode.turns)}, but the episode does not"
         )
     recorded = {agent: end.truncated for agent, end in episode.ends.items()}
     for agent in sorted({*ends, *recorded}):
         if ends.get(agent) != recorded.get(agent):
             raise EpisodeError(
-                f"the record says that {agent} {_ENDED[recorded.get(agent)]}, played again it "
-                f"{_ENDED[ends.get(agent)]}; {CHANGED}"
+                f"{agent} {_ENDED[recorded.get(agent)]} in the record, but "
+                f"{_ENDED[ends.get(agent)]} in the replay; {CHANGED}"
             )
 
 
-def _shown(env: Any) -> Any:
+def _rendered(env: Any) -> Any:
     return env.render() if getattr(env, "render_mode", None) is not None else None
 
 
 FIXED = ("action_spaces", "observation_spaces", "state_space", "text_view", "rules")
+"""Attributes of a game that do not change during an episode."""
 
 
 def copied(env: Any) -> Any:
-    """Return a deep copy of a running environment; raise EnvError if that is impossible."""
-    # What says how a game is played, not where it stands, is shared by the copies: half the time.
+    """Return a deep copy of a running environment; raise EnvError if it cannot be copied."""
     game = env.unwrapped
+    # Sharing the fixed attributes halves the time of a copy.
     fixed = [getattr(game, name, None) for name in FIXED] if isinstance(game, RoundGame) else []
     try:
         return copy.deepcopy(env, {id(one): one for one in fixed})
-    except (TypeError, copy.Error) as error:  # what holds connections or locks
+    except (TypeError, copy.Error) as error:  # Connections and locks cannot be copied.
         raise EnvError(f"{env.metadata['name']} cannot be copied: {error}") from error
 
 
@@ -125,13 +138,14 @@ Turn = tuple[AgentStep, ...]
 
 
 class Watched:
-    """Environment that keeps its last infos."""
+    """Wrapper of an environment that stores the last infos."""
 
     def __init__(self, env: Any, infos: Mapping[str, Any] | None = None) -> None:
         self.env = env
         self.render_mode = None
         self.metadata = env.metadata
         self.infos: Mapping[str, Any] = infos or {}
+        """Agent -> info of the last reset or step."""
 
     @property
     def agents(self) -> list[str]:
@@ -147,14 +161,15 @@ class Watched:
         self.infos = outcome[-1]
         return outcome
 
-    def copied(self) -> Watched:
-        return Watched(copied(self.env), self.infos)
-
     def mask(self, agent: str) -> Any:
+        """Return the agent's action mask, or None if all actions are legal."""
         return self.infos.get(agent, {}).get("action_mask")
 
     def others(self, step: AgentStep) -> list[int]:
-        """Return the agent's other legal discrete actions."""
+        """Return the legal actions of the step's agent except the recorded one.
+
+        The list is empty for actions that are not discrete.
+        """
         space, taken = self.env.action_space(step.agent), step.decision.action
         if not isinstance(space, Discrete) or not isinstance(taken, int | np.integer):
             return []
@@ -163,19 +178,28 @@ class Watched:
         return [action for action in legal if action != taken]
 
     def default(self, agent: str) -> Any:
-        """Return the default action, or the first legal one."""
+        """Return the environment's default action, or the first legal one if it is illegal."""
         mask = self.mask(agent)
         action = fallback_action(self.env.unwrapped.text_view, mask)
         return action if mask is None or mask[action] else int(np.argmax(mask))
 
 
 def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: int) -> list[Turn]:
-    """Return the recorded `turns` with another first action of `agent`, played from `watched`.
+    """Replay steps with another first action of one agent, on a copy of the environment.
 
-    Recorded actions that are no longer legal are replaced by the default. The steps have no
-    observations. Raises EnvError if the environment cannot be copied.
+    Args:
+        watched: Environment before `turns`.
+        turns: Recorded steps. Their actions that become illegal are replaced by the default.
+        agent: Agent whose first action is replaced.
+        action: Its new action.
+
+    Returns:
+        The new steps, without observations.
+
+    Raises:
+        EnvError: The environment cannot be copied.
     """
-    game = watched.copied()
+    game = Watched(copied(watched.env), watched.infos)
     found: list[Turn] = []
     decisions = {step.agent: step.decision for step in turns[0]}
     decisions[agent] = replace(decisions[agent], action=action, parse_failure=None)
@@ -184,16 +208,14 @@ def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: 
             break
         if found:
             recorded = {step.agent: step.decision for step in turn}
-            decisions = {one: _still(game, one, recorded.get(one)) for one in game.agents}
+            decisions = {}
+            for one in game.agents:
+                decision, mask = recorded.get(one), game.mask(one)
+                if decision is None or not (mask is None or mask[decision.action]):
+                    decision = Decision(game.default(one))
+                decisions[one] = decision
         _, rewards, *_ = game.step({one: played_action(own) for one, own in decisions.items()})
         found.append(
             tuple(AgentStep(one, None, own, float(rewards[one])) for one, own in decisions.items())
         )
     return found
-
-
-def _still(game: Watched, agent: str, recorded: Decision | None) -> Decision:
-    mask = game.mask(agent)
-    if recorded is not None and (mask is None or mask[recorded.action]):
-        return recorded
-    return Decision(game.default(agent))

@@ -1,8 +1,8 @@
-"""Conversations as tokens: append-only, sampled answers never tokenized again.
+"""Conversations as append-only tokens; sampled answers are never tokenized again.
 
-A chat template renders whole conversations. The format renders markers instead of contents once,
-to find the text around them; each turn then only appends tokens. A tokenizer without a template,
-as of base models, receives one of TEMPLATES or of a file.
+A chat template renders whole conversations. ChatFormat renders it once with markers as contents, to
+find the text around the contents. Each turn then appends tokens only. A tokenizer without a
+template, as of base models, receives one of TEMPLATES or one from a file.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ TEMPLATES = {
     name: (Path(__file__).parent / "chat_templates" / f"{name}.jinja").read_bytes().decode()
     for name in ("plain", "chatml", "gemma")
 }
-"""Name -> template: plain paragraphs, for a model that has read texts and no conversations; ChatML,
-as Qwen's; Gemma's, without a system role: the rules open the first user message."""
+"""Name -> template: plain paragraphs, for base models; ChatML, similar to Qwen's; Gemma's, without
+a system role, in which the rules are the beginning of the first user message."""
 
 log = logging.getLogger(__name__)
 
 
 def template_of(name: str) -> str:
-    """Return the template of TEMPLATES or of a file; raise BackendError for an unreadable file."""
+    """Return the template of this name in TEMPLATES, or the content of the file `name`.
+
+    Raises:
+        BackendError: The file cannot be read or is empty.
+    """
     if name in TEMPLATES:
         return TEMPLATES[name]
     try:
@@ -35,8 +39,8 @@ def template_of(name: str) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         raise BackendError(
-            f"the chat template {name!r} is none of ours ({', '.join(TEMPLATES)}), and no file "
-            f"that can be read ({reason})"
+            f"the chat template must be {', '.join(TEMPLATES)} or a readable file, got {name!r} "
+            f"({reason})"
         ) from error
     if not text.strip():
         raise BackendError(f"the chat template {name} is an empty file")
@@ -44,31 +48,36 @@ def template_of(name: str) -> str:
 
 
 def fill_in(tokenizer: Any, name: str | None) -> None:
-    """Give a tokenizer without a chat template the template `name`. Raises as `template_of`."""
+    """Set the chat template of a tokenizer that has none, by the name of `template_of`.
+
+    The template of the tokenizer is kept if there is one, with a warning if it differs.
+    """
     if name is None:
         return
-    template, own = template_of(name), tokenizer.chat_template
-    if not own:
+    template, current = template_of(name), tokenizer.chat_template
+    if not current:
         tokenizer.chat_template = template
-    elif not isinstance(own, str) or own.strip() != template.strip():  # some have several by name
+    # Some tokenizers have a dictionary of named templates.
+    elif not isinstance(current, str) or current.strip() != template.strip():
         log.warning(
-            "%s: the tokenizer has a chat template of its own, which is kept in place of %r",
+            "%s: the tokenizer's chat template is used, %r is ignored",
             getattr(tokenizer, "name_or_path", "") or "a model", name,
         )  # fmt: skip
 
 
-# Plain letters and digits: no template trims, escapes or splits them.
+# Markers of plain letters and digits, which no template trims, escapes or splits.
 _RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0", "A0", "W1", "A1"))
 
-_OF_PROGRAMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-"""Errors that a template may raise, next to those of Jinja."""
+_PROGRAM_ERRORS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+"""Errors that the code of a template may raise, in addition to Jinja's."""
 
-REMEMBERED_ANSWERS = 8192  # cached legal answers
-REMEMBERED_PROMPTS = 8192  # situations come back; at a few hundred tokens each, some 20 MB at most
+CACHED_ANSWERS = 8192
+CACHED_PROMPTS = 8192
+"""Maximum numbers of cached tokenizations; prompts of a few hundred tokens take about 20 MB."""
 
 
 Render = Callable[[Sequence[tuple[str, str]]], str]
-"""(role, content) messages -> the template's text, up to where the model answers."""
+"""Function from (role, content) messages to the template's text before the model's answer."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +85,18 @@ class ChatTurn:
     """Next message to the model."""
 
     words: str
+    """User message."""
     rules: str | None = None
-    """System message, only at the beginning of a conversation; may be empty."""
+    """System message of the first turn, may be empty; None in later turns."""
     last: int | None = None
-    """Last token of the previous answer; None at the beginning of a conversation."""
+    """Last token id of the previous answer; None in the first turn."""
 
 
 class ChatFormat:
-    """Chat format of one tokenizer.
+    """Conversion between conversations and tokens, for one tokenizer.
 
-    The chat template must be append-only. Without a system role, the rules open the first user
-    message.
+    The chat template must be append-only: a new message must not change the text of earlier ones.
+    In a template without a system role, the rules are the beginning of the first user message.
     """
 
     def __init__(
@@ -95,9 +105,15 @@ class ChatFormat:
         stop_ids: Iterable[int] = (),
         template_kwargs: Mapping[str, Any] | None = None,
     ):
-        """Read the template of a Hugging Face `tokenizer`; raise BackendError if that is missing.
+        """Analyze the tokenizer's chat template.
 
-        `stop_ids` are more ids that end an answer; `template_kwargs` are passed to the template.
+        Args:
+            tokenizer: Hugging Face tokenizer.
+            stop_ids: Token ids that end an answer, in addition to the tokenizer's.
+            template_kwargs: Arguments of the template.
+
+        Raises:
+            BackendError: The template is missing, fails, or is not append-only.
         """
         if not tokenizer.chat_template:
             raise BackendError(
@@ -115,7 +131,7 @@ class ChatFormat:
         added = tokenizer.added_tokens_decoder
         special = {token for token, entry in added.items() if entry.special}
         self._special = frozenset(special)
-        self._own_controls: dict[str, int] = {}
+        self._controls_in: dict[str, int] = {}
         stops = {int(token) for token in stop_ids}
         if tokenizer.eos_token_id is not None:
             stops.add(tokenizer.eos_token_id)
@@ -127,13 +143,13 @@ class ChatFormat:
                 "tokenizer.eos_token"
             )
         self.end_of_turn: int = closing[0] if closing else int(tokenizer.eos_token_id or 0)
-        """Token that ends an answer in the template."""
+        """Token id that ends an answer in the template."""
         self.stop_ids: frozenset[int] = frozenset(stops | {self.end_of_turn})
-        """All tokens that end an answer."""
+        """All token ids that end an answer."""
 
     def render(self, messages: Sequence[tuple[str, str]]) -> str:
-        """Render (role, content) messages up to the next answer; raise BackendError on failure."""
-        from jinja2.exceptions import TemplateError, UndefinedError  # not in the base install
+        """Return the template's text of (role, content) messages, up to the next answer."""
+        from jinja2.exceptions import TemplateError, UndefinedError  # an optional dependency
 
         try:
             rendered = self._tokenizer.apply_chat_template(
@@ -142,39 +158,47 @@ class ChatFormat:
                 add_generation_prompt=True,
                 **self._template_kwargs,
             )
-        except UndefinedError as error:  # a special token that the tokenizer has not, most often
+        except UndefinedError as error:  # most often a special token that the tokenizer lacks
             raise BackendError(
                 f"the chat template uses an undefined name: {error}. Set tokens in "
                 "tokenizer_config.json, and other names in models.chat_template_kwargs"
             ) from error
-        except (TemplateError, *_OF_PROGRAMS) as error:
+        except (TemplateError, *_PROGRAM_ERRORS) as error:
             roles = ", ".join(role for role, _ in messages)
             message = f"the chat template fails on messages of {roles}: {error}"
             raise BackendError(message) from error
         return str(rendered)
 
     def prompts(self, turns: Sequence[ChatTurn]) -> list[tuple[int, ...]]:
-        """Return the tokens that each turn appends, up to the next answer.
+        """Tokenize turns, each of another conversation.
 
-        They begin with the end of the previous answer if the model did not write it.
+        Returns:
+            The token ids that each turn appends, up to the next answer. They begin with the end of
+            the previous answer if the model did not sample it.
         """
+        prompts = []
         encoded = self._encode_pieces([self._pieces(turn) for turn in turns])
-        return [
-            tuple(self._without_closing(ids, turn.last))
-            for ids, turn in zip(encoded, turns, strict=True)
-        ]
+        for ids, turn in zip(encoded, turns, strict=True):
+            if turn.last == self.end_of_turn and turn.last in ids:
+                ids = ids[ids.index(turn.last) + 1 :]
+            prompts.append(tuple(ids))
+        return prompts
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of an answer without its end of turn."""
+        """Return the token ids of an answer, without its end of turn."""
         if text not in self._known_answers:
-            if len(self._known_answers) >= REMEMBERED_ANSWERS:
+            if len(self._known_answers) >= CACHED_ANSWERS:
                 self._known_answers.clear()
             [ids] = self._encode([text])
             self._known_answers[text] = tuple(ids)
         return self._known_answers[text]
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Return the tokens of each answer; raise PolicyError for no tokens, or the same."""
+        """Return the token ids of several answers.
+
+        Raises:
+            PolicyError: An answer has no tokens, or two answers have the same.
+        """
         known: dict[tuple[int, ...], str] = {}
         for text in texts:
             ids = self.answer(text)
@@ -191,16 +215,15 @@ class ChatFormat:
         return tuple(known)
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of an answer without its end of turn; other special tokens stay
-        visible."""
-        said = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
-        return str(
-            self._tokenizer.decode(
-                list(said), skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
+        """Return the text of an answer, with special tokens except its end of turn."""
+        content = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
+        text = self._tokenizer.decode(
+            list(content), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
+        return str(text)
 
     def _pieces(self, turn: ChatTurn) -> tuple[str, ...]:
+        """Return the text of a turn as alternating pieces of the template and contents."""
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail
@@ -210,39 +233,41 @@ class ChatFormat:
         return self._head, turn.rules.strip(), self._joint, words, self._tail
 
     def _encode_pieces(self, rows: Sequence[tuple[str, ...]]) -> list[list[int]]:
-        if len(self._known) > REMEMBERED_PROMPTS:
+        """Tokenize rows of pieces, so that contents cannot contain control tokens."""
+        if len(self._known) > CACHED_PROMPTS:
             self._known.clear()
         missing = [pieces for pieces in dict.fromkeys(rows) if pieces not in self._known]
         if missing:
-            # Each content by itself too: it may hold a control token, and keep one of the
-            # template's from being one, so that there are no more of them than there should be.
+            # Contents are also tokenized alone. A content may contain a control token and, at the
+            # same time, break one of the template, so that the total number is unchanged.
             contents = [piece for pieces in missing for piece in pieces[1::2]]
             encoded = self._encode(["".join(pieces) for pieces in missing] + contents)
-            alone = map(self._controls, encoded[len(missing) :])
+            alone = map(self._count_controls, encoded[len(missing) :])
             for pieces, ids in zip(missing, encoded, strict=False):
-                held = sum(next(alone) for _ in pieces[1::2])
-                self._known[pieces] = self._spelled_out(pieces, ids, held)
+                in_contents = sum(next(alone) for _ in pieces[1::2])
+                in_template = sum(map(self._template_controls, pieces[::2]))
+                if in_contents or self._count_controls(ids) != in_template:
+                    ids = self._encode_apart(pieces)
+                self._known[pieces] = ids
         return [self._known[pieces] for pieces in rows]
 
-    def _spelled_out(self, pieces: tuple[str, ...], ids: list[int], held: int) -> list[int]:
-        self._count(pieces[::2])
-        own = sum(self._own_controls[piece] for piece in pieces[::2])
-        if self._controls(ids) == own and not held:
-            return ids
+    def _encode_apart(self, pieces: tuple[str, ...]) -> list[int]:
+        """Tokenize each piece alone, contents without control tokens."""
         return [
             token
             for place, piece in enumerate(pieces)
             for token in self._encode([piece], split_special_tokens=place % 2 == 1)[0]
-            if place % 2 == 0 or token not in self._special  # a vocabulary may have it as a piece
+            # A vocabulary may contain the text of a control token as an ordinary piece.
+            if place % 2 == 0 or token not in self._special
         ]
 
-    def _count(self, template_texts: Iterable[str]) -> None:
-        missing = [text for text in template_texts if text not in self._own_controls]
-        if missing:
-            counts = map(self._controls, self._encode(missing))
-            self._own_controls.update(zip(missing, counts, strict=True))
+    def _template_controls(self, text: str) -> int:
+        """Return the number of control tokens in a piece of the template."""
+        if text not in self._controls_in:
+            self._controls_in[text] = self._count_controls(self._encode([text])[0])
+        return self._controls_in[text]
 
-    def _controls(self, ids: list[int]) -> int:
+    def _count_controls(self, ids: list[int]) -> int:
         return sum(token in self._special for token in ids)
 
     def _encode(self, texts: list[str], **settings: Any) -> list[list[int]]:
@@ -252,21 +277,19 @@ class ChatFormat:
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
-    def _without_closing(self, ids: list[int], last: int | None) -> list[int]:
-        if last is None or last != self.end_of_turn or last not in ids:
-            return ids
-        return ids[ids.index(last) + 1 :]
-
 
 _START = [("system", _RULES), ("user", _WORDS)]
 _START_WITHOUT_SYSTEM = [("user", f"{_RULES}\n\n{_WORDS}")]
 
 
 def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
+    """Return (True if there is a system role, texts before, between and after the first rules and
+    user message).
+    """
     try:
         text = render(_START)
         rendered = render([*_START, ("assistant", _ANSWER), ("user", _MORE)])
-        # Some templates move the system message to the newest turn: that is not append-only.
+        # Some templates move the system message to the newest turn, which is not append-only.
         has_system = 0 <= rendered.find(_RULES) < rendered.find(_WORDS)
     except BackendError:
         has_system = False
@@ -275,11 +298,12 @@ def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
     head, _, rest = text.partition(_RULES)
     joint, found, tail = rest.partition(_WORDS)
     if not found or _WORDS in tail:
-        raise BackendError(f"the chat template does not show the messages' text once: {text!r}")
+        raise BackendError(f"the chat template must contain each message once, got {text!r}")
     return has_system, (head, joint, tail)
 
 
 def _continuation(render: Render, has_system: bool, opening: str) -> tuple[str, str]:
+    """Return the template's texts before and after a user message that follows an answer."""
     start = _START if has_system else _START_WITHOUT_SYSTEM
     more = [*start, ("assistant", _ANSWER), ("user", _MORE)]
     again = [*more, ("assistant", _AGAIN), ("user", _WORDS)]

@@ -1,4 +1,4 @@
-"""Policy on a chat backend: same prompts and same parsing as the text policy."""
+"""Language-model policy on a chat backend, with the prompts and the parsing of TextPolicy."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class ChatConversation:
     """Memory of one agent in one episode."""
 
     rng: np.random.Generator
+    """Generator of the seeds of requests."""
     messages: tuple[Message, ...] = ()
     failure: ParseFailure | None = None
-    """Reason why the last answer was unreadable, added to the next prompt."""
+    """Reason why the last answer could not be parsed; None if it was parsed."""
 
 
 class ChatPolicy:
-    """Policy that plays environments with a TextView with a ChatModel.
+    """Language model that plays environments with a TextView, through a ChatModel.
 
-    Decisions have text and no tokens. The rules are the system message, each situation is a user
-    message.
+    Prompts and parsing are those of TextPolicy. Decisions contain text and no tokens.
     """
 
     def __init__(
@@ -42,9 +42,17 @@ class ChatPolicy:
         per_agent: Mapping[str, Sampling] | None = None,
         name: str | None = None,
     ) -> None:
-        """Create a policy; `sampling` is for agents not in `per_agent`.
+        """Create a policy.
 
-        Raises PolicyError for sampling settings that the API does not support.
+        Args:
+            model: Model that answers.
+            view: Text view of the environment.
+            sampling: Sampling settings of agents that are not in `per_agent`.
+            per_agent: Agent -> sampling settings.
+            name: Name in records; by default the model's.
+
+        Raises:
+            PolicyError: The API does not support a sampling setting.
         """
         self.name = name or model.name
         self._model, self._view = model, view
@@ -58,10 +66,13 @@ class ChatPolicy:
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
-        conversations = [
-            (*state.messages, *self._said(one, state))
-            for one, state in zip(seen, states, strict=True)
-        ]
+        conversations = []
+        for one, state in zip(seen, states, strict=True):
+            messages = state.messages
+            if not messages:
+                messages = (_message("system", rules_for(self._view, one)),)
+            words = situation(self._view, one, state.failure)
+            conversations.append((*messages, _message("user", words)))
         requests = [
             ChatRequest(
                 messages,
@@ -76,16 +87,13 @@ class ChatPolicy:
             ending = "" if answer.ended else f" (it ended by {answer.finish_reason!r})"
             decision, failure = decided(self._view, one, answer.text, ending=ending)
             decisions.append(decision)
-            said = (*messages, {"role": "assistant", "content": answer.text})
-            memories.append(replace(state, messages=said, failure=failure))
+            whole = (*messages, {"role": "assistant", "content": answer.text})
+            memories.append(replace(state, messages=whole, failure=failure))
         return decisions, memories
 
     def leave(self, state: ChatConversation) -> None:
-        """The episode is over; nothing was kept for it."""
+        """Do nothing: a conversation holds no resources."""
 
-    def _said(self, seen: AgentObservation, state: ChatConversation) -> list[Message]:
-        words = situation(self._view, seen, state.failure)
-        turn = {"role": "user", "content": words.strip()}
-        if state.messages:
-            return [turn]
-        return [{"role": "system", "content": rules_for(self._view, seen).strip()}, turn]
+
+def _message(role: str, content: str) -> Message:
+    return {"role": role, "content": content.strip()}

@@ -1,4 +1,4 @@
-"""Language-model judge of debates, asked twice with the sides swapped."""
+"""Language-model judge of debates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, seed_fr
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.sampling import Sampling
-from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, JudgeError, Verdict, other
+from srl_envs.tasks.debate import CON, PRO, TIE, Debate, JudgeError, Verdict, other
 
 RULES = (
     "You judge a debate between two speakers, A and B. Look at how well each one argues: reasons, "
@@ -28,13 +28,10 @@ _VERDICT = re.compile(r"verdict:[ \t]*(A|B|tie)[ \t]*\.?", re.IGNORECASE)
 
 
 class LLMJudge:
-    """Judge of debates with the model of any backend.
+    """Judge of debates that queries a language model of any backend.
 
-    Each debate is judged twice with the sides swapped; the scores are the mean of both verdicts,
-    so a judge that always prefers A scores every debate even. An unreadable verdict counts as a
-    tie. Verdict.info contains `orders` (both verdicts, None if unreadable), `agreed` and
-    `unreadable`. Raises JudgeError if the backend fails, and PolicyError for settings that an
-    API does not support.
+    Each debate is judged twice, with the sides swapped, and the scores are the mean of both
+    verdicts. A model that always prefers speaker A therefore scores every debate as a tie.
     """
 
     def __init__(
@@ -45,36 +42,58 @@ class LLMJudge:
         adapter: str | None = None,
         seed: int = 0,
     ) -> None:
+        """Create a judge.
+
+        Args:
+            backend: Model.
+            sampling: Sampling settings of the verdicts.
+            adapter: Name of a LoRA adapter; not for models behind an API.
+            seed: Seed of the verdicts.
+
+        Raises:
+            PolicyError: The API does not support a setting.
+        """
         self.name = f"judge {backend.name}"
         self._backend, self._sampling, self._adapter = backend, sampling, adapter
         self._seed = seed
         if isinstance(backend, ChatModel):
             backend.check(sampling)
             if adapter is not None:
-                raise PolicyError(f"{self.name}: adapter is {adapter!r}, and an API has none")
+                raise PolicyError(
+                    f"{self.name}: adapter must be None for a model behind an API, got {adapter!r}"
+                )
 
     def judge(self, debate: Debate) -> Verdict:
+        """Judge a debate; the caller is blocked until the model has answered.
+
+        Returns:
+            The verdict. Its info contains `orders` (both verdicts: "pro", "con", "tie", or None
+            for one that could not be parsed, which counts as a tie), `agreed` and `unreadable`
+            (their number).
+
+        Raises:
+            JudgeError: The backend failed.
+        """
         firsts = (PRO, CON)
         try:
-            # Judged inside an environment's step, which waits for the verdict.
-            answers = run(self._asked([question(debate, first) for first in firsts]))
+            answers = run(self._answers([question(debate, first) for first in firsts]))
         except BackendError as error:
             raise JudgeError(f"{self.name}: {error}") from error
-        orders = [named(answer, first) for first, answer in zip(firsts, answers, strict=True)]
+        orders = [parse_verdict(one, first) for first, one in zip(firsts, answers, strict=True)]
         unreadable = orders.count(None)
         agreed = not unreadable and orders[0] == orders[1]
         pro = sum({PRO: 1.0, CON: 0.0}.get(order or TIE, 0.5) for order in orders) / len(orders)
         info = {"orders": orders, "agreed": agreed, "unreadable": unreadable}
         return Verdict(pro, 1.0 - pro, info)
 
-    async def _asked(self, questions: Sequence[str]) -> list[str]:
-        # Seeds follow from the questions: a verdict does not depend on the debates before it.
+    async def _answers(self, questions: Sequence[str]) -> list[str]:
+        # Each seed is a function of the question, so a verdict does not depend on earlier debates.
         seeds = [
             seed_from(np.random.default_rng([self._seed, *words.encode()])) for words in questions
         ]
         backend = self._backend
         if isinstance(backend, ChatModel):
-            asked = [
+            chat_requests = [
                 ChatRequest(
                     ({"role": "system", "content": RULES}, {"role": "user", "content": words}),
                     self._sampling,
@@ -82,7 +101,7 @@ class LLMJudge:
                 )
                 for words, seed in zip(questions, seeds, strict=True)
             ]
-            return [answer.text for answer in await together(*map(backend.answer, asked))]
+            return [answer.text for answer in await together(*map(backend.answer, chat_requests))]
         chat = backend.chat
         prompts = chat.prompts([ChatTurn(words, rules=RULES) for words in questions])
         requests = [
@@ -106,8 +125,11 @@ def question(debate: Debate, first: str) -> str:
     return "\n".join(lines)
 
 
-def named(answer: str, first: str) -> str | None:
-    """Return "pro", "con" or "tie" from the last line of an answer, or None."""
+def parse_verdict(answer: str, first: str) -> str | None:
+    """Return "pro", "con" or "tie" from the last line of an answer, or None if there is none.
+
+    `first` is the side of speaker A.
+    """
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None
     if found is None:

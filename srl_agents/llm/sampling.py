@@ -1,4 +1,4 @@
-"""Sampling settings of a completion: temperature, nucleus, length."""
+"""Sampling settings of answers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from dataclasses import dataclass
 class Sampling:
     """Sampling settings of one agent.
 
-    Temperature is applied first, then top-k, then top-p on the renormalized rest. Log-
-    probabilities are those of the resulting distribution.
+    Temperature is applied first, then top-k, then top-p to the renormalized probabilities.
+    Log-probabilities are those of the resulting distribution.
+
+    Raises:
+        ValueError: A setting is out of range.
     """
 
     temperature: float = 1.0
-    """Divisor of the logits; 0 is greedy."""
+    """Divisor of the logits; 0 selects the most likely token."""
     top_p: float = 1.0
-    """Share of probability that is kept; 1 keeps all."""
+    """Probability mass of the most likely tokens that are kept; 1 keeps all."""
     top_k: int = 0
     """Number of most likely tokens that are kept; 0 keeps all."""
     max_new_tokens: int = 16
-    """Limit of an unconstrained answer in tokens, with its end of turn."""
+    """Maximum length of an unconstrained answer in tokens, with its end of turn."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):

@@ -1,4 +1,4 @@
-"""Policy on a token backend: prompt, completion, parsed action."""
+"""Language-model policy on a token backend: prompt, completion, parsed action."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ from srl_envs.untrusted import printable
 
 
 def rules_for(view: TextView, seen: AgentObservation) -> str:
-    """Return the rules, which open an agent's conversation."""
+    """Return the rules of the game for an agent: the system message of its conversation."""
     return view_for(view, seen.observation).rules(seen.agent)
 
 
 def situation(view: TextView, seen: AgentObservation, failure: ParseFailure | None = None) -> str:
-    """Return the prompt of a step: parse failure, messages and situation."""
+    """Return the user message of a step.
+
+    The message contains, in order: feedback on `failure`, the reason why the agent's last answer
+    could not be parsed; the messages of other agents; the description of the observation.
+    """
     lines = []
     if failure is not None:
         lines.append(feedback(view, seen.agent, failure))
-    # One line each, so that words cannot imitate a line of the situation or of another speaker.
+    # Each message is one line, so that it cannot imitate the situation or another speaker.
     lines += [
         f"{speaker} says: {printable(words, multiline=False)}" for speaker, words in seen.messages
     ]
@@ -44,7 +48,19 @@ def decided(
     tokens: Tokens | None = None,
     ending: str = "",
 ) -> tuple[Decision, ParseFailure | None]:
-    """Return the decision of an answer and its parse failure; `ending` is added to the reason."""
+    """Parse an answer.
+
+    Args:
+        view: Text view of the environment.
+        seen: Observation that was answered.
+        text: Answer.
+        tokens: Tokens of the answer, for the decision.
+        ending: Text appended to the reason of a parse failure.
+
+    Returns:
+        The decision, and the parse failure or None. After a failure the decision's action is the
+        environment's default.
+    """
     action = read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
     if not isinstance(action, ParseFailure):
         return Decision(action, text, tokens), None
@@ -60,19 +76,22 @@ class Conversation:
     """Memory of one agent in one episode."""
 
     number: int
-    """Number of the conversation in this process."""
+    """Id of the conversation, unique in this process."""
     seed: int
     draws: int = 0
-    """Number of draws so far (Request.draws_before)."""
+    """Number of random draws of all answers so far (`Request.draws_before`)."""
     context: tuple[int, ...] = ()
+    """Token ids of all prompts and answers so far."""
     failure: ParseFailure | None = None
-    """Reason why the last answer was unreadable, added to the next prompt."""
+    """Reason why the last answer could not be parsed; None if it was parsed."""
 
 
 class TextPolicy:
-    """Policy that plays environments with a TextView with a token backend.
+    """Language model that plays environments with a TextView, through a token backend.
 
-    Unreadable answers are data: the default action with `parse_failure`.
+    The rules are the system message, each observation is a user message. After an answer that
+    cannot be parsed, the agent plays the default action, and the decision contains the reason as
+    `parse_failure`.
     """
 
     def __init__(
@@ -88,8 +107,14 @@ class TextPolicy:
     ):
         """Create a policy.
 
-        `sampling` is for agents not in `per_agent`; `adapter` is of all agents, or of each;
-        `constrained` restricts answers to the legal ones.
+        Args:
+            backend: Model that samples the answers.
+            view: Text view of the environment.
+            sampling: Sampling settings of agents that are not in `per_agent`.
+            per_agent: Agent -> sampling settings.
+            adapter: Name of the LoRA adapter, for all agents or per agent.
+            constrained: True to sample only legal answers.
+            name: Name in records; by default the backend's.
         """
         self.name = name or backend.name
         self._backend, self._view = backend, view
@@ -145,7 +170,7 @@ class TextPolicy:
         return decisions, memories
 
     def branch(self, state: Conversation, seed: int) -> Conversation:
-        """Return a new conversation that continues from here with draws from `seed`."""
+        """Return a new conversation with the same past and with random draws from `seed`."""
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
 
     def leave(self, state: Conversation) -> None:
@@ -168,8 +193,8 @@ class TextPolicy:
             answers = self._view.answers(seen.agent)
             if not answers:
                 raise PolicyError(
-                    "constrained=True lets only listed answers be written, and this environment "
-                    "takes any text: give constrained=False"
+                    "constrained must be False in an environment without a list of legal answers, "
+                    "got True"
                 )
             legal = [text for i, text in enumerate(answers) if mask is None or mask[i]]
             self._answers[key] = self._backend.chat.answers(legal)
@@ -182,6 +207,13 @@ def turn_of(
     failure: ParseFailure | None = None,
     last: int | None = None,
 ) -> ChatTurn:
-    """Return the next turn; `last` is the final token of the last answer, None at the beginning."""
+    """Return the next message to the model.
+
+    Args:
+        view: Text view of the environment.
+        seen: Observation to describe.
+        failure: Reason why the last answer could not be parsed.
+        last: Last token id of the previous answer; None opens the conversation with the rules.
+    """
     rules = rules_for(view, seen) if last is None else None
     return ChatTurn(situation(view, seen, failure), rules=rules, last=last)

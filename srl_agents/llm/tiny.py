@@ -1,7 +1,7 @@
-"""Tiny language model: a causal transformer small enough for a laptop's CPU.
+"""Embedded language model: a causal transformer small enough for the CPU of a laptop.
 
-The model is built from a configuration, with a tokenizer trained on the environment's texts and
-a supervised warm start on random legal play. The result is an ordinary Hugging Face folder.
+The tokenizer is trained on the texts of an environment, and the randomly initialized model is
+fine-tuned on episodes of random legal actions. The result is an ordinary Hugging Face folder.
 """
 
 from __future__ import annotations
@@ -39,27 +39,28 @@ with needed_by("the embedded model"):
     from srl_agents.llm.backends.huggingface.loading import no_bars
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
-UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
-FREE_ANSWERS = 64  # sample answers per request
-FREE_GAMES = 8  # times as many games where answers cannot be listed: each asks something else
-HEARD_SHARE = 0.1  # of turns that begin with another agent's words
+UNREADABLE_SHARE = 0.05  # share of answers that cannot be parsed, so that the model sees feedback
+FREE_ANSWERS = 64  # number of sample answers per step in environments that accept any text
+FREE_GAMES = 8  # factor of the number of episodes in these environments, whose questions differ
+HEARD_SHARE = 0.1  # share of user messages that begin with a message of another agent
 
 
 @dataclass(frozen=True)
 class TextLine:
-    """One turn of a dialogue."""
+    """User message and answer of one step."""
 
     words: str
+    """User message."""
     legal: tuple[str, ...]
     """Legal answers."""
     answer: str
     readable: bool
-    """False for an unreadable answer, which is read and not learned."""
+    """False for an answer that cannot be parsed; the model does not learn it."""
 
 
 @dataclass(frozen=True)
 class Dialogue:
-    """One agent's episode."""
+    """Conversation of one agent in one episode."""
 
     rules: str
     lines: tuple[TextLine, ...]
@@ -71,22 +72,34 @@ def random_dialogues(
     turns: int,
     seed: int,
 ) -> list[Dialogue]:
-    """Return the dialogues of all agents in `games` episodes of at most `turns` turns.
+    """Play episodes of random legal answers.
 
-    Choices are uniform over the legal answers, or over `sample_answers` if any text is legal.
-    Raises PolicyError if the environment has no text view, or neither legal nor sample answers.
+    Answers are drawn uniformly from the legal answers, or from the environment's `sample_answers`
+    if it accepts any text.
+
+    Args:
+        make_env: Constructor of the environment.
+        games: Number of episodes.
+        turns: Maximum number of steps per episode.
+        seed: Seed of all randomness.
+
+    Returns:
+        The dialogues of all agents.
+
+    Raises:
+        PolicyError: The environment has no text view, or neither legal nor sample answers.
     """
     rng = np.random.default_rng(seed)
     dialogues, played = [], 0.0
-    work = LongWork("embedded model, playing games to start from")
+    work = LongWork("embedded model, random episodes")
     while played < games:
         work.at(f"{played / games:.0%}")
         with closing(make_env()) as env:
             if isinstance(env, CustomRewards):
-                env.reward_function = None  # which rewards a model's own answers
+                env.reward_function = None  # Random answers need no rewards.
             view = getattr(env.unwrapped, "text_view", None)
             if view is None:
-                raise PolicyError(f"{env} has no text view, so a language model cannot play it")
+                raise PolicyError(f"{env} needs a text view to be played by a language model")
             dialogues += _play(env, view, turns, rng)
             played += 1 if view.answers(env.possible_agents[0]) else 1 / FREE_GAMES
     return dialogues
@@ -131,14 +144,14 @@ def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> lis
 
 
 def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
-    offer = getattr(env.unwrapped, "sample_answers", None)
-    offered = None if offer is None else offer(agent, rng, FREE_ANSWERS)
-    if not offered:
+    sample = getattr(env.unwrapped, "sample_answers", None)
+    answers = None if sample is None else sample(agent, rng, FREE_ANSWERS)
+    if not answers:
         raise PolicyError(
-            f"{env.metadata['name']} takes any text and offers no sample_answers to start the "
-            "embedded model from: define them (docs/environments/tasks.md), or train another model"
+            f"{env.metadata['name']} accepts any text and must define sample_answers for the "
+            "embedded model (docs/environments/tasks.md): define them, or use another model"
         )
-    return tuple(offered)
+    return tuple(answers)
 
 
 def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> str:
@@ -153,13 +166,13 @@ def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> st
 
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
-LONGEST_TOKEN = 24  # characters; frequent phrases become tokens, so conversations stay short
-LISTED_ANSWERS = 500  # up to so many usual answers, each is to be one token
-VOCABULARY = 640  # at most: 256 bytes, 3 special tokens, the rest words and phrases
+LONGEST_TOKEN = 24  # characters; tokens of whole phrases keep conversations short
+LISTED_ANSWERS = 500  # maximum number of legal answers for which each answer becomes one token
+VOCABULARY = 640  # maximum: 256 bytes, 3 special tokens, and words and phrases
 
 
 def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
-    """Train a byte-level BPE tokenizer with one token per usual answer and per digit."""
+    """Train a byte-level BPE tokenizer on dialogues, with one token per digit."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -172,8 +185,8 @@ def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
     words = {f"user\n{line.words}" for dialogue in dialogues for line in dialogue.lines}
     answers = {text for dialogue in dialogues for line in dialogue.lines for text in line.legal}
     corpus = sorted(rules) * 5 + sorted(words) + ["assistant\n"] * 1000
-    # As frequent as nothing else, so that they are whole before the budget is spent.
-    # Of very many (texts written freely) what they share is frequent enough.
+    # Legal answers are repeated most, so that each becomes one token before the vocabulary is full.
+    # Of many different answers, only frequent parts become tokens.
     corpus += sorted(answers) * (10_000 if len(answers) <= LISTED_ANSWERS else 50)
     tokenizer.train_from_iterator(
         corpus,
@@ -197,11 +210,11 @@ def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
     return fast
 
 
-FORMAT_VERSION = 1  # raise it whenever the same texts and settings would give another folder
-GAMES = 32  # episodes of random play the warm start learns from
-LINES_PER_STEP = 48  # answers in one optimizer step, in few long or many short dialogues
-ILLEGAL_SHARE = 0.004  # of answers that would not be legal: below it the model is ready
-ROUNDS = 4  # of warm start at most; one is usually enough
+FORMAT_VERSION = 1  # part of the cache key; increase it if the same settings give other weights
+GAMES = 32  # number of random episodes
+LINES_PER_STEP = 48  # number of answers per optimizer step
+ILLEGAL_SHARE = 0.004  # probability of an illegal answer below which the warm start ends
+ROUNDS = 4  # maximum number of repetitions of the warm start; one is usually enough
 
 log = logging.getLogger(__name__)
 
@@ -216,11 +229,11 @@ class TinySize:
     key_value_heads: int = 2
     intermediate: int = 128
     positions: int = 4096
-    """Longest context in tokens."""
+    """Maximum length of the context in tokens."""
 
 
 SERVABLE = TinySize(heads=2, key_value_heads=1)
-"""Heads of 32, the smallest in vLLM's CPU attention; the same number of parameters."""
+"""Shape for vLLM, whose CPU attention requires heads of at least 32; as many parameters."""
 
 
 def folder(
@@ -232,7 +245,7 @@ def folder(
     learning_rate: float = 8e-3,
     size: TinySize | None = None,
 ) -> Path:
-    """Return a folder with a model that plays the environment legally and uniformly at random.
+    """Train a model that plays an environment legally and uniformly at random.
 
     The folder is cached under $CORE_SRL_CACHE or the user's cache folder. The same texts,
     settings and library versions give the same weights.
@@ -240,19 +253,22 @@ def folder(
     Args:
         make_env: Constructor of an environment with a text view.
         seed: Seed of all randomness.
-        turns: Longest conversation of the warm start.
-        steps: Optimizer steps, per environment of multitask_v0.
-        learning_rate: Learning rate.
+        turns: Maximum number of steps per training episode.
+        steps: Number of optimizer steps, per environment of multitask_v0.
+        learning_rate: Maximum learning rate.
         size: Shape of the model.
+
+    Returns:
+        Folder with model and tokenizer in the format of transformers.
 
     Raises:
         PolicyError: The environment has no text view or no answers to learn from.
     """
     size = size or TinySize()
-    # Of several environments in one (multitask_v0), each is shown as much as if it were alone.
-    several = len(getattr(make_env().unwrapped, "environments", ())) or 1
-    steps *= several
-    dialogues = random_dialogues(make_env, several * GAMES, turns, seed)
+    # multitask_v0: each of its environments gets as many episodes and steps as a single one.
+    environments = len(getattr(make_env().unwrapped, "environments", ())) or 1
+    steps *= environments
+    dialogues = random_dialogues(make_env, environments * GAMES, turns, seed)
     recipe = {
         "format": FORMAT_VERSION,
         "seed": seed,
@@ -288,7 +304,7 @@ def _build(
         num_attention_heads=size.heads,
         num_key_value_heads=size.key_value_heads,
         max_position_embeddings=size.positions,
-        # At this width the usual 0.02 makes all embeddings nearly alike, and learning crawls.
+        # At this width, the default of 0.02 makes embeddings too similar for fast learning.
         initializer_range=size.hidden**-0.5,
         tie_word_embeddings=True,
         bos_token_id=None,
@@ -307,7 +323,7 @@ def _build(
     else:
         log.warning(
             "%.1f%% of the embedded model's answers are illegal after its warm start: set "
-            "models.constrained to true, or let training teach it the legal ones",
+            "models.constrained to true, or train the model to answer legally",
             100 * min(illegal, 1.0),
         )
     return model.eval(), tokenizer
@@ -317,12 +333,13 @@ def _build(
 class _Lesson:
     ids: list[int]
     ends: list[int]
-    """Length of `ids` after each turn."""
+    """Length of `ids` after each step."""
     targets: list[list[tuple[int, dict[int, float]]]]
-    """Per turn, (position whose logits choose the next token, token -> probability)."""
+    """Per step: (position of the logits, next token id -> target probability)."""
 
 
 def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
+    """Return the tokens of a dialogue, with uniform target probabilities of the legal answers."""
     lesson = _Lesson([], [], [])
     for line in dialogue.lines:
         turn = ChatTurn(
@@ -352,6 +369,7 @@ def _warm_start(
     rate: float,
     work: LongWork,
 ) -> float:
+    """Train the model in place and return the recent mean probability of illegal answers."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -375,6 +393,7 @@ def _warm_start(
 
 
 def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Tensor, float]:
+    """Return (cross-entropy of the first `turns` answers, mean illegal probability per answer)."""
     rows = [lesson.ids[: lesson.ends[min(turns, len(lesson.ends)) - 1]] for lesson in lessons]
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
@@ -403,6 +422,7 @@ def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Ten
 
 
 def _save(target: Path, model: Any, tokenizer: Any) -> None:
+    """Write the folder atomically, also if another process writes it at the same time."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=target.name + ".partial-", dir=target.parent))
     try:

@@ -1,4 +1,4 @@
-"""Scripted policies without memory of opponents: uniform play and bandits."""
+"""Scripted policies that ignore opponents: uniform play and bandits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.bandit import OBSERVATION_FIELDS
@@ -16,9 +16,13 @@ from srl_envs.games.base import VectorLayout
 
 
 class Uniform(PerAgentPolicy):
-    """Uniform play over the legal actions.
+    """Policy that draws uniformly from the legal actions.
 
-    `actions` is the number of actions without a mask, of all agents or of each.
+    Args:
+        actions: Number of discrete actions, of all agents or per agent; unused if there is a mask.
+
+    Raises:
+        ValueError: A number is below 1.
     """
 
     name = "uniform"
@@ -30,16 +34,12 @@ class Uniform(PerAgentPolicy):
         self._actions = actions
 
     def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
-        legal = self._legal(seen)
+        actions = self._actions
+        legal: Sequence[int] = range(actions if isinstance(actions, int) else actions[seen.agent])
+        if seen.action_mask is not None:
+            legal = np.flatnonzero(seen.action_mask).tolist()
         action = legal[int(state.integers(len(legal)))]
         return Decision(action, logprob=-log(len(legal)))
-
-    def _legal(self, view: AgentObservation) -> Sequence[int]:
-        if view.action_mask is not None:
-            legal: list[int] = np.flatnonzero(view.action_mask).tolist()
-            return legal
-        own = self._actions
-        return range(own if isinstance(own, int) else own[view.agent])
 
 
 RIGHT = 1
@@ -47,7 +47,7 @@ _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))
 
 
 class WinStayLoseShift(PerAgentPolicy):
-    """Repeat the arm after a win, change after a loss (Robbins 1952)."""
+    """Policy that repeats the arm after a win and changes it after a loss (Robbins 1952)."""
 
     name = "win_stay_lose_shift"
 
@@ -64,13 +64,15 @@ class Tally:
     """Memory of a bandit policy."""
 
     rng: np.random.Generator
-    counts: NDArray[np.float64] = field(default_factory=lambda: np.ones((2, 2)))
-    """Wins and losses per arm, from a uniform prior."""
+    counts: Floats = field(default_factory=lambda: np.ones((2, 2)))
+    """Wins and losses per arm, plus 1 as uniform prior."""
     switched: bool = False
+    """True after an announced change of the right arm."""
 
 
 class ThompsonSampling(PerAgentPolicy):
-    """Draw a probability for each arm from its posterior, and pull the better arm (Thompson 1933).
+    """Policy that draws each arm's win probability from its posterior and pulls the better arm
+    (Thompson 1933).
 
     An announced change of the right arm resets its posterior.
     """

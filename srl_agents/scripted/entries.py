@@ -1,4 +1,4 @@
-"""Constructors of the scripted policies."""
+"""Constructors of the scripted policies from environments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READERS: Mapping[str, Callable[[Any], SituationReader]] = {
         staged_v0.OBSERVATION_FIELDS, others="all_cooperated", seats=len(game.possible_agents)
     ),
 }
-"""Metadata name -> reader of situations."""
+"""Metadata name of a game -> reader of its situations."""
 
 
 def _memory_one(name: str, chances: Sequence[float], env: Any) -> SyncPolicy:
@@ -36,10 +36,6 @@ def _memory_one(name: str, chances: Sequence[float], env: Any) -> SyncPolicy:
 def _walker(kind: Callable[[int, int, int], SyncPolicy], env: Any) -> SyncPolicy:
     game = env.unwrapped
     return kind(game.width, game.height, game.view_radius)
-
-
-def _explorer(env: Any) -> SyncPolicy:
-    return _walker(partial(Explorer, meets=env.unwrapped.task == "meet"), env)
 
 
 def _trader(name: str, env: Any, **manner: Any) -> SyncPolicy:
@@ -58,7 +54,7 @@ MAKERS: dict[str, Callable[[Any], SyncPolicy]] = {
     "win_stay_lose_shift": lambda env: WinStayLoseShift(),
     "thompson_sampling": lambda env: ThompsonSampling(),
     **{kind.name: partial(_walker, kind) for kind in (RandomWalker, GreedyWalker, WallFollower)},
-    "explorer": _explorer,
+    "explorer": lambda env: _walker(partial(Explorer, meets=env.unwrapped.task == "meet"), env),
     "truthful_trader": partial(_trader, "truthful_trader"),
     "defaulting_trader": partial(_trader, "defaulting_trader", honest_until=0.0),
     "hard_bargainer": partial(_trader, "hard_bargainer", bargains_hard=True, least_gain=4),
@@ -68,4 +64,4 @@ MAKERS: dict[str, Callable[[Any], SyncPolicy]] = {
     "boulware": partial(_negotiator, "boulware", 0.2),
     "stubborn": partial(_negotiator, "stubborn", 0.0),
 }
-"""Constructor of each scripted policy from an environment."""
+"""Name of a scripted policy -> its constructor."""

@@ -1,4 +1,4 @@
-"""Scripted maze policies, on what any agent observes: the cells around it, its goal's direction."""
+"""Scripted maze policies, which read the same observations as other agents."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from srl_envs.games.base import VectorLayout
 from srl_envs.games.maze import OBSERVATION_FIELDS
 from srl_envs.games.maze_levels import STEPS, around
 
-# Headings clockwise from above, as actions: up, right, down, left.
 CLOCKWISE = (0, 3, 1, 2)
-WAIT_SHARE = 0.5  # how often a walker that wants to meet lets a neighbour come
+"""Actions in clockwise order: up, right, down, left."""
+WAIT_SHARE = 0.5  # probability of waiting for an adjacent agent that must be met
 WALL = 1
 
 
@@ -25,23 +25,35 @@ class Walk:
 
     rng: np.random.Generator
     walls: NDArray[np.int8]
+    """1 for each cell that is a known wall."""
     heading: int = 0
     """Index into CLOCKWISE."""
 
 
 @dataclass(frozen=True)
 class Sight:
-    """Parsed observation."""
+    """Parsed observation; cells are numbered row by row."""
 
     cell: int
+    """Cell of the agent."""
     goal: int
+    """Cell of the goal."""
     open: tuple[bool, bool, bool, bool]
+    """True for each action (up, down, left, right) that leads to a free cell."""
     walls: tuple[int, ...]
+    """Walls in view."""
     arrived: bool
+    """True at the goal."""
 
 
 class MazeWalker(PerAgentPolicy):
-    """Base class of walkers, which read the vector of a maze of this size and view radius."""
+    """Base class of maze policies; a subclass implements `step`.
+
+    Args:
+        width: Width of the maze in cells.
+        height: Height of the maze in cells.
+        view_radius: Number of visible cells in each direction.
+    """
 
     name: str
 
@@ -62,10 +74,12 @@ class MazeWalker(PerAgentPolicy):
         return Decision(0 if sight.arrived else self.step(sight, state))
 
     def step(self, sight: Sight, walk: Walk) -> int:
+        """Return the action of an agent that is not at its goal."""
         raise NotImplementedError
 
-    def look(self, view: AgentObservation) -> Sight:
-        fields = self._layout(view.observation)
+    def look(self, seen: AgentObservation) -> Sight:
+        """Parse the observation vector."""
+        fields = self._layout(seen.observation)
         right, down = max(1, self._width - 1), max(1, self._height - 1)
         x, y = round(fields["x"][0] * right), round(fields["y"][0] * down)
         goal_x = x + round(fields["goal_dx"][0] * right)
@@ -94,7 +108,7 @@ def _any_open(sight: Sight, rng: np.random.Generator) -> int:
 
 
 class RandomWalker(MazeWalker):
-    """Take any open way."""
+    """Policy that moves to a random free cell."""
 
     name = "random_walker"
 
@@ -103,24 +117,24 @@ class RandomWalker(MazeWalker):
 
 
 class GreedyWalker(MazeWalker):
-    """Take an open way that reduces the distance to the goal, else any open way."""
+    """Policy that moves closer to its goal if the cell is free, else to a random free cell."""
 
     name = "greedy_walker"
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        closer = [a for a in range(4) if sight.open[a] and self._gains(sight, a)]
+        dy, dx = np.subtract(divmod(sight.goal, self._width), divmod(sight.cell, self._width))
+        closer = [
+            action
+            for action, (step_x, step_y) in enumerate(STEPS)
+            if sight.open[action] and dx * step_x + dy * step_y > 0
+        ]
         if not closer:
             return _any_open(sight, walk.rng)
         return closer[int(walk.rng.integers(len(closer)))]
 
-    def _gains(self, sight: Sight, action: int) -> bool:
-        dy, dx = np.subtract(divmod(sight.goal, self._width), divmod(sight.cell, self._width))
-        step_x, step_y = STEPS[action]
-        return bool(dx * step_x + dy * step_y > 0)
-
 
 class WallFollower(MazeWalker):
-    """Keep the right hand on the wall."""
+    """Policy that follows the wall on its right."""
 
     name = "wall_follower"
 
@@ -134,10 +148,10 @@ class WallFollower(MazeWalker):
 
 
 class Explorer(MazeWalker):
-    """Take the shortest way to the goal through cells that are not known walls.
+    """Policy that takes a shortest path to its goal through cells that are not known walls.
 
-    Unseen cells count as free (Koenig and Smirnov 1996). Two agents that must meet (`meets`)
-    would swap places forever, so each waits half of the time when adjacent.
+    Unseen cells count as free (Koenig and Smirnov 1996). With `meets`, the goal is another agent;
+    two adjacent agents would swap places forever, so each waits half of the time.
     """
 
     name = "explorer"
@@ -162,13 +176,14 @@ class Explorer(MazeWalker):
         return best[int(walk.rng.integers(len(best)))]
 
     def _distances(self, goal: int, walls: list[int]) -> list[int]:
+        """Return the distance of each cell to the goal, by breadth-first search."""
         far = len(walls)
         away = [far] * len(walls)
         away[goal] = 0
         reached = [goal]
-        for cell in reached:  # grows as we go: breadth first
+        for cell in reached:  # The list grows during the loop.
             for there in self._around[cell]:
-                if there >= 0 and away[there] == far and not walls[there]:
+                if there < far and away[there] == far and not walls[there]:
                     away[there] = away[cell] + 1
                     reached.append(there)
         return away

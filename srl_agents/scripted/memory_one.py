@@ -1,8 +1,7 @@
-"""Memory-one strategies: five probabilities of cooperating, one per situation.
+"""Memory-one strategies: five probabilities of cooperation, one per situation.
 
-The partners against which `best_response` plans are of this kind. A situation is either the first
-round of an episode or the joint action of the round before; with more than two players "the other"
-is the majority of the others.
+Situation 0 is the first round of an episode; 1 + 2 * own + other follows a joint action. With more
+than two agents, "other" is the majority of the other agents.
 """
 
 from __future__ import annotations
@@ -10,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import log
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Actions, Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.coop_compete import OBSERVATION_FIELDS
 
 START = 0
 SITUATIONS = 5
-GENEROSITY = 1 / 3  # of the generous: how often competing is forgiven
+GENEROSITY = 1 / 3  # probability with which generous tit for tat forgives competing
 STRATEGIES: Mapping[str, tuple[float, float, float, float, float]] = MappingProxyType(
     {
         # first round, then after (own, other) = (0, 0), (0, 1), (1, 0), (1, 1)
@@ -34,33 +34,25 @@ STRATEGIES: Mapping[str, tuple[float, float, float, float, float]] = MappingProx
         "mostly_compete": (0.2, 0.2, 0.2, 0.2, 0.2),
     }
 )
-"""Probabilities of cooperation: tit for tat (Axelrod 1984), grim trigger (Friedman 1971), generous
-tit for tat (Nowak and Sigmund 1992), Pavlov (Nowak and Sigmund 1993).
-"""
+"""Strategy -> probabilities of cooperation: tit for tat (Axelrod 1984), grim trigger (Friedman
+1971), generous tit for tat (Nowak and Sigmund 1992), Pavlov (Nowak and Sigmund 1993)."""
 
 
-def situation_after(own: int, other: int) -> int:
-    """Return the situation after a joint action."""
-    return 1 + 2 * own + other
-
-
-def situations(
-    own_NT: NDArray[np.int8], other_NT: NDArray[np.int8], actions: int = 2
-) -> NDArray[np.int8]:
-    """Return the situation before every step of an episode, for N pairs: (N, T)."""
+def situations(own_NT: Actions, other_NT: Actions, actions: int = 2) -> Actions:
+    """Return the situation (N, T) before each step of an episode, for N pairs of players."""
     before_NT = np.empty_like(own_NT)
     before_NT[:, 0] = START
     before_NT[:, 1:] = 1 + actions * own_NT[:, :-1] + other_NT[:, :-1]
     return before_NT
 
 
-def distributions(chance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return probabilities of the action 1 as distributions over (0, 1) on a new last axis."""
+def distributions(chance: Floats) -> Floats:
+    """Return probabilities p of the action 1 as distributions [1 - p, p] on a new last axis."""
     return np.stack([1.0 - chance, chance], axis=-1)
 
 
-def mirrored(situation_C: Sequence[float]) -> NDArray[np.float64]:
-    """Return the five numbers in the order of the other player's situations."""
+def mirrored(situation_C: Sequence[float]) -> Floats:
+    """Return the values of the five situations in the order of the opponent's situations."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
@@ -68,53 +60,52 @@ def mirrored(situation_C: Sequence[float]) -> NDArray[np.float64]:
 class SituationReader:
     """Reader of the situation in an observation vector.
 
-    `first`, `own` and `others` name the entries for the first round, the own last action and the
-    share of others who cooperated; `seats` is the number of agents if that share includes the
-    agent. Raises ValueError for an unknown name.
+    Args:
+        fields: Names of the vector's entries, with first_round and own_cooperated.
+        others: Name of the entry for the share of other agents that cooperated.
+        seats: Number of agents, if that share includes the agent itself.
+
+    Raises:
+        ValueError: An entry is missing in `fields`.
     """
 
     def __init__(
         self,
         fields: Sequence[str] = OBSERVATION_FIELDS,
         *,
-        first: str = "first_round",
-        own: str = "own_cooperated",
         others: str = "others_cooperated",
         seats: int | None = None,
     ) -> None:
-        for name in (first, own, others):
-            if name not in fields:
-                raise ValueError(
-                    f"the observation has no field {name!r}, only {tuple(fields)}: "
-                    "name the fields that say first round, own and others' last choice"
-                )
-        self._first, self._own, self._others = map(list(fields).index, (first, own, others))
+        needed = ("first_round", "own_cooperated", others)
+        if missing := [name for name in needed if name not in fields]:
+            raise ValueError(f"fields must contain {missing[0]!r}, got {tuple(fields)}")
+        self._first, self._own, self._others = map(list(fields).index, needed)
         self._seats = seats
 
     def __call__(self, observation: object) -> int:
-        """Return 0 in the first round, else 1 + 2 * own + other; a tie counts as the own action."""
-        vector = observation["observation"] if isinstance(observation, dict) else observation
-        if vector[self._first] > 0.5:  # type: ignore[index]
+        """Return the situation; if other agents are tied, they count as the own action."""
+        vector: Any = observation["observation"] if isinstance(observation, dict) else observation
+        if vector[self._first] > 0.5:
             return START
-        own = int(vector[self._own] > 0.5)  # type: ignore[index]
-        share = float(vector[self._others])  # type: ignore[index]
+        own = int(vector[self._own] > 0.5)
+        share = float(vector[self._others])
         if self._seats is not None:
             company = self._seats - 1
             share = (round(share * self._seats) - own) / company if company else 0.5
         other = own if share == 0.5 else int(share > 0.5)
-        return situation_after(own, other)
-
-
-def coin(chance: float, generator: np.random.Generator) -> Decision:
-    """Return 1 with this probability, else 0, with its log-probability."""
-    action = int(generator.random() < chance)
-    return Decision(action, logprob=log(chance if action else 1.0 - chance))
+        return 1 + 2 * own + other
 
 
 class MemoryOne(PerAgentPolicy):
-    """Policy with five probabilities of cooperation: START, then (own, other) = 00, 01, 10, 11.
+    """Policy with a probability of cooperation per situation.
 
-    Raises ValueError for a probability outside [0, 1].
+    Args:
+        name: Name in records.
+        chances: Probabilities in the first round, and after (own, other) = 00, 01, 10, 11.
+        reader: Reader of the situation; by default for coop_compete_v0.
+
+    Raises:
+        ValueError: There are not five probabilities, or one is outside [0, 1].
     """
 
     def __init__(
@@ -129,11 +120,13 @@ class MemoryOne(PerAgentPolicy):
 
     def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
         situation = START if self._reader is None else self._reader(seen.observation)
-        return coin(self.chances[situation], state)
+        chance = self.chances[situation]
+        action = int(state.random() < chance)
+        return Decision(action, logprob=log(chance if action else 1.0 - chance))
 
 
 class Always(MemoryOne):
-    """Policy of one action (1 = cooperate, 0 = compete)."""
+    """Policy that always plays `action` (1 = cooperate, 0 = compete)."""
 
     def __init__(self, action: int) -> None:
         if action not in (0, 1):
@@ -149,7 +142,9 @@ class Bernoulli(MemoryOne):
 
 
 class TitForTat(MemoryOne):
-    """Policy that repeats the last action of the opponents' majority (after Axelrod 1984)."""
+    """Policy that cooperates, then repeats the last action of the opponents' majority (after
+    Axelrod 1984).
+    """
 
     def __init__(self, reader: SituationReader | None = None) -> None:
         super().__init__("tit_for_tat", STRATEGIES["tit_for_tat"], reader)

@@ -1,8 +1,8 @@
-"""Scripted negotiation policies, with a target that falls over time or as others concede.
+"""Scripted negotiation policies, whose target utility decreases with time or concessions.
 
-A negotiator proposes the deal at or above its target that is most like what the others last
-proposed, and accepts a proposal that reaches the target; at its last move, one that beats having
-no deal.
+A negotiator proposes the deal that is most similar to the others' last proposals, among those that
+reach its target. It accepts a proposal that reaches the target; at its last action, any proposal
+that is better than no deal.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games import bargaining
@@ -19,8 +19,8 @@ from srl_envs.games.bargaining import NegotiationRules
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.negotiation import field_sizes
 
-GOODWILL = 0.06  # utility per move that a reciprocator gives way by itself, so that two can begin
-EVEN = 1e-6  # float32 observations: utilities this close are the same
+GOODWILL = 0.06  # utility per action that a reciprocator concedes without a concession of others
+EVEN = 1e-6  # tolerance of utilities, which are observed as float32
 
 
 @dataclass
@@ -28,16 +28,25 @@ class Talks:
     """Memory of a negotiator."""
 
     first_worth: dict[int, float] = field(default_factory=dict)
-    """Place of another agent -> value of its first proposal."""
+    """Index of another agent -> own utility of its first proposal."""
     moves: int = 0
+    """Number of own actions so far."""
 
 
 class Negotiator(PerAgentPolicy):
-    """Negotiator whose target falls with time (Faratin, Sierra and Jennings 1998, polynomial
+    """Negotiator whose target decreases with time (Faratin, Sierra and Jennings 1998, polynomial
     tactics).
 
-    The target is reservation + (best - reservation) * (1 - time ** (1 / beta)); beta 0 never
-    concedes.
+    The target is reservation + (best - reservation) * (1 - time ** (1 / beta)).
+
+    Args:
+        rules: Rules of the environment.
+        rounds: Maximum number of rounds of an episode.
+        beta: Speed of concessions; 0 never concedes.
+        name: Name in records.
+
+    Raises:
+        ValueError: `beta` is below 0.
     """
 
     def __init__(
@@ -50,7 +59,7 @@ class Negotiator(PerAgentPolicy):
         self._layout = VectorLayout(field_sizes(rules))
         sizes = [len(options) for _, options in rules.issues]
         first = np.cumsum([0, *sizes[:-1]])
-        # (deal, option of any issue): 1 where the deal has it.
+        # (deal, option of any issue): 1 if the deal contains the option.
         self._has = np.zeros((len(rules.deals), sum(sizes)))
         for deal, options in enumerate(rules.deals):
             self._has[deal, first + np.array(options)] = 1.0
@@ -64,11 +73,20 @@ class Negotiator(PerAgentPolicy):
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
+        """Return the minimum utility of a deal that is proposed or accepted.
+
+        Args:
+            time: Share of the episode that is over, 0 to 1.
+            reservation: Utility without a deal.
+            best: Utility of the best deal.
+            worth: Index of another agent -> own utility of its last proposal.
+            talks: Memory of the agent.
+        """
         if self._beta == 0:
             return best
         return float(reservation + (best - reservation) * (1 - time ** (1 / self._beta)))
 
-    def _move(self, fields: dict[str, NDArray[np.float64]], talks: Talks) -> int:
+    def _move(self, fields: dict[str, Floats], talks: Talks) -> int:
         agents = self._rules.num_agents
         proposed = fields["proposal"].reshape(agents, -1)[1:]
         worth = {
@@ -88,23 +106,22 @@ class Negotiator(PerAgentPolicy):
         standing = [place for place in worth if fields["stands"][place + 1] > 0.5]
         if standing and not fields["consents"][0] > 0.5:
             offered = max(worth[place] for place in standing)
-            if offered >= target - EVEN or (self._is_last(played) and offered > reservation):
+            turn = agents if self._rules.offers == "alternating" else 1
+            is_last = played + turn >= self._rounds
+            if offered >= target - EVEN or (is_last and offered > reservation):
                 return bargaining.ACCEPT
         elif fields["consents"][0] > 0.5 and standing:
-            return bargaining.PASS  # it is for what stands: the others decide
-        alike = self._has @ proposed.sum(axis=0)
-        # Among equals the one that is worth most to itself.
-        score = np.where(utilities >= target - EVEN, alike + utilities / 2, -1.0)
+            return bargaining.PASS  # The agent has accepted the current proposal.
+        similarity = self._has @ proposed.sum(axis=0)
+        # Among equally similar deals, the one of highest own utility is proposed.
+        score = np.where(utilities >= target - EVEN, similarity + utilities / 2, -1.0)
         return bargaining.FIRST_PROPOSAL + int(score.argmax())
-
-    def _is_last(self, played: int) -> bool:
-        turn = self._rules.num_agents if self._rules.offers == "alternating" else 1
-        return played + turn >= self._rounds
 
 
 class Reciprocator(Negotiator):
-    """Negotiator that concedes as much as the others did (the same paper's absolute tit for
-    tat)."""
+    """Negotiator that concedes as much as the other agents did (absolute tit for tat of the same
+    paper).
+    """
 
     def __init__(self, rules: NegotiationRules, rounds: int) -> None:
         super().__init__(rules, rounds, beta=0.0, name="reciprocator")

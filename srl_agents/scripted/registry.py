@@ -1,4 +1,4 @@
-"""Registry of scripted policies: playable games and held-out policies."""
+"""Registry of scripted policies, with the games that each can play."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ GAMES = (*BINARY, *BANDIT, *MAZE, *TRADING, *NEGOTIATION)
 
 @dataclass(frozen=True)
 class PolicyEntry:
-    """Scripted policy."""
+    """Entry of the registry of scripted policies."""
 
     name: str
     games: tuple[str, ...] = ()
-    """Metadata names of playable environments; empty for any game of discrete actions."""
+    """Metadata names of the environments it can play; empty for any with discrete actions."""
     holdout: bool = False
-    """Kept for evaluation."""
+    """True for a policy that is reserved for evaluation."""
     blind: bool = False
-    """Ignores observations, so that it plays any game with two actions."""
+    """True for a policy that ignores observations and can play any game with two actions."""
     constructor: Callable[[Any], Policy] | None = None
-    """Constructor from an environment; by default the one of that name in MAKERS."""
+    """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if the policy can play the environment."""
+        """Return True if the policy can play the agents of an environment."""
         game = env.metadata["name"]
         if game in self.games:
             return True
@@ -52,11 +52,11 @@ class PolicyEntry:
         return self.blind and game not in GAMES and sizes == {2}
 
     def make(self, env: Any) -> Policy:
-        """Return the policy for agents of `env`."""
-        makers: Mapping[str, Callable[[Any], Policy]]
-        # The games' modules are imported when a policy is made.
-        makers = resolve_name("srl_agents.scripted.entries:MAKERS")
-        return (self.constructor or makers[self.name])(env)
+        """Construct the policy for agents of `env`."""
+        # The modules of the policies are imported only here.
+        makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
+        policy: Policy = (self.constructor or makers[self.name])(env)
+        return policy
 
 
 _OWN = (
@@ -89,19 +89,18 @@ _OWN = (
 POLICIES = PluginTable("core_srl.policies", {e.name: Plugin(e) for e in _OWN}, PolicyError)
 """Scripted policies by name, for configurations, scenarios and `srl eval`.
 
-Each part is a PolicyEntry, or a class as in 'module:Class', which plays any game of discrete
-actions.
+An entry point is a PolicyEntry, or a policy class, which plays any game of discrete actions.
 """
 
 
 def action_counts(env: Any) -> dict[str, int]:
-    """Return agent -> number of discrete actions; 0 for another kind of action."""
+    """Return agent -> number of discrete actions, or 0 for an action space that is not Discrete."""
     spaces = {agent: env.action_space(agent) for agent in env.possible_agents}
     return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
 
 
 def entry_of(name: str) -> PolicyEntry:
-    """Return the entry of a name in POLICIES."""
+    """Return the PolicyEntry of a name in POLICIES."""
     part = POLICIES.load(name)
     if isinstance(part, PolicyEntry):
         return part
@@ -109,12 +108,17 @@ def entry_of(name: str) -> PolicyEntry:
 
 
 def is_held_out(name: str) -> bool:
-    """Return whether `name` is a scripted policy that is kept for evaluation."""
+    """Return True if `name` is a scripted policy that is reserved for evaluation."""
     return name in POLICIES and entry_of(name).holdout
 
 
 def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
-    """Return the names of policies for `env` (all without one), by `holdout`."""
+    """Return the names of the scripted policies, optionally filtered.
+
+    Args:
+        env: Environment that the policies can play; None for any.
+        holdout: True for the policies reserved for evaluation, False for the others.
+    """
     return tuple(
         name
         for name, entry in ((name, entry_of(name)) for name in POLICIES)
@@ -123,9 +127,9 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 
 
 def is_scripted(name: str) -> bool:
-    """Return whether `name` is a scripted policy's or has the form 'module:Class'.
+    """Return True if `name` is in POLICIES or has the form 'module:Class'; nothing is imported.
 
-    Nothing is imported. 'RUN:model_0' and 'openai:MODEL' are models.
+    Names such as 'RUN:model_0' and 'openai:MODEL' are models.
     """
     if name in POLICIES:
         return True
@@ -134,16 +138,16 @@ def is_scripted(name: str) -> bool:
 
 
 def classic_policy(name: str, env: Any) -> Policy:
-    """Return the policy `name` for agents of `env`.
+    """Construct a policy for agents of an environment.
 
     Args:
-        name: A name in POLICIES, or 'module:Class' for a policy of the user's own
+        name: A name in POLICIES, or 'module:Class' for a user's policy
             (docs/agents/own_opponent.md).
-        env: Environment whose rules and sizes the policy may read.
+        env: Environment. The policy may read its rules and sizes.
 
     Raises:
-        PolicyError: The name is unknown, names no policy, or the policy cannot play `env`.
-        UntrustedError: A record names the user's class (`loading.closed`).
+        PolicyError: The name is unknown or no policy, or the policy cannot play `env`.
+        UntrustedError: The name 'module:Class' is from a recorded episode (`loading.closed`).
     """
     if is_scripted(name) and name not in POLICIES:
         try:
@@ -164,16 +168,19 @@ def classic_policy(name: str, env: Any) -> Policy:
     return entry.make(env)
 
 
-def _constructed(name: str, make: Any, env: Any) -> Policy:
-    # A class that is no policy is refused before it is constructed.
-    made: Any = make
-    if not isinstance(make, type) or not missing_methods(make):
-        takes_env = "env" in inspect.signature(make).parameters
-        made = make(env=env) if takes_env else make()
-    if missing := missing_methods(made):
+def _constructed(name: str, constructor: Any, env: Any) -> Policy:
+    """Return the policy of a user's class or function, called with `env` if it has this argument.
+
+    A class that lacks methods of the protocol is rejected before it is constructed.
+    """
+    policy: Any = constructor
+    if not isinstance(constructor, type) or not missing_methods(constructor):
+        takes_env = "env" in inspect.signature(constructor).parameters
+        policy = constructor(env=env) if takes_env else constructor()
+    if missing := missing_methods(policy):
         raise PolicyError(
-            f"{name} is no policy, it has no method {' and no '.join(missing)}: a policy has "
-            "start(seed) and act(seen, states), as srl_agents.policy.PerAgentPolicy "
+            f"{name} must be a policy with start(seed) and act(seen, states), such as a subclass "
+            f"of srl_agents.policy.PerAgentPolicy, but it has no {' and no '.join(missing)} "
             "(docs/agents/own_opponent.md)"
         )
-    return made  # type: ignore[no-any-return]  # its methods are there
+    return policy  # type: ignore[no-any-return]

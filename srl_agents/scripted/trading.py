@@ -1,7 +1,7 @@
-"""Scripted trading policies: mutually beneficial offers, kept or broken promises.
+"""Scripted trading policies: mutually beneficial offers, and promises that are kept or broken.
 
-A trader knows its own values and that everyone has one favorite good, and infers the favorites
-of others from their offers.
+A trader knows its own values and that every agent has one favorite good. It infers the favorites of
+other agents from their offers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Bools, Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games import trading_market as market
@@ -18,10 +18,10 @@ from srl_envs.games.base import VectorLayout
 from srl_envs.games.trading import field_sizes
 from srl_envs.games.trading_market import TradingRules
 
-COMMON, FAVOURITE = np.mean(market.COMMON_VALUES), np.mean(market.FAVOURITE_VALUES)
-UNLIKELY = 0.05  # that somebody offers, or accepts, what it loses by
-DECLINED = 0.5  # what a declined offer leaves of a hope: the other may lack the goods, or not want
-TRUSTED = 0.5  # the least reputation to deal with; who has promised nothing yet has it
+COMMON, FAVOURITE = np.mean(market.COMMON_VALUES), np.mean(market.FAVORITE_VALUES)
+UNLIKELY = 0.05  # probability that an agent offers or accepts a trade at a loss
+DECLINED = 0.5  # factor of a hope after a declined offer; the agent may only lack the goods
+TRUSTED = 0.5  # minimum reputation of a partner, and reputation before the first promise
 
 
 @dataclass
@@ -29,18 +29,23 @@ class Ledger:
     """Memory of a trader."""
 
     rng: np.random.Generator
-    favourite: NDArray[np.float64]
-    """(other, good except the coin): probability that the good is the other's favorite."""
-    hope: NDArray[np.float64]
-    """(other, good): remaining hope that the other sells the good."""
+    favourite: Floats
+    """Probability that a good is an agent's favorite, by (other agent, good except the coin)."""
+    hope: Floats
+    """Factor of the expected gain of buying a good from an agent, by (other agent, good)."""
 
 
 class Trader(PerAgentPolicy):
-    """Trader that buys goods of higher own value.
+    """Policy that offers and accepts trades that benefit both agents.
 
-    With `bargains_hard` it asks for the most and accepts nothing below `least_gain`; otherwise
-    it maximizes the smaller gain. It delivers until `honest_until`, a share of the episode, and
-    deals with agents that kept at least half of their promises.
+    It trades with agents that kept at least half of their promises.
+
+    Args:
+        rules: Rules of the environment.
+        name: Name in records.
+        bargains_hard: True to maximize the own gain, False the smaller gain of both agents.
+        least_gain: Minimum own gain of a trade.
+        honest_until: Share of the episode until which the policy keeps its promises.
     """
 
     def __init__(
@@ -57,10 +62,10 @@ class Trader(PerAgentPolicy):
         self._layout = VectorLayout(field_sizes(rules))
         self._hard, self._least, self._honest_until = bargains_hard, least_gain, honest_until
         self._others, self._kinds = rules.num_agents - 1, rules.goods - 1
-        # A column per part of the offers, in action order.
+        # Parts of the offers, in the order of the actions.
         parts = np.array(rules.offers).T
         self._slot, self._give, self._given, self._want, self._wanted = parts
-        # (favourite, offer): what the other would gain if that good were its favourite.
+        # Gain of the other agent by (its favorite good, offer).
         values = np.full((self._kinds, rules.goods), COMMON)
         values[np.arange(self._kinds), np.arange(self._kinds) + 1] = FAVOURITE
         values[:, 0] = market.COIN_VALUE
@@ -81,9 +86,7 @@ class Trader(PerAgentPolicy):
         legal = np.ones(self._rules.num_actions) if mask is None else np.asarray(mask)
         return Decision(move(fields, legal > 0, state))
 
-    def _offer(
-        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
-    ) -> int:
+    def _offer(self, fields: dict[str, Floats], legal: Bools, ledger: Ledger) -> int:
         self._learn_from_own_offer(fields, ledger)
         own = fields["own_value"]
         gain = own[self._want] * self._wanted - own[self._give] * self._given
@@ -101,9 +104,7 @@ class Trader(PerAgentPolicy):
         chosen = ledger.rng.choice(np.flatnonzero(expected >= best * (1 - 1e-9)))
         return self._rules.first_offer + int(chosen)
 
-    def _answer(
-        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
-    ) -> int:
+    def _answer(self, fields: dict[str, Floats], legal: Bools, ledger: Ledger) -> int:
         nets = fields["offer_to_you"].reshape(self._others, self._rules.goods)
         for slot in np.flatnonzero(nets.any(axis=1)).tolist():
             self._infer(ledger, slot, -nets[slot])
@@ -114,13 +115,11 @@ class Trader(PerAgentPolicy):
             return market.FIRST_ACCEPT + best
         return market.DECLINE if legal[market.DECLINE] else market.PASS
 
-    def _deliver(
-        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
-    ) -> int:
+    def _deliver(self, fields: dict[str, Floats], legal: Bools, ledger: Ledger) -> int:
         honest = fields["time"][0] < self._honest_until
         return market.DELIVER if honest and legal[market.DELIVER] else market.PASS
 
-    def _learn_from_own_offer(self, fields: dict[str, NDArray[np.float64]], ledger: Ledger) -> None:
+    def _learn_from_own_offer(self, fields: dict[str, Floats], ledger: Ledger) -> None:
         if not fields["own_offer_to"].any():
             return
         slot = int(fields["own_offer_to"].argmax())
@@ -132,10 +131,11 @@ class Trader(PerAgentPolicy):
         gains = self._values @ -net > 0
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
-    def _infer(self, ledger: Ledger, slot: int, change: NDArray[np.float64]) -> None:
+    def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
+        """Update the favorite of an agent that offered or accepted this change of its goods."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 
-    def _weigh(self, ledger: Ledger, slot: int, likelihood: NDArray[np.float64]) -> None:
+    def _weigh(self, ledger: Ledger, slot: int, likelihood: Floats) -> None:
         posterior = ledger.favourite[slot] * likelihood
         ledger.favourite[slot] = posterior / posterior.sum()

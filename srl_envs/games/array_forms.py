@@ -1,4 +1,4 @@
-"""Games on arrays: the rules of the single environments for many episodes at a time."""
+"""Array forms of games: the rules of the single environments for N episodes at a time."""
 
 from __future__ import annotations
 
@@ -30,21 +30,24 @@ from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
 
 
 class ChoiceForm(ArrayGame):
-    """Array form of a game of two actions; the constants are places in an observation."""
+    """Base class of array forms of games with two actions.
+
+    The constants are the indices of features in an observation.
+    """
 
     FIRST, OWN, REWARD, TIME, WARMUP = range(5)
     _payoffs: np.ndarray
-    """Rewards without noise, by case."""
+    """Rewards without noise, by case: an index that encodes all actions that matter."""
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
-        """Return the payoffs of these cases (N, A) plus noise, at least 0."""
+        """Return the payoffs of `case` (N, A) plus noise, at least 0; `idle` draw no noise."""
         rewards = self._payoffs.take(case)
         rewards += self.noise(idle)
         np.maximum(rewards, 0.0, out=rewards)
         return rewards
 
     def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Write the fields that all games have, and return the observations."""
+        """Write the features that all games have, and return the observations."""
         seen = self._observations
         seen[..., self.FIRST] = 0.0
         seen[..., self.OWN] = chosen
@@ -54,7 +57,7 @@ class ChoiceForm(ArrayGame):
 
 
 class WarmupForm(ChoiceForm):
-    """Array form of a game with warm-up episodes. Each environment counts its own episodes."""
+    """Base class of array forms of games with warm-up episodes, counted per environment."""
 
     def __init__(self, game: Staged | TeamBattle, num_envs: int) -> None:
         super().__init__(game, num_envs)
@@ -62,7 +65,7 @@ class WarmupForm(ChoiceForm):
         self._warmup = np.zeros(self.num_envs, bool)
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Write the first observations; the option "episode" sets the number of the episodes."""
+        """Start episodes; the option "episode" sets their number."""
         if "episode" in options:
             number = whole_number('options["episode"]', options["episode"], low=0)
             self._episode[env_ids] = number
@@ -71,14 +74,14 @@ class WarmupForm(ChoiceForm):
         self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
 
     def phases(self, after: str) -> np.ndarray:
-        """Return the phase of each agent's round."""
+        """Return the phases (N, A) of the last round; `after` is the phase after the warm-up."""
         phases = np.full(self._shape, after, object)
         phases[self._warmup] = "warmup"
         return phases
 
 
 class VectorBandit(ChoiceForm):
-    """Array form of the single environment."""
+    """Array form of Bandit."""
 
     FIRST, OWN, REWARD, OTHERS, OTHERS_REWARD, TIME, SWITCHED = range(
         len(bandit.OBSERVATION_FIELDS)
@@ -93,14 +96,14 @@ class VectorBandit(ChoiceForm):
         self._regrets = (chances.max(axis=1, keepdims=True) - chances).ravel()
         self._first = np.array(game.first_rows({}), np.float32)
         self._after = np.zeros(self.num_envs, bool)
-        self._case = np.zeros(self._shape, np.int64)  # 2 * (whether the arm has changed) + arm
+        self._case = np.zeros(self._shape, np.int64)  # 2 * (1 after the change, else 0) + arm
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         self._after = self._played > self._switch
         self._case = self.per_agent(2 * self._after) + chosen
         rewards = np.where(self.rng.next(resting) < self._chances.take(self._case), WIN, LOSS)
         seen, others = self.show(chosen, rewards), self.num_agents - 1
-        if others:  # a single agent's two fields keep their first values
+        if others:  # Without others, both features keep their first values.
             seen[..., self.OTHERS] = (sum_over_agents(chosen)[:, None] - chosen) / others
             seen[..., self.OTHERS_REWARD] = (sum_over_agents(rewards)[:, None] - rewards) / others
         if self._shows_switch:
@@ -113,13 +116,13 @@ class VectorBandit(ChoiceForm):
 
 
 class VectorCoopCompete(ChoiceForm):
-    """Array form of both variants."""
+    """Array form of CoopCompete."""
 
     FIRST, OWN, OTHERS, REWARD, TIME, _, _ = range(7)
 
     def __init__(self, game: CoopCompete, num_envs: int) -> None:
         super().__init__(game, num_envs)
-        # Looked up by 2 * number of cooperators + action.
+        # Case: 2 * number of cooperators + action.
         self._payoffs = np.array(game.rules.payoffs()).ravel()
         others = self.num_agents - 1
         cases = [(total, action) for total in range(self.num_agents + 1) for action in (0, 1)]
@@ -142,7 +145,7 @@ class VectorCoopCompete(ChoiceForm):
 
 
 class VectorStaged(WarmupForm):
-    """Array form of the single environment."""
+    """Array form of Staged."""
 
     FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMPED, _, _ = range(9)
 
@@ -150,11 +153,11 @@ class VectorStaged(WarmupForm):
         super().__init__(game, num_envs)
         rules = game.rules
         self._base = rules.base_reward(0.0)
-        # One table for each episode of the ramp, the last for all that follow.
+        # One table per episode of the ramp; the last is used for all later episodes.
         stages = range(self._warmup_episodes, self._warmup_episodes + max(1, rules.warmup_episodes))
         self._ramps = np.array([rules.ramp(k) for k in (*stages, stages[-1] + 1)])
         tables = np.array([rules.payoffs(ramp) for ramp in self._ramps.tolist()])
-        self._payoffs = tables.ravel()  # by stage, cooperators, kind of agent, action
+        self._payoffs = tables.ravel()  # indexed [stage][cooperators][adversary][action]
         self._per_stage = tables[0].size
         self._adversaries = np.arange(rules.adversaries)
         self._first = np.array(game.first_rows({"episode": 0}), np.float32)
@@ -191,7 +194,7 @@ WINNERS = np.array([TEAM_B, "draw", TEAM_A], object)
 
 
 class VectorTeamBattle(WarmupForm):
-    """Array form of the single environment."""
+    """Array form of TeamBattle."""
 
     FIRST, OWN, TEAM, RIVALS, REWARD, TIME, WARMUP, _, _ = range(
         len(team_battle.OBSERVATION_FIELDS)
@@ -201,12 +204,12 @@ class VectorTeamBattle(WarmupForm):
         super().__init__(game, num_envs)
         self._red, self._blue = game.rules.team_sizes
         self._base = game.rules.base_reward
-        # By (red cooperators, blue cooperators), then team and action.
+        # Indexed [red cooperators][blue cooperators][team][action].
         payoffs = np.array(game.rules.payoffs())
         self._payoffs = payoffs.ravel()
         self._scores = _mean_of_team(payoffs, self._red, self._blue)
         self._first = np.array(game.first_rows({"episode": game.warmup_episodes}), np.float32)
-        self._lead = np.zeros(self.num_envs)  # red over blue: sum of mean rewards per member
+        self._lead = np.zeros(self.num_envs)  # sum of red's mean rewards minus that of blue's
         self._over = np.zeros(self.num_envs, bool)
         self._totals = (np.zeros(self.num_envs, np.int64),) * 2
 
@@ -256,8 +259,8 @@ class VectorTeamBattle(WarmupForm):
 
 
 def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward per member less blue's by cooperators of both, without noise."""
-    earned = np.nan_to_num(payoffs)  # nan has a weight of zero
+    """Return red's mean reward minus blue's, without noise, by the cooperators of both teams."""
+    earned = np.nan_to_num(payoffs)  # An action that no agent chose is nan and has weight 0.
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
     of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red
     of_blue = earned[..., 1, 0] * (blue - cooperate_blue) + earned[..., 1, 1] * cooperate_blue
@@ -272,18 +275,18 @@ VISITS_AS_SHOWN = np.array(SHARES, np.float32)
 
 
 class Boards(NamedTuple):
-    """M levels of C cells with A agents; starts and goals are numbers of cells."""
+    """Tables of M levels with C cells for A agents. Starts and goals are cell numbers."""
 
-    shut: np.ndarray  # bool (M, C)
+    shut: np.ndarray  # walls, bool (M, C)
     starts: np.ndarray  # (M, A)
     goals: np.ndarray  # (M, A)
-    fewest: np.ndarray  # rounds that each agent needs at least, (M, A)
+    fewest: np.ndarray  # least number of rounds to the goal, (M, A)
     seeds: np.ndarray  # level seeds or None, objects (M,)
     hashes: np.ndarray  # layout hashes, objects (M,)
 
 
 def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
-    """Return the tables of these levels."""
+    """Return the tables of `levels`."""
     seated = [seating(level, task, num_agents) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])
@@ -293,22 +296,21 @@ def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
 
 
 class VectorMaze(ArrayGame):
-    """Array form of Maze for all tasks; each environment has its own level.
+    """Array form of Maze. Each environment has its own level.
 
-    Cells are numbered in a grid with a border `view_radius` wide, so the surroundings of a cell are
-    always at the same distance in the array.
+    Cells are numbered in a grid with a border of width `view_radius`, so that the neighborhood of
+    every cell has the same offsets in an array.
     """
 
     def __init__(self, game: Maze, num_envs: int) -> None:
         super().__init__(game, num_envs)
         self._game = game
-        self._boards = None
-        if game.levels:
-            self._boards = boards_of(game.levels, game.task, self.num_agents)
+        levels = game.levels
+        self._boards = boards_of(levels, game.task, self.num_agents) if levels else None
         width, height, radius = game.width, game.height, game.view_radius
         across, down = width + 2 * radius, height + 2 * radius
         grid = np.arange(across * down).reshape(down, across)
-        # Number in the level -> number here.
+        # Number in this grid of each cell number of a level.
         self._cell = grid[radius : radius + height, radius : radius + width].ravel()
         self._columns = np.tile(np.arange(across) - radius, down)
         self._rows = np.repeat(np.arange(down) - radius, across)
@@ -320,14 +322,14 @@ class VectorMaze(ArrayGame):
         self._move_rewards = np.array([STEP + DISTANCE * away for away in range(width + height)])
         self._solid = np.ones((num_envs, across * down), np.int8)
         self._visits = np.zeros((*self._shape, across * down), np.uint8)
-        # Where each environment's grid begins in `_solid`, and each agent's in `_visits`.
+        # Offsets of each environment's grid in `_solid`, and of each agent's in `_visits`.
         self._grids = np.arange(num_envs)[:, None] * grid.size + np.zeros(self._shape, np.int64)
         self._counts = np.arange(num_envs * self.num_agents).reshape(self._shape) * grid.size
         self._places = np.zeros(self._shape, np.int64)
         self._goals = np.zeros(self._shape, np.int64)
         self._arrived = np.zeros(self._shape, bool)
         self._fewest = np.zeros(self._shape, np.int64)
-        self._made = np.zeros(self._shape, np.int64)  # moves
+        self._moves = np.zeros(self._shape, np.int64)
         self._seeds_of = np.full(num_envs, None, object)
         self._hashes = np.full(num_envs, None, object)
         self._names = np.array([*game.possible_agents, "draw"], object)
@@ -343,7 +345,7 @@ class VectorMaze(ArrayGame):
             self._goals[env_ids] = self._farthest(starts)
         self._arrived[env_ids] = False
         self._fewest[env_ids] = boards.fewest
-        self._made[env_ids] = 0
+        self._moves[env_ids] = 0
         self._seeds_of[env_ids], self._hashes[env_ids] = boards.seeds, boards.hashes
         self._visits[env_ids] = 0
         self._visits.reshape(-1)[self._counts[env_ids] + starts] = 1
@@ -366,13 +368,13 @@ class VectorMaze(ArrayGame):
         blocked = self._solid.take(self._grids + there) > 0
         stays = blocked
         last_x, last_y = STEPS_X.take(chosen), STEPS_Y.take(chosen)
-        if self._game.task == "own" and before.any():  # who has arrived waits
+        if self._game.task == "own" and before.any():  # Agents at their goals wait.
             stays = blocked | before
             blocked = blocked & ~before
             last_x[before] = last_y[before] = 0.0
-            self._made += ~before
+            self._moves += ~before
         else:
-            self._made += 1
+            self._moves += 1
         self._places = places = np.where(stays, places, there)
         visits, counts = self._visits.reshape(-1), self._counts + places
         count = visits.take(counts)
@@ -395,7 +397,7 @@ class VectorMaze(ArrayGame):
     def round_infos(self) -> dict[str, Any]:
         infos: dict[str, Any] = {
             "shortest_path": self._fewest.copy(),
-            "steps": self._made.copy(),
+            "steps": self._moves.copy(),
             "success": self._arrived.copy(),
             "level_seed": self.per_agent(self._seeds_of),
             "layout_hash": self.per_agent(self._hashes),
@@ -417,10 +419,8 @@ class VectorMaze(ArrayGame):
         legal |= self._arrived[..., None]
         return np.asarray(legal, np.int8)
 
-    # What the agents see.
-
     def _look(self, env_ids: np.ndarray | None) -> None:
-        """Write the agents' positions and surroundings, of all environments or of some."""
+        """Write the observations except the last move, of these environments or of all (None)."""
         every = env_ids is None
         seen = self._observations if every else self._observations[env_ids]
         places, goals, grids, counts, arrived = (
@@ -440,7 +440,8 @@ class VectorMaze(ArrayGame):
             self.show_time(seen[..., TIME])
         else:
             seen[..., TIME] = 0.0
-        # Cell by cell around a place, not place by place: long rows are looked up soonest.
+        # The index has one row per neighboring cell, not per agent, because NumPy looks up long
+        # rows faster.
         by_agent = seen.reshape(-1, seen.shape[-1])
         near = self._steps_to[:, None] + (counts + places).ravel()
         by_agent[:, VISITS:WALLS] = VISITS_AS_SHOWN.take(self._visits.take(near)).T
@@ -450,21 +451,21 @@ class VectorMaze(ArrayGame):
             self._observations[env_ids] = seen
 
     def _away(self, places: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Manhattan distances, in cells."""
+        """Return the Manhattan distances between places and goals, in cells."""
         away = np.abs(self._columns.take(places) - self._columns.take(goals))
         away += np.abs(self._rows.take(places) - self._rows.take(goals))
         return np.asarray(away)
 
     def _nearest(self, places: np.ndarray) -> np.ndarray:
-        away = self._apart(places)
-        away[:, range(self.num_agents), range(self.num_agents)] = len(self._x)
-        return np.take_along_axis(places, away.argmin(axis=2), axis=1)
+        """Return the cell (N, A) of the nearest other agent."""
+        return np.take_along_axis(places, self._apart(places, len(self._x)).argmin(axis=2), axis=1)
 
     def _farthest(self, places: np.ndarray) -> np.ndarray:
-        away = self._apart(places)
-        away[:, range(self.num_agents), range(self.num_agents)] = -1
-        return np.take_along_axis(places, away.argmax(axis=2), axis=1)
+        """Return the cell (N, A) of the farthest other agent."""
+        return np.take_along_axis(places, self._apart(places, -1).argmax(axis=2), axis=1)
 
-    def _apart(self, places: np.ndarray) -> np.ndarray:
-        """(N, A, A) distances of the agents."""
-        return self._away(places[:, :, None], places[:, None, :])
+    def _apart(self, places: np.ndarray, own: int) -> np.ndarray:
+        """Return the distances (N, A, A) between agents, with `own` on the diagonal."""
+        away = self._away(places[:, :, None], places[:, None, :])
+        away[:, range(self.num_agents), range(self.num_agents)] = own
+        return away

@@ -1,9 +1,13 @@
 """Two-armed bandit whose better arm changes during an episode.
 
-Every agent has the same two arms to itself and pulls one of them each round, `max_cycles` rounds. A
-pull earns 1 or 0. The left arm (0) wins with probability `arm0_prob`; the right arm (1) with
-`arm1_prob_start` in the first `switch_pull` rounds of an episode and with `arm1_prob_after`
-afterwards. With several agents each sees how the others fared, and may learn from them.
+In each of `max_cycles` rounds every agent pulls the left arm (action 0) or the right arm (action 1)
+of its own machine and earns 1 or 0. The probability of earning 1 is
+
+    arm0_prob          for the left arm
+    arm1_prob_start    for the right arm in the first switch_pull rounds
+    arm1_prob_after    for the right arm afterwards
+
+Agents do not affect each other's rewards, but each observes the others' choices and rewards.
 """
 
 from __future__ import annotations
@@ -23,26 +27,41 @@ from srl_envs.validation import (
 )
 
 ANSWERS = ("left", "right")
-"""In action order: arm 0, arm 1."""
+"""Answers in action order."""
 WIN, LOSS = 1.0, 0.0
 
 OBSERVATION_FIELDS = (
-    "first_round",  # 1 before anyone has pulled, else 0
-    "own_right",  # 1 if this agent pulled the right arm last round, else 0
-    "last_reward",
-    "others_right",  # share of the other agents that pulled right last round; 0.5 before, or alone
-    "others_reward",  # their mean reward in that round; 0 before, or alone
+    "first_round",  # 1 before the first round, else 0
+    "own_right",  # 1 if this agent pulled the right arm in the last round, else 0
+    "last_reward",  # reward of the last round
+    "others_right",  # share of the other agents that pulled right; 0.5 if there are none yet
+    "others_reward",  # mean reward of the other agents in the last round; 0 if there are none yet
     "time",  # rounds played / max_cycles
-    "switched",  # 1 once the right arm has changed, else 0; or -1 where observe_switch is off
+    "switched",  # 1 once the right arm has changed, else 0; -1 with observe_switch=False
 )
 
 
 class Bandit(base.SimultaneousGame):
-    """The environment.
+    """PettingZoo ParallelEnv of the bandit.
 
-    Agents agent_0, agent_1, ...; action 0 pulls left, 1 right; both are always legal. Observations:
-    OBSERVATION_FIELDS, per agent. Infos: `phase` ("before" or "after", of the round just played)
-    and `regret`, what the better arm would have won more often than the one that was pulled.
+    Agents are agent_0, agent_1, ... Both actions are always legal. Observations are float32 vectors
+    of shape (7,), laid out as OBSERVATION_FIELDS. Infos contain `phase` ("before" or "after", of
+    the round just played) and `regret` (winning probability of the better arm minus that of the
+    pulled arm).
+
+    Args:
+        num_agents: Number of agents, from 1 to 10,000.
+        arm0_prob: Winning probability of the left arm.
+        arm1_prob_start: Winning probability of the right arm before the switch.
+        arm1_prob_after: Winning probability of the right arm after the switch.
+        switch_pull: Number of rounds before the right arm changes, at least 0.
+        observe_switch: Show in observations and prompts that the right arm has changed.
+        max_cycles: Number of rounds of an episode, at least 1.
+        obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
+        render_mode: "human", "ansi", "rgb_array" or None.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("bandit_v0")
@@ -79,7 +98,7 @@ class Bandit(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per agent and step of an episode: 'uniform' play and the 'optimum'; exact."""
+        """Return the exact mean reward per agent and step over an episode; see RoundGame."""
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
         early = min(self.switch_pull, rounds) / rounds
         before, after = self._chances
@@ -99,7 +118,7 @@ class Bandit(base.SimultaneousGame):
         return [(1.0, 0.0, 0.0, 0.5, 0.0, 0.0, self._switched())] * len(self.possible_agents)
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        after = self.played > self.switch_pull  # this pull is counted already
+        after = self.played > self.switch_pull  # `played` includes this round
         chances = self._chances[after]
         rewards = [
             WIN if luck < chances[arm] else LOSS
@@ -128,14 +147,14 @@ class Bandit(base.SimultaneousGame):
 
 @dataclass(frozen=True)
 class BanditView(FixedChoices):
-    """Text view of the bandit."""
+    """Text view of Bandit."""
 
     choices: ClassVar[tuple[str, ...]] = ANSWERS
 
     players: int
     rounds: int
     switch: int | None = None
-    """After how many rounds the right arm changes; None where that is not shown."""
+    """Number of rounds before the right arm changes; None if hidden."""
     default_action: int = 0
     parse_penalty: float = 0.1
 

@@ -1,12 +1,14 @@
-"""Rules of negotiation, without agents' names, text or spaces.
+"""Rules of negotiation: proposals, acceptance and the quality of agreements.
 
-Agents settle several issues at once. Each has private points for every option, 100 for the options
-it likes best, and a reservation: what it keeps without a deal. Utility is points / 100.
+Agents settle several issues at once. Each agent has private points for every option of every issue
+(its favorite deal has 100 points) and a reservation: its points without a deal. Utility is points /
+100.
 
-"alternating": one agent moves at a time, in turn from a first one that is drawn. It proposes, which
-puts its proposal in the place of the one that stands, or accepts the one that stands, walks away
-or passes. Once all others have accepted, there is a deal. "simultaneous", for two: both move every
-round; a deal is made by accepting the other's latest proposal, or by proposing the same.
+- "alternating": one agent moves per round, in turn; the first is drawn. It proposes (which replaces
+  the open proposal), accepts the open proposal, walks away, or passes. There is a deal once all
+  other agents have accepted.
+- "simultaneous", for two agents: both move in every round. There is a deal if an agent accepts the
+  other's latest proposal, or if both proposals are equal.
 """
 
 from __future__ import annotations
@@ -39,22 +41,23 @@ ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "warranty": ("none", "short", "long"),
     }
 )
-"""Settled where no issues are given: name -> options."""
+"""Default issues: name -> options."""
 OFFERS = ("alternating", "simultaneous")
 PASS, ACCEPT, WALK_AWAY, FIRST_PROPOSAL = 0, 1, 2, 3
-"""Actions. From FIRST_PROPOSAL come the proposals: all combinations, the last issue the fastest."""
+"""Actions. FIRST_PROPOSAL + i proposes `deals[i]` of NegotiationRules."""
 
-POINTS = 100  # of an agent's favourite deal
-RESERVATIONS = (10, 40)  # points, drawn; from, to
-MOST_AGENTS, MOST_PROPOSALS, MOST_WORDS = 6, 1000, 200  # MOST_WORDS: letters of all names together
+POINTS = 100  # points of an agent's favorite deal
+RESERVATIONS = (10, 40)  # smallest and greatest reservation that is drawn, in points
+MOST_AGENTS, MOST_PROPOSALS = 6, 1000
+MOST_LETTERS = 200  # letters of all issues and options
 
 _NAME = re.compile("[a-z][a-z0-9]*")
 Points = tuple[tuple[int, ...], ...]
-"""One agent's points: (issue, option)."""
+"""Points of one agent, indexed [issue][option]."""
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the issues as tuples; raise EnvConfigError for invalid ones."""
+    """Return the issues as pairs of a name and its options; raise EnvConfigError if invalid."""
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())
@@ -62,19 +65,19 @@ def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tupl
         names = all(isinstance(word, str) and _NAME.fullmatch(word) for word in (issue, *options))
         if not names or len(options) < 2 or len(set(options)) < len(options):
             raise EnvConfigError(
-                f"issue {issue!r} needs two or more different options, all of small letters and "
-                f"digits, got {shown(options)}"
+                f"issues[{issue!r}] must be two or more different options of lower-case letters "
+                f"and digits, got {shown(options)}"
             )
     combinations = math.prod(len(options) for _, options in checked)
-    whole_number("the number of combinations of all options", combinations, 2, MOST_PROPOSALS)
+    whole_number("the number of combinations of issues", combinations, 2, MOST_PROPOSALS)
     letters = sum(len(word) for issue, options in checked for word in (issue, *options))
-    whole_number("the number of letters in all issues", letters, 1, MOST_WORDS)
+    whole_number("the number of letters of issues", letters, 1, MOST_LETTERS)
     return checked
 
 
 @dataclass(frozen=True)
 class NegotiationRules:
-    """Parameters of a negotiation."""
+    """Parameters of a negotiation; see the arguments of SocialNegotiation."""
 
     num_agents: int = 2
     issues: tuple[tuple[str, tuple[str, ...]], ...] = tuple(ISSUES.items())
@@ -92,13 +95,12 @@ class NegotiationRules:
         )
         if self.offers == "simultaneous" and self.num_agents != 2:
             raise EnvConfigError(
-                f"offers='simultaneous' is for two agents, got num_agents={self.num_agents}: "
-                "use offers='alternating'"
+                f"num_agents must be 2 with offers='simultaneous', got {self.num_agents}"
             )
 
     @cached_property
     def deals(self) -> tuple[tuple[int, ...], ...]:
-        """All combinations, an option number per issue, in the order of the proposals."""
+        """All deals in action order (last issue fastest), each an option number per issue."""
         return tuple(product(*(range(len(options)) for _, options in self.issues)))
 
     @property
@@ -106,18 +108,18 @@ class NegotiationRules:
         return FIRST_PROPOSAL + len(self.deals)
 
     def named(self, deal: int) -> dict[str, str]:
-        """Return a combination as issue -> option."""
+        """Return the option of each issue in `deals[deal]`."""
         return {
             issue: options[chosen]
             for (issue, options), chosen in zip(self.issues, self.deals[deal], strict=True)
         }
 
     def draw(self, generator: np.random.Generator) -> tuple[list[Points], list[int]]:
-        """Draw points and reservations, per agent.
+        """Draw the points and the reservation of each agent.
 
-        An agent's 100 points are cut among the issues at random places. An issue's options rise
-        evenly from 0 to its share, from first to last or from last to first; an agent's direction
-        is against that of the agent before it with probability `conflict`.
+        100 points are split among the issues at random. The points of an issue's options rise
+        evenly from 0 to its share, from the first option to the last or in reverse. An agent has
+        the reverse direction of the agent before it with probability `conflict`.
         """
         count = len(self.issues)
         rising = generator.random(count) < 0.5
@@ -144,12 +146,12 @@ class NegotiationRules:
             points = []
         if [list(map(len, own)) for own in points] != [shape] * self.num_agents:
             raise EnvConfigError(
-                f"points must hold, for each of {self.num_agents} agents and each issue, the "
-                f"points of its {tuple(shape)} options, got {shown(given)}"
+                f"points must be lists of {tuple(shape)} numbers, one per issue, for each of "
+                f"{self.num_agents} agents, got {shown(given)}"
             )
         for own in points:
             most = sum(map(max, own))
-            whole_number("the points of an agent's favourite deal", most, low=0, high=POINTS)
+            whole_number("the points of an agent's favorite deal", most, low=0, high=POINTS)
         return points
 
     def checked_reservations(self, given: Sequence[int]) -> list[int]:
@@ -164,9 +166,7 @@ class NegotiationRules:
     def checked_first(self, given: int) -> int:
         """Return `given` as the agent that moves first; raise EnvConfigError."""
         if self.offers != "alternating":
-            raise EnvConfigError(
-                f"first is for alternating offers, got {shown(given)}: leave it out"
-            )
+            raise EnvConfigError(f"first must be None with simultaneous offers, got {shown(given)}")
         return whole_number("first", given, low=0, high=self.num_agents - 1)
 
 
@@ -180,7 +180,7 @@ def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
 
 
 class Bargain:
-    """One episode's state. Lists are in agent order, utilities in points."""
+    """State of one episode. Lists are in agent order; utilities are in points."""
 
     def __init__(
         self,
@@ -196,29 +196,29 @@ class Bargain:
             tuple(sum(own[issue][option] for issue, option in enumerate(deal)) for own in points)
             for deal in rules.deals
         ]
-        """Worth of each deal to each agent."""
+        """Utility of each agent, by deal."""
         self.alternating = rules.offers == "alternating"
         self.mover = int(generator.integers(size)) if self.alternating else -1
-        """The agent that moves now; -1 if all move at once."""
-        self.proposals: list[int | None] = [None] * size  # the latest of each agent
+        """Number of the agent that moves next; -1 if all move at once."""
+        self.proposals: list[int | None] = [None] * size  # latest proposal of each agent
         self.stands = [False] * size
-        """Per agent: its proposal can be accepted now."""
+        """Marks of the agents whose proposal can be accepted now."""
         self.consents = [False] * size
-        """Per agent: it supports the current proposal, as its maker does (alternating)."""
+        """Marks of the agents that made or accepted the open proposal (alternating offers)."""
         self.agreed: int | None = None
         self.walked_away = False
 
     def may_move(self, agent: int) -> bool:
-        """Return True if the agent may do more than pass."""
+        """Return True if the agent has other legal actions than to pass."""
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
-        """Return True if another agent's proposal is open that the agent has not accepted yet."""
+        """Return True if the agent can accept another agent's proposal."""
         others = any(stands for maker, stands in enumerate(self.stands) if maker != agent)
         return self.may_move(agent) and others and not self.consents[agent]
 
     def play(self, chosen: Sequence[int]) -> list[bool]:
-        """Play one round; return which actions were illegal, and so counted as a pass."""
+        """Play one round; return which actions were illegal and therefore counted as a pass."""
         illegal = [
             action != PASS
             and not (self.may_accept(agent) if action == ACCEPT else self.may_move(agent))
@@ -244,7 +244,7 @@ class Bargain:
                 if move >= FIRST_PROPOSAL:
                     self.proposals[agent], self.stands[agent] = move - FIRST_PROPOSAL, True
             if accepted:
-                # If each has accepted the other's proposal, the lot decides.
+                # If each accepts the other's proposal, one of the two is drawn.
                 drawn = int(self._generator.integers(2)) if len(accepted) == 2 else 0
                 self.agreed = accepted[drawn]
             elif None not in self.proposals and self.proposals[0] == self.proposals[1]:
@@ -255,19 +255,19 @@ class Bargain:
 def assessment(
     utilities: Sequence[Sequence[int]], reservations: Sequence[int], agreed: int | None
 ) -> dict[str, Any]:
-    """Return the quality of an outcome for all, undiscounted.
+    """Return measures of an outcome's quality, undiscounted.
 
     Args:
-        utilities: Points of each agent, per deal.
+        utilities: Points of each agent, by deal.
         reservations: Points of each agent without a deal.
-        agreed: The deal, None if there is none.
+        agreed: Number of the deal, None without one.
 
     Returns:
-        `utilities` per agent. `pareto_efficient`: no deal is better for one and worse for none.
-        `welfare_share`: sum of utilities over the greatest of any deal or none. `nash_product`:
-        product of the gains over the reservations, losses counting as 0. `nash_share`: over the
-        greatest of any deal, None if that is 0. `individually_rational`, per agent: it has at least
-        its reservation.
+        `utilities`: utility of each agent. `pareto_efficient`: no deal is better for one agent and
+        worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal or of the
+        reservations. `nash_product`: product of the gains over the reservations, losses counting
+        as 0. `nash_share`: `nash_product` / the greatest of any deal, None if that is 0.
+        `individually_rational`: marks of the agents with at least their reservation.
     """
 
     def product_of_gains(deal: Sequence[int]) -> int:

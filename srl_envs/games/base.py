@@ -1,4 +1,4 @@
-"""Base classes of games in rounds: seeding, spaces, masks, noise, rendering and refusals."""
+"""Base classes of games in rounds: seeds, spaces, masks, noise, rendering, checks of actions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from srl_envs.validation import (
 OBSERVATION_MODES = ("vector", "dict", "llm")
 RENDER_MODES = ("human", "ansi", "rgb_array")
 HIDDEN = -1.0
-"""Number in an observation vector for a parameter that is hidden from the agents."""
-NOISE_LIMIT = 8.0  # standard deviations; clipped there so that observed rewards have a true bound
-NOISE_BLOCK = 256  # numbers that are drawn at a time
+"""Value in an observation vector for a parameter that is hidden from the agents."""
+NOISE_LIMIT = 8.0  # Noise is clipped at this many standard deviations, so that rewards are bounded.
+NOISE_BLOCK = 256  # numbers drawn at a time
 
 FLOAT = np.dtype(np.float32)
 Row = Sequence[float]
@@ -43,7 +43,7 @@ Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
 def metadata_of(
     name: str, *, render_modes: Sequence[str] = RENDER_MODES, fps: int = 1
 ) -> dict[str, Any]:
-    """Return PettingZoo's `metadata` of a game; `fps` is the rounds per second of a recording."""
+    """Return a game's PettingZoo `metadata`; `fps` is the number of rounds per second of video."""
     return {
         "name": name,
         "render_modes": list(render_modes),
@@ -53,18 +53,18 @@ def metadata_of(
 
 
 class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
-    """PettingZoo ParallelEnv in rounds, until the game is decided or `max_cycles` are over.
+    """Base class of PettingZoo ParallelEnvs that last at most `max_cycles` rounds.
 
-    SimultaneousGame and FreeTextGame are the two kinds. `low` and the greatest of `high` bound an
-    agent's observation vector.
+    Subclasses are SimultaneousGame (discrete actions), whose arguments include those of this class,
+    and FreeTextGame (texts as actions).
     """
 
     metadata: ClassVar[dict[str, Any]]
     render_modes: ClassVar[Sequence[str]] = RENDER_MODES
     text_view: TextView
-    """Observations as prompts and answers as actions."""
+    """Text view: prompts for observations, and actions for answers."""
     teams: Mapping[str, str] | None = None
-    """Agent -> team, if the game has teams."""
+    """Team of each agent, None for a game without teams."""
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.render_mode: str | None = check_choice(
             "render_mode", render_mode, (None, *self.render_modes)
         )
-        # One upper bound for all features: SuperSuit's agent_indicator writes the greatest into
-        # features that it declares to be at most the least.
+        # All features have one upper bound, because SuperSuit's agent_indicator_v0 adds features
+        # with the greatest bound as their value and the least bound as their limit.
         bounds = np.asarray(low, FLOAT), np.full(len(high), max(high), FLOAT)
         self.action_spaces = {agent: self._actions() for agent in agents}
         self.observation_spaces = {agent: self._space_of(spaces.Box(*bounds)) for agent in agents}
@@ -92,14 +92,14 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.state_space = spaces.Box(np.tile(bounds[0], size), np.tile(bounds[1], size))
         self.played = 0
         self.rounds = self.max_cycles
-        self._episode = -1  # Episodes since the last seed, counted from 0.
+        self._episode = -1  # number of the episode since the last seed, from 0
         self._begun = False
         self.text_view = self.make_view()
 
     # Defined by each kind of game.
 
     def make_view(self) -> TextView:
-        """Return the view for episodes of `self.max_cycles` rounds."""
+        """Return the text view for episodes of `self.max_cycles` rounds."""
         raise NotImplementedError
 
     def drawn_in_text(self) -> str:
@@ -126,10 +126,10 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
-        """Return the mean reward per agent and step, without noise.
+        """Return the mean reward per agent and step, without noise, of two reference policies.
 
-        The keys are 'uniform' (random play) and 'optimum' (best joint play). The mapping is empty
-        for games whose values differ between draws.
+        The keys are 'uniform' (random actions) and 'optimum' (best joint actions). The mapping is
+        empty for games whose values depend on the episode.
         """
         return {}
 
@@ -141,6 +141,9 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         Args:
             seed: Seed that determines the episode. None continues the current random stream.
             options: Options of the game. Unknown ones are ignored, as PettingZoo's tests require.
+
+        Returns:
+            Observations and infos, both by agent.
 
         Raises:
             EnvConfigError: The seed, an option or `max_cycles` is invalid.
@@ -168,7 +171,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return the last round in this environment's render mode; "human" prints it."""
+        """Return a drawing of the last round in the render mode; "human" prints it instead.
+
+        Raises:
+            EnvError: `render_mode` is None, or no episode has been started.
+        """
         if self.render_mode is None:
             raise EnvError(
                 f"render() needs a render_mode: construct with one of "
@@ -184,7 +191,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return None
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        """Return the observation space of `obs_mode` for this space of vectors."""
+        """Return the observation space for `obs_mode`; `vector` is the space of the vectors."""
         if self.obs_mode == "vector":
             return vector
         parts: dict[str, spaces.Space[Any]] = {"observation": vector}
@@ -194,23 +201,33 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
 
 class SimultaneousGame(RoundGame):
-    """PettingZoo ParallelEnv in which every agent picks one of the same actions each round.
+    """Base class of games in which all agents choose one of the same actions in each round.
 
     Observations, by `obs_mode`:
 
-    - "vector": a float32 vector, laid out the same for every agent; the int8 mask of legal actions
-      is in `infos[agent]["action_mask"]`.
+    - "vector": a float32 vector with the same layout for every agent.
     - "dict": `{"observation": vector, "action_mask": mask}`.
-    - "llm": the same and `"text"`, the situation in words.
+    - "llm": the same with `"text"`, a description of the situation.
 
-    An episode ends for all agents at once: truncated after `max_cycles` rounds, or terminated when
-    the game sets `finished`. A new value of `max_cycles` takes effect at the next reset. Invalid
-    arguments raise EnvConfigError, invalid use raises EnvError.
+    `infos[agent]["action_mask"]` is the int8 mask of legal actions. An episode ends for all agents
+    at once: truncated after `max_cycles` rounds, or terminated if the game sets `finished`. A new
+    value of `max_cycles` takes effect at the next reset. Invalid arguments raise EnvConfigError,
+    invalid use raises EnvError.
 
-    A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
-    `first_rows`, `play_round` and `make_view`. It may read `played` (rounds so far, this one
-    included) and `rounds` (of this episode), draws its noise from `noise(count)` and sets
-    `finished` in the round that decides it.
+    A subclass defines `first_rows`, `play_round` and `make_view`. It may read `played` (number of
+    rounds, the current one included) and `rounds` (`max_cycles` of this episode), draw noise by
+    `noise(count)`, and set `finished` in the round that ends the episode.
+
+    Args:
+        agents: Names of the agents.
+        answers: One entry per action.
+        low: Lower bound of each feature of an observation vector.
+        high: Upper bounds; the greatest is the upper bound of all features.
+        reward_ceiling: Reward that fills a bar when the game is rendered.
+        noise_std: Standard deviation of `noise`, at least 0.
+        max_cycles: Number of rounds after which an episode is truncated, at least 1.
+        obs_mode: "vector", "dict" or "llm".
+        render_mode: "human", "ansi", "rgb_array" or None.
     """
 
     def __init__(
@@ -230,7 +247,7 @@ class SimultaneousGame(RoundGame):
         self.reward_ceiling = reward_ceiling
         self._num_actions = len(answers)
         self._every_action = np.ones((len(agents), len(answers)), np.int8)
-        self._noise: list[float] = []  # drawn and not yet used, the next one last
+        self._noise: list[float] = []  # unused numbers in reverse order
         self.finished = False
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
@@ -247,21 +264,21 @@ class SimultaneousGame(RoundGame):
     # Defined by each game.
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[Row]:
-        """Start an episode and return the agents' first observations."""
+        """Start an episode; return the first observation vector of each agent."""
         raise NotImplementedError
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Played:
-        """Play one round; `over` marks the last one."""
+        """Play one round with an action per agent; `over` is True in the last possible round."""
         raise NotImplementedError
 
     # Overridden by some games.
 
     def phase(self) -> str:
-        """Return a word for the rendered headline, such as the phase of the next round."""
+        """Return the phase of the next round, for the headline of a drawing."""
         return ""
 
     def notes(self) -> Sequence[str]:
-        """Return a label per agent for pictures: the agent's team, if there are teams."""
+        """Return a label per agent for pictures: its team, if there are teams."""
         return [self.teams[agent] for agent in self.possible_agents] if self.teams else ()
 
     def first_infos(self) -> list[dict[str, Any]]:
@@ -269,7 +286,7 @@ class SimultaneousGame(RoundGame):
         return [{} for _ in self.possible_agents]
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        """Return the current int8 mask of legal actions per agent; callers copy the masks."""
+        """Return each agent's int8 mask of legal actions; callers copy the masks."""
         return self._every_action
 
     def drawn_in_text(self) -> str:
@@ -281,14 +298,14 @@ class SimultaneousGame(RoundGame):
     # Used by games.
 
     def headline(self) -> str:
-        """Return the first line of a picture: the game, the round and its phase."""
+        """Return the first line of a drawing: name of the game, round and phase."""
         line = f"{self.metadata['name']} round {self.played}/{self.rounds} {self._shown_phase}"
         return line.rstrip()
 
     def noise(self, count: int) -> list[float]:
-        """Draw `count` clipped normal numbers times `noise_std` from this game's generator."""
+        """Return `count` normal random numbers, clipped at NOISE_LIMIT, times `noise_std`."""
         if len(self._noise) < count:
-            # In blocks: one call of the generator takes longer than the rest of a round's rules.
+            # One call of the generator takes longer than the rest of a round.
             block = self.np_random.standard_normal(count + NOISE_BLOCK)
             block = block.clip(-NOISE_LIMIT, NOISE_LIMIT) * self.noise_std
             self._noise = block.tolist()[::-1] + self._noise
@@ -303,17 +320,24 @@ class SimultaneousGame(RoundGame):
         return first
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round with one action per agent.
+        """Play one round.
+
+        Args:
+            actions: One action for each of `self.agents`. An empty mapping after the end of an
+                episode returns five empty dicts.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos, each by agent.
 
         Raises:
             EnvError: An agent is missing or unknown, an action is outside the space, or no episode
-                is running. After the end of an episode, no actions return five empty dicts.
+                is running.
         """
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         chosen, agents = self._chosen(actions), self.agents
         if self.render_mode is not None:
-            self._shown_phase = self.phase()  # of this round; afterwards it is the next one's
+            self._shown_phase = self.phase()
         self.played += 1
         out_of_time = self.played >= self.rounds
         self._rows, earned, said = self.play_round(chosen, out_of_time)
@@ -325,7 +349,7 @@ class SimultaneousGame(RoundGame):
             self.render()
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
         observations, rewards, infos = {}, {}, {}
-        # Not strict: to ask an array for a row past its last costs as much as making it.
+        # `strict` would double the time: asking an array for a row past its end is slow.
         for agent, vector, reward, info, mask in zip(
             agents, vectors, earned, said, masks, strict=False
         ):
@@ -364,12 +388,12 @@ class SimultaneousGame(RoundGame):
         for agent in self.agents:
             try:
                 action = index(actions[agent])
-            except TypeError:  # no whole number
+            except TypeError:
                 action = -1
             if not 0 <= action < self._num_actions:
                 raise EnvError(
                     f"action {actions[agent]!r} of {agent} is outside "
-                    f"{self.action_spaces[agent]}: give an int from 0 to {self._num_actions - 1}"
+                    f"{self.action_spaces[agent]}, an int from 0 to {self._num_actions - 1}"
                 )
             chosen.append(action)
         return chosen
@@ -400,7 +424,7 @@ class SimultaneousGame(RoundGame):
         return spaces.Dict({**space.spaces, "action_mask": mask})
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Return the observations of `obs_mode` for these vectors."""
+        """Return observations in the form of `obs_mode`, given each agent's vector."""
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {
@@ -419,7 +443,7 @@ def vector_of(observation: Any) -> Any:
 
 
 class VectorLayout:
-    """Reader of a vector's named fields; `sizes` is the length of each field, in order."""
+    """Splits observation vectors into named fields; `sizes` is the length of each, in order."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._places: dict[str, slice] = {}
@@ -429,11 +453,15 @@ class VectorLayout:
             self._length += size
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
-        """Return the numbers of each field; raise ValueError for a vector of another length."""
+        """Return the numbers of each field of an observation in any mode.
+
+        Raises:
+            ValueError: The vector has another length.
+        """
         vector = np.asarray(vector_of(observation), dtype=np.float64)
         if vector.shape != (self._length,):
             raise ValueError(
-                f"expected a vector of {self._length} numbers, got shape {vector.shape}: make the "
-                "policy for the environment that it plays"
+                f"the observation must have shape ({self._length},), got {vector.shape}: "
+                "construct the policy for the environment that it plays"
             )
         return {name: vector[place] for name, place in self._places.items()}

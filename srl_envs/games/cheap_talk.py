@@ -1,11 +1,11 @@
-"""Cheap talk: free messages in addition to the actions, and the documented rewards for keywords.
+"""Cheap talk: messages in addition to actions, and rewards for keywords.
 
-Both need actions that carry the answer (srl_envs.text.TextAction).
+Both read the answer of an action that is a srl_envs.text.TextAction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +17,7 @@ from srl_envs.games import base
 from srl_envs.text import TEXT_LENGTH, TextAction, TextSpace
 from srl_envs.validation import Reset, Step, true_or_false
 
-MESSAGE_LENGTH = 120  # characters that the others get to read
+MESSAGE_LENGTH = 120  # characters of a message
 MESSAGE_RULE = "What you write above the last line is read by all others."
 SAYS = ' says: "'
 
@@ -25,8 +25,8 @@ SAYS = ' says: "'
 def message_in(answer: str) -> str:
     """Return the text above an answer's last line, as one line of at most MESSAGE_LENGTH.
 
-    Line breaks, control characters and double quotes become spaces and single quotes, so that a
-    message cannot imitate anything else.
+    Line breaks and control characters become spaces, and double quotes become single quotes, so
+    that a message cannot imitate other text.
     """
     lines = answer.strip().splitlines()
     words = "".join(c if c.isprintable() else " " for c in " ".join(lines[:-1]))
@@ -35,49 +35,43 @@ def message_in(answer: str) -> str:
 
 
 def heard(observation: Any) -> str:
-    """Return the messages in an observation, one line each."""
+    """Return the messages in an observation as text, each on a new line."""
     messages = observation.get("messages", "") if isinstance(observation, Mapping) else ""
     return "".join(f"\n{line}" for line in messages.splitlines())
 
 
 def spoken(observation: Any) -> list[tuple[str, str]]:
-    """Return the messages in an observation as (speaker, words)."""
+    """Return the messages in an observation as pairs (name of the agent, message)."""
     messages = observation.get("messages") if isinstance(observation, Mapping) else None
     lines = messages.splitlines() if isinstance(messages, str) else []
     parts = [line.partition(SAYS) for line in lines if line.endswith('"')]
     return [(speaker, words[:-1]) for speaker, says, words in parts if says]
 
 
-def _trading_keywords(answer: str) -> float:
-    words = answer.casefold()
-    if "cooperate" in words or "trade" in words:
-        return 2.5
-    return 1.5 if "compete" in words else 1.0
-
-
-def _negotiation_keywords(answer: str) -> float:
-    words = answer.casefold()
-    if "compromise" in words or "agree" in words:
-        return 3.0
-    return 1.3 if "insist" in words else 1.0
-
-
-KEYWORD_REWARDS: Mapping[str, Callable[[str], float]] = MappingProxyType(
-    {"trading": _trading_keywords, "negotiation": _negotiation_keywords}
+KEYWORD_REWARDS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        "trading": {"cooperate": 2.5, "trade": 2.5, "compete": 1.5},
+        "negotiation": {"compromise": 3.0, "agree": 3.0, "insist": 1.3},
+    }
 )
-"""Scenario -> documented reward for the words of an answer, for comparison.
+"""Reward of an answer that contains a keyword, by scenario and keyword."""
 
-Only the presence of a keyword counts: "I disagree" earns the bonus for 'agree'.
-"""
+
+def keyword_reward(scenario: str, answer: str) -> float:
+    """Return the reward of the first keyword of the scenario in an answer, else 1.
+
+    Keywords are found anywhere, also in other words: "I disagree" earns the reward for 'agree'.
+    """
+    words = answer.casefold()
+    return next((pays for word, pays in KEYWORD_REWARDS[scenario].items() if word in words), 1.0)
 
 
 class TalkingGame(base.SimultaneousGame):
-    """A game whose agents may talk, and may be paid for keywords.
+    """Game whose agents may send messages and may earn rewards for keywords.
 
-    With `messages`, the text above the last line of an answer is in the next observation of all
-    other agents, under `"messages"` and in the text; this needs obs_mode "llm". With
-    `keyword_rewards`, an answer in words earns the reward of KEYWORD_REWARDS for `scenario`, and
-    the game's reward is in `infos[agent]["game_reward"]`.
+    With `messages`, the text above the last line of an answer is part of the next observation of
+    all other agents, under "messages" and in "text". With `keyword_rewards`, a TextAction earns
+    `keyword_reward(scenario, text)`, and `infos[agent]["game_reward"]` is the reward of the game.
     """
 
     scenario: str
@@ -88,10 +82,7 @@ class TalkingGame(base.SimultaneousGame):
         self._said: dict[str, str] = {}
         super().__init__(*game, **settings)
         if messages and self.obs_mode != "llm":
-            raise EnvConfigError(
-                "messages=True needs obs_mode='llm', got "
-                f"{self.obs_mode!r}: a vector holds no words"
-            )
+            raise EnvConfigError(f"obs_mode must be 'llm' with messages, got {self.obs_mode!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         self._said = {}
@@ -101,7 +92,7 @@ class TalkingGame(base.SimultaneousGame):
         if not (self.messages or self.keyword_rewards):
             return super().step(actions)
         words = {}
-        if isinstance(actions, Mapping):  # what else it is, is refused below
+        if isinstance(actions, Mapping):  # The base class refuses other types.
             words = {a: act.text for a, act in actions.items() if isinstance(act, TextAction)}
         before, self._said = self._said, {}
         if self.messages:
@@ -117,7 +108,7 @@ class TalkingGame(base.SimultaneousGame):
             for agent, info in infos.items():
                 info["game_reward"] = rewards[agent]
                 if agent in words:
-                    rewards[agent] = KEYWORD_REWARDS[self.scenario](words[agent])
+                    rewards[agent] = keyword_reward(self.scenario, words[agent])
         return outcome
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:

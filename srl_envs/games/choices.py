@@ -1,4 +1,4 @@
-"""Exact values of one-round games in which every agent cooperates or competes."""
+"""Exact mean rewards of one-round games in which every agent cooperates or competes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import comb, prod
 
 
 class ChoiceRules:
-    """Base of rules whose agents form groups; agents of one group have the same payoffs."""
+    """Base class of rules whose agents form groups with the same payoffs."""
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -16,18 +16,18 @@ class ChoiceRules:
         raise NotImplementedError
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward without noise when they play `actions` (1 = cooperate)."""
+        """Return each agent's reward without noise for the joint `actions` (1 = cooperate)."""
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:
-        """Return the mean reward per agent when this many agents of each group cooperate."""
+        """Return the mean reward per agent, given the number of `cooperators` of each group."""
         actions: list[int] = []
         for size, count in zip(self.group_sizes, cooperators, strict=True):
             actions += [1] * count + [0] * (size - count)
         return sum(self.expected_rewards(actions)) / len(actions)
 
     def independent_value(self, probability: float) -> float:
-        """Return the mean reward per agent if all cooperate independently with `probability`."""
+        """Return the mean reward per agent if each cooperates independently with `probability`."""
         sizes = self.group_sizes
         return sum(
             prod(binomial(*pair, probability) for pair in zip(sizes, counts, strict=True))
@@ -36,7 +36,7 @@ class ChoiceRules:
         )
 
     def uniform_value(self) -> float:
-        """Return the mean reward per agent when all choose independently and uniformly."""
+        """Return the mean reward per agent if each chooses independently and uniformly."""
         return self.independent_value(0.5)
 
     def optimum(self) -> float:
@@ -50,5 +50,5 @@ class ChoiceRules:
 def binomial(count: int, hits: int, probability: float) -> float:
     """Return the probability of `hits` successes in `count` trials."""
     if probability == 0.5:
-        return comb(count, hits) / (1 << count)  # exact, also where a float has no such power
+        return comb(count, hits) / (1 << count)  # exact, even if 0.5**count is 0.0
     return comb(count, hits) * probability**hits * (1.0 - probability) ** (count - hits)

@@ -1,14 +1,14 @@
-"""Cooperate or compete: a coordination game of simultaneous choices for n agents.
+"""Cooperate or compete: a symmetric coordination game of simultaneous choices.
 
-A symmetric coordination game of n agents, played for `max_cycles` rounds. Two variants:
+In each of `max_cycles` rounds every agent competes (action 0) or cooperates (action 1). With
+base = base_scale * max(0.1, 1 - difficulty), L = cooperation_level and r = the share of the *other*
+agents that cooperate, the reward of an agent is
 
-- "population": a cooperator earns base + cooperation_weight * L * r, a competitor
-  base + competition_weight * (1 - L) * (1 - r), where L is the cooperation level and r the share
-  of the *other* agents that cooperate.
-- "pair": the two-player benchmark game; the same when both agree, and base - 0.1 each when not.
+    base + cooperation_weight * L * r                 if it cooperates
+    base + competition_weight * (1 - L) * (1 - r)     if it competes
+    base - 0.1                                        in variant "pair", if the two choices differ
 
-base = base_scale * max(0.1, 1 - difficulty). Rewards are base and bonus plus normal noise, never
-below zero. All numbers are per agent and round, unitless.
+plus normal noise, and at least 0. A single agent always earns base plus noise.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from srl_envs.validation import (
 )
 
 VARIANTS = ("population", "pair")
-BASE_FLOOR = 0.1  # base reward at the greatest difficulty, as a share of the scale
-MISMATCH_PENALTY = 0.1  # taken off when the two of a pair disagree
+BASE_FLOOR = 0.1  # base reward / base_scale at difficulty 1
+MISMATCH_PENALTY = 0.1  # subtracted if the two agents of a pair choose differently
 
 
 @dataclass(frozen=True)
 class CoopCompeteRules(ChoiceRules):
-    """Rewards without noise. Raises EnvConfigError for parameters out of range."""
+    """Rewards without noise, for the arguments of CoopCompete."""
 
     num_agents: int = 4
     cooperation_level: float = 0.6
@@ -72,9 +72,9 @@ class CoopCompeteRules(ChoiceRules):
         return (self.num_agents,)
 
     def payoffs(self) -> tuple[tuple[float, float], ...]:
-        """(competitor, cooperator) rewards before noise and floor, by how many agents cooperate.
+        """Return the rewards (competitor, cooperator) by the number of cooperators, 0 to n.
 
-        nan if no agent made that choice.
+        Rewards are without noise and may be negative. A choice that no agent made is nan.
         """
         base_reward = self.base_scale * max(BASE_FLOOR, 1.0 - self.difficulty)
         together = self.cooperation_weight * self.cooperation_level
@@ -82,7 +82,7 @@ class CoopCompeteRules(ChoiceRules):
         others = self.num_agents - 1
         table = []
         for total in range(self.num_agents + 1):
-            if others == 0:  # a single player has no bonus
+            if others == 0:
                 bonus_apart = bonus_together = 0.0
             elif self.variant == "pair" and total == 1:
                 bonus_apart = bonus_together = -MISMATCH_PENALTY
@@ -102,28 +102,44 @@ class CoopCompeteRules(ChoiceRules):
         return tuple(max(0.0, row[action]) for action in actions)
 
     def greatest(self) -> float:
-        """Return the greatest reward of one agent, without noise."""
+        """Return the greatest reward of one agent in one round, without noise."""
         return max(reward for row in self.payoffs() for reward in row if not isnan(reward))
 
 
 OBSERVATION_FIELDS = (
-    "first_round",  # 1 before anyone has chosen, else 0
-    "own_cooperated",  # 1 if this agent cooperated last round, else 0
-    "others_cooperated",  # share of the other agents that cooperated last round; 0.5 before
-    "last_reward",
+    "first_round",  # 1 before the first round, else 0
+    "own_cooperated",  # 1 if this agent cooperated in the last round, else 0
+    "others_cooperated",  # share of the other agents that cooperated; 0.5 before the first round
+    "last_reward",  # reward of the last round
     "time",  # rounds played / max_cycles
-    "cooperation_level",  # L, or -1 where observe_parameters is off
-    "difficulty",  # or -1 where observe_parameters is off
+    "cooperation_level",  # L, or -1 with observe_parameters=False
+    "difficulty",  # difficulty, or -1 with observe_parameters=False
 )
 
 
 class CoopCompete(base.SimultaneousGame):
-    """The environment.
+    """PettingZoo ParallelEnv of the coordination game.
 
-    Agents agent_0, agent_1, ...; action 1 cooperates, 0 competes; every action is always legal.
-    Observations: OBSERVATION_FIELDS, per agent. `infos[agent]["cooperation_ratio"]` is the share of
-    all agents that cooperated. `num_agents` is 4 where not given, 2 in the pair variant. With
-    `observe_parameters=False` the cooperation level and the difficulty stay hidden from the agents.
+    Agents are agent_0, agent_1, ... Both actions are always legal. Observations are float32 vectors
+    of shape (7,), laid out as OBSERVATION_FIELDS. `infos[agent]["cooperation_ratio"]` is the share
+    of all agents that cooperated in the round.
+
+    Args:
+        num_agents: Number of agents, from 1 to 10,000. None for 4, or 2 in variant "pair".
+        cooperation_level: L of the formula, from 0 to 1.
+        difficulty: Reduction of the base reward, from 0 to 1.
+        variant: "population", or "pair" for two agents with a penalty for different choices.
+        base_scale: Factor of the base reward, at least 0.
+        noise_std: Standard deviation of the noise of each reward, at least 0.
+        cooperation_weight: Weight of the bonus for cooperating, at least 0.
+        competition_weight: Weight of the bonus for competing, at least 0.
+        observe_parameters: Show cooperation level and difficulty in observations and prompts.
+        max_cycles: Number of rounds of an episode, at least 1.
+        obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
+        render_mode: "human", "ansi", "rgb_array" or None.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("coop_compete_v0")
@@ -159,12 +175,6 @@ class CoopCompete(base.SimultaneousGame):
         self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._payoffs = self.rules.payoffs()
         num_agents = self.rules.num_agents
-        others = num_agents - 1
-        # By number of cooperators: what a competitor and a cooperator see of the others.
-        self._others_cooperated = [
-            (total / others, (total - 1) / others) if others else (0.5, 0.5)
-            for total in range(num_agents + 1)
-        ]
         self._parameters = (
             (self.rules.cooperation_level, self.rules.difficulty)
             if self.observe_parameters
@@ -196,21 +206,21 @@ class CoopCompete(base.SimultaneousGame):
         return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * len(self.possible_agents)
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        total, time = sum(chosen), self.played / self.rounds
-        payoffs, others_cooperated = self._payoffs[total], self._others_cooperated[total]
-        level, difficulty = self._parameters
+        total, time, others = sum(chosen), self.played / self.rounds, len(chosen) - 1
+        payoffs, (level, difficulty) = self._payoffs[total], self._parameters
         rows, rewards = [], []
         for action, noise in zip(chosen, self.noise(len(chosen)), strict=True):
             reward = max(0.0, payoffs[action] + noise)
             rewards.append(reward)
-            rows.append((0.0, action, others_cooperated[action], reward, time, level, difficulty))
+            share = (total - action) / others if others else 0.5
+            rows.append((0.0, action, share, reward, time, level, difficulty))
         ratio = total / len(chosen)
         return rows, rewards, [{"cooperation_ratio": ratio} for _ in chosen]
 
 
 @dataclass(frozen=True)
 class CoopCompeteView(FixedChoices):
-    """Text view of coop_compete."""
+    """Text view of CoopCompete."""
 
     players: int
     variant: str

@@ -1,18 +1,21 @@
-"""Maze: one agent finds its way, or several race, meet, or seek a goal each.
+"""Maze: one agent finds its way to a goal, or several race, meet, or seek one goal each.
 
-An agent moves up, down, left or right; walls and the border stop it, other agents do not. Rewards:
+In each of `max_cycles` rounds every agent moves up, down, left or right (actions 0 to 3). Walls and
+the border stop it; other agents do not. With d the Manhattan distance to its goal after the move,
+the reward of an agent is
 
-- A move earns -0.1 - 0.01 * d, where d is the Manhattan distance to the agent's goal.
-- Reaching the goal earns +10.
-- Without the goal, the last round earns -1: after `max_cycles` rounds, or when a race is lost.
+    +10              if it reaches its goal
+    -1               if the episode ends and it is not at its goal
+    -0.1 - 0.01 * d  otherwise
 
-The `task` defines the goal:
+The `task` determines the goals and the end of an episode:
 
-- "race": the same cell for all; the first agent that reaches it ends the episode.
-- "own": one cell per agent. An agent that has arrived waits, earning 0, until all have arrived.
-- "meet": the cell of the farthest other agent, so that all must come into any one cell.
+- "race": one goal for all. The first agent that reaches it ends the episode.
+- "own": one goal per agent. An agent at its goal waits, with reward 0, until all have arrived.
+- "meet": the goal is the cell of the farthest other agent. The episode ends when all are in one
+  cell.
 
-An episode whose task is done is terminated, any other is truncated; all numbers are unitless.
+A completed task terminates the episode; otherwise it is truncated after `max_cycles` rounds.
 """
 
 from __future__ import annotations
@@ -49,30 +52,30 @@ from srl_envs.validation import (
 )
 
 OBSERVATION_FIELDS = (
-    "x",  # own column, from 0 (left) to 1 (right)
-    "y",  # own row, from 0 (top) to 1 (bottom)
-    "goal_dx",  # the goal's column less one's own, on that scale; in "meet" the farthest agent's
+    "x",  # column of the agent / (width - 1), from left to right
+    "y",  # row of the agent / (height - 1), from top to bottom
+    "goal_dx",  # x of the goal minus x of the agent
     "goal_dy",
-    "other_dx",  # the same for the nearest other agent; 0 where alone
+    "other_dx",  # x of the nearest other agent minus x of the agent; 0 for a single agent
     "other_dy",
-    "last_dx",  # the direction last chosen: -1, 0 or 1
+    "last_dx",  # direction of the last action: -1, 0 or 1
     "last_dy",
-    "blocked",  # 1 if a wall was in the way of the last move, else 0
-    "arrived",  # 1 for an agent that reached its goal: its actions no longer count
+    "blocked",  # 1 if a wall stopped the last move, else 0
+    "arrived",  # 1 if the agent is at its goal, else 0
     "time",  # rounds played / max_cycles
-    "visits_up",  # how often this agent came into the cell above, / VISITS_SHOWN; 0 for walls
+    "visits_up",  # number of visits to the cell above / 9, at most 1; 0 for a wall
     "visits_down",
     "visits_left",
     "visits_right",
-    "walls",  # the cells around, view_radius far, row by row: 1 for a wall or the outside, else 0
+    "walls",  # the (2 * view_radius + 1)^2 cells around, row by row: 1 for a wall or the outside
 )
-VISITS_SHOWN = 9  # no more are counted
-FARTHEST_VIEW = 40  # view_radius at most: a map that wide still fits into an observation's text
+VISITS_SHOWN = 9  # greatest number of visits that is counted
+FARTHEST_VIEW = 40  # greatest view_radius; its map still fits into the text of an observation
 
 
 @dataclass(frozen=True)
 class MazeView(FixedChoices):
-    """Text view of a maze."""
+    """Text view of Maze."""
 
     choices: ClassVar[tuple[str, ...]] = ANSWERS
 
@@ -121,14 +124,14 @@ class MazeView(FixedChoices):
             parts.append(f"Goal: {self._where(goal_dx, goal_dy)}.")
         if self.players > (2 if self.task == "meet" else 1):
             parts.append(f"{self._other('Nearest')}: {self._where(other_dx, other_dy)}.")
-        said = " ".join(parts)
+        text = " ".join(parts)
         if self.view_radius > 1:
             across = 2 * self.view_radius + 1
             marks = ["#" if wall else "." for wall in walls]
             marks[len(marks) // 2] = "A"
             rows = [" ".join(marks[at : at + across]) for at in range(0, len(marks), across)]
-            said += "\n".join(["\nAround you (A you, # wall, . free):", *rows])
-        return said
+            text += "\n".join(["\nAround you (A you, # wall, . free):", *rows])
+        return text
 
     def _open(self, visits: Sequence[float], walls: Sequence[float]) -> str:
         across = 2 * self.view_radius + 1
@@ -156,8 +159,9 @@ class MazeView(FixedChoices):
 ARRIVAL, TOO_LATE = 10.0, -1.0
 STEP, DISTANCE = -0.1, -0.01  # per move, and per cell of Manhattan distance to the goal
 TASKS = ("race", "own", "meet")
-MAX_CYCLES = 64  # documented; mazes of other sizes get at least one round for each of their cells
+MAX_CYCLES = 64  # default for documented layouts, and the least default for other mazes
 
+# Fields last_dx, last_dy and blocked, by action.
 WENT = tuple((float(dx), float(dy), 0.0) for dx, dy in STEPS)
 BLOCKED = tuple((float(dx), float(dy), 1.0) for dx, dy in STEPS)
 STAYED = (0.0, 0.0, 0.0)
@@ -165,22 +169,40 @@ SHARES = tuple(visits / VISITS_SHOWN for visits in range(VISITS_SHOWN + 1))
 
 
 class Maze(base.SimultaneousGame):
-    """The environment.
+    """PettingZoo ParallelEnv of a maze.
 
-    Agents agent_0, agent_1, ...; actions 0 up, 1 down, 2 left, 3 right. All are legal, also those
-    that a wall blocks, but with `mask_walls` the masks leave those out. Observations:
-    OBSERVATION_FIELDS, per agent; the last, `walls`, has (2 * view_radius + 1)^2 numbers.
-    Infos of a step: `shortest_path` (the fewest rounds from this agent's start to its goal; in
-    "meet", until all can be in one cell), `steps` (moves this agent made), `success`, `level_seed`
-    (None for a layout) and `layout_hash`; in the last round of a race of several also `winner`: an
-    agent, or "draw". There are no `baselines`: arriving ends the episode, so compare `steps` with
-    `shortest_path` instead of means per step.
+    Agents are agent_0, agent_1, ... Observations are float32 vectors of shape
+    (15 + (2 * view_radius + 1)^2,), laid out as OBSERVATION_FIELDS. Infos of a step contain
+    `shortest_path` (least number of rounds from the agent's start to its goal; for "meet", until
+    all can be in one cell), `steps` (number of moves of the agent), `success`, `level_seed` (None
+    for a layout), `layout_hash` and, in the last round of a race of several agents, `winner`: the
+    name of an agent, or "draw". `baselines` is empty, because arriving ends an episode: compare
+    `steps` with `shortest_path`.
 
-    `layout` is "simple", "medium", "complex", a Level, or the lines that draw one (see
-    Level.drawn). Without it mazes are generated by a MazeRecipe of `width`, `height` and
-    `loop_share`. Every episode has a new maze of the `split` ("train" by default, "test" or "any"),
-    with `num_levels` one of the first so many in the split, or with `level_seed` always that maze.
-    `reset(options={"level_seed": k})` names the maze of that episode.
+    Mazes are generated from `width`, `height` and `loop_share` unless a `layout` is given. Each
+    episode has a new random maze of the `split`, unless `level_seed` or `num_levels` limits the
+    choice. `reset(options={"level_seed": k})` selects the maze of one episode.
+
+    Args:
+        layout: "simple", "medium", "complex", a Level, or the lines of Level.drawn.
+        width: Number of columns, at least 3. None for 9.
+        height: Number of rows, at least 3. None for 9.
+        loop_share: Share, from 0 to 1, of inner walls that are opened. None for 0.
+        level_seed: Play only this generated maze.
+        num_levels: Play only the first `num_levels` mazes of the split, at least 1.
+        split: "train", "test" or "any". None for "train".
+        num_agents: Number of agents, from 1 to 10,000; at least 2 for "meet".
+        task: "race", "own" or "meet".
+        view_radius: Distance, from 1 to 40 cells, up to which walls are observed.
+        mask_walls: Mask moves into walls in `action_mask`. They remain legal.
+        max_cycles: Number of rounds of an episode, at least 1. None for the number of cells, at
+            least 64; 64 for a named layout.
+        obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
+        render_mode: "human", "ansi", "rgb_array" or None.
+
+    Raises:
+        EnvConfigError: An argument is out of range, arguments exclude each other, or the maze has
+            too few cells for the agents.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("maze_v0", fps=4)
@@ -188,7 +210,7 @@ class Maze(base.SimultaneousGame):
     level: Level
     """Maze of this episode."""
     levels: tuple[Level, ...]
-    """Mazes from which episodes draw; empty if each has a new one."""
+    """Mazes that episodes choose from; empty if each episode has a new one."""
 
     def __init__(
         self,
@@ -213,18 +235,15 @@ class Maze(base.SimultaneousGame):
         chosen = {"level_seed": level_seed, "num_levels": num_levels, "split": split}
         for name, value in {**recipe, **chosen}.items():
             if layout is not None and value is not None:
-                raise EnvConfigError(
-                    f"{name} is for generated mazes, got {value!r}: leave it or the layout out"
-                )
+                raise EnvConfigError(f"{name} must be None with a layout, got {value!r}")
         if level_seed is not None and num_levels is not None:
             raise EnvConfigError(
-                f"level_seed names one maze, got {level_seed!r}, and num_levels asks for "
-                f"{num_levels!r}: leave one of them out"
+                f"level_seed or num_levels must be None, got {level_seed!r} and {num_levels!r}"
             )
         agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
         self.task: str = check_choice("task", task, TASKS)
         if self.task == "meet" and agents < 2:
-            raise EnvConfigError(f"num_agents must be at least 2 to meet, got {agents}")
+            raise EnvConfigError(f"num_agents must be at least 2 with task='meet', got {agents}")
         self.view_radius = whole_number("view_radius", view_radius, low=1, high=FARTHEST_VIEW)
         self.mask_walls = true_or_false("mask_walls", mask_walls)
         self.split: str = check_choice(
@@ -243,12 +262,11 @@ class Maze(base.SimultaneousGame):
             count = whole_number("num_levels", num_levels, low=1)
             self.levels = first_levels(self.recipe, self.split, count)
         if len(self.levels) == 1:
-            seating(self.levels[0], self.task, agents)  # raises for a maze that is too small
+            seating(self.levels[0], self.task, agents)  # Raises for a maze that is too small.
         elif self.task != "race" and agents > self.recipe.least_cells:
             raise EnvConfigError(
-                f"num_agents must be at most {self.recipe.least_cells} with task={self.task!r}, "
-                f"the cells of the smallest {self.recipe.width}x{self.recipe.height} maze, got "
-                f"{agents}: use larger mazes"
+                f"num_agents must be at most width + height - 1 ({self.recipe.least_cells}) with "
+                f"task={self.task!r}, got {agents}"
             )
         size = self.levels[0] if self.levels else self.recipe
         self.width, self.height = size.width, size.height
@@ -272,37 +290,21 @@ class Maze(base.SimultaneousGame):
         return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The agents' first observations; the option "level_seed" names this episode's maze."""
+        """Start an episode; the option "level_seed" selects the maze."""
         agents = len(self.possible_agents)
         seed = options.get("level_seed")
-        if seed is not None:
-            self.level = self.named_level(seed)
-        else:
-            self.level = self.draw_level(self.np_random)
+        self.level = self.draw_level(self.np_random) if seed is None else self.named_level(seed)
         self._board = board_of(self.level, self.view_radius)
         starts, goals, self._fewest = seating(self.level, self.task, agents)
         self._places = list(starts)
         self._goals = self._farthest() if self.task == "meet" else list(goals)
         self._arrived = [False] * agents
-        # One count more than cells: the last is for cells behind walls, which no agent visits.
+        # The last count, at index -1, is for blocked directions. It remains 0.
         self._visits = [[0] * (len(self._board.doors) + 1) for _ in starts]
         for visits, place in zip(self._visits, starts, strict=True):
             visits[place] = 1
         self._trails = [[place] for place in starts]
         return [self._row(agent, STAYED, 0.0) for agent in range(agents)]
-
-    def _infos(self) -> list[dict[str, Any]]:
-        level, fewest, trails = self.level, self._fewest, self._trails
-        return [
-            {
-                "shortest_path": fewest[agent],
-                "steps": len(trails[agent]) - 1,
-                "success": arrived,
-                "level_seed": level.seed,
-                "layout_hash": level.layout_hash,
-            }
-            for agent, arrived in enumerate(self._arrived)
-        ]
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         ways = [self._move(agent, action) for agent, action in enumerate(chosen)]
@@ -324,7 +326,16 @@ class Maze(base.SimultaneousGame):
                 rewards.append(STEP + DISTANCE * away)
         time = self.played / self.rounds
         rows = [self._row(agent, way, time) for agent, way in enumerate(ways)]
-        infos = self._infos()
+        infos: list[dict[str, Any]] = [
+            {
+                "shortest_path": self._fewest[agent],
+                "steps": len(self._trails[agent]) - 1,
+                "success": arrived,
+                "level_seed": self.level.seed,
+                "layout_hash": self.level.layout_hash,
+            }
+            for agent, arrived in enumerate(now)
+        ]
         if ends and self.task == "race" and len(now) > 1:
             winner = self.possible_agents[now.index(True)] if now.count(True) == 1 else "draw"
             for info in infos:
@@ -345,35 +356,39 @@ class Maze(base.SimultaneousGame):
         return ansi(self.headline(), self.level, self._trails, goals)
 
     def drawn_in_pixels(self) -> np.ndarray:
-        # As long as that of the last round, so that all frames of an episode are as wide.
+        # Padded to the length in the last round, so that all frames have one width.
         headline = self.headline() + " " * (len(str(self.rounds)) - len(str(self.played)))
         goals = () if self.task == "meet" else self._goals
         return rgb_array(headline, self.level, self._trails, goals)
 
     def draw_level(self, generator: np.random.Generator) -> Level:
-        """The maze of the next episode, drawn with `generator`."""
+        """Return a random maze for the next episode."""
         if self.levels:
             return self.levels[self.draw_number(generator)]
         return self.recipe.sample(generator, self.split)
 
     def draw_number(self, generator: np.random.Generator) -> int:
-        """The index in `levels` of the next episode's maze, drawn with `generator`."""
+        """Return a random index of `levels`, without using `generator` if there is one level."""
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """The maze of a level seed; raises EnvConfigError where it may not be played here."""
+        """Return the maze of a level seed.
+
+        Raises:
+            EnvConfigError: The environment has a layout, or the maze is of another split.
+        """
         if self._is_drawn:
-            raise EnvConfigError(f"level_seed is for generated mazes, got {seed!r} and a layout")
+            raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
         if self.split not in ("any", level.split):
             raise EnvConfigError(
-                f"level_seed {seed} makes a maze of the {level.split} split and this environment "
-                f"plays the {self.split} split: see MazeRecipe.level_seeds, or give split='any'"
+                f"level_seed must be of the {self.split} split, got {seed}, of the {level.split} "
+                "split: see MazeRecipe.level_seeds, or set split='any'"
             )
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move one agent; return its direction, and 1 if a wall was in the way."""
+        """Move one agent; return the fields last_dx, last_dy and blocked."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -395,7 +410,7 @@ class Maze(base.SimultaneousGame):
         if len(self._places) > 1:
             other = min(self._others(agent), key=partial(board.distance, place))
         visits = self._visits[agent]
-        up, down, left, right = board.doors[place]  # a wall's door is -1: the count behind walls
+        up, down, left, right = board.doors[place]
         return (
             x,
             y,
@@ -414,7 +429,7 @@ class Maze(base.SimultaneousGame):
         )
 
     def _farthest(self) -> list[int]:
-        """Return the place of the farthest other agent, per agent; the first of several."""
+        """Return the cell of the farthest other agent, for each agent."""
         return [
             max(self._others(agent), key=partial(self._board.distance, place))
             for agent, place in enumerate(self._places)
@@ -428,9 +443,9 @@ class Maze(base.SimultaneousGame):
 def seating(
     level: Level, task: str, agents: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Each agent's start, its goal, and the fewest rounds from one to the other.
+    """Return each agent's start cell, goal cell, and the least number of rounds to reach the goal.
 
-    In "meet" the goals, which move, are left at the starts.
+    For "meet", where goals move, the goals are the starts.
     """
     if task == "race":
         start, goal = level.stations(2)
@@ -441,7 +456,7 @@ def seating(
         goals = tuple(places[(agent + 1) % len(places)] for agent in range(agents))
         ways = zip(starts, goals, strict=True)
         return starts, goals, tuple(level.distances(start)[goal] for start, goal in ways)
-    # Who is nearer may wait, so a cell is reached by all once the farthest is there.
+    # Nearer agents may wait, so all can be in a cell as soon as the farthest agent is.
     far = zip(*map(level.distances, starts), strict=True)
     soonest = min(max(lengths) for lengths in far if min(lengths) >= 0)
     return starts, starts, (soonest,) * agents
@@ -450,12 +465,12 @@ def seating(
 parallel_env = parallel_form(Maze)
 
 
-LETTERS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # G is for goals
-CROWD = "*"  # agents beyond the letters
+LETTERS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # marks of agents; G marks goals
+CROWD = "*"  # mark of agents for whom there is no letter
 
 
 def ansi(headline: str, level: Level, trails: Sequence[Sequence[int]], goals: Sequence[int]) -> str:
-    """Return the headline and a line per row: A, B, ... agents, G goals, # walls, . free."""
+    """Draw the maze below the headline: A, B, ... agents, G goals, # walls, . free cells."""
     marks = ["#" if not ways else "." for ways in level.doors]
     for goal in goals:
         marks[goal] = "G"
@@ -467,16 +482,16 @@ def ansi(headline: str, level: Level, trails: Sequence[Sequence[int]], goals: Se
 
 _WALL, _FREE = (60, 60, 66), (226, 226, 222)
 _LARGEST, _SMALLEST = 24, 6  # pixels per cell
-_FRAME = 480  # pixels: a maze is drawn with the largest cells that keep it within, if any do
+_FRAME = 480  # largest width or height in pixels, unless cells of the smallest size need more
 
 
 def rgb_array(
     headline: str, level: Level, trails: Sequence[Sequence[int]], goals: Sequence[int]
 ) -> np.ndarray:
-    """Return the picture as a uint8 array (height, width, 3).
+    """Draw the maze as a uint8 array (height, width, 3).
 
-    Goals are hollow squares, black if several agents share one. Each agent is a filled square at
-    the end of a line from its start.
+    Goals are hollow squares, black if agents share a goal. An agent is a filled square at the end
+    of a line that shows its path.
     """
     cell = max(_SMALLEST, min(_LARGEST, _FRAME // max(level.width, level.height)))
     height = 2 * MARGIN + LINE + level.height * cell
@@ -495,7 +510,7 @@ def rgb_array(
         square(goal, cell // 4 + 1, _FREE)
     thick = max(1, cell // 12)
     for agent, trail in enumerate(trails):
-        # Agents have lanes within a cell, so that none hides another.
+        # Paths are shifted within a cell, so that they do not hide each other.
         lane = cell // 2 + (agent % 5 - 2) * thick
         cells = [divmod(place, level.width) for place in trail]
         left, top = MARGIN + lane, MARGIN + LINE + lane

@@ -1,7 +1,7 @@
-"""Maze levels: cells, walls, shortest paths, the documented layouts and the holdout split.
+"""Maze levels: walls, shortest paths, documented layouts, generated mazes and the test split.
 
-A cell is (x, y), y growing downward, or its number y * width + x. Moves are up, down, left and
-right, in the order of ANSWERS; walls and the border block them.
+A cell is given as (x, y), with y growing downward, or as its number y * width + x. Actions move up,
+down, left or right, in the order of ANSWERS. Walls and the border block moves.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ from srl_envs.validation import check_choice, entries_of, number_between, set_fi
 ANSWERS = ("up", "down", "left", "right")
 """Answers in action order."""
 STEPS = ((0, -1), (0, 1), (-1, 0), (1, 0))
-"""Change of (x, y) by each action."""
+"""Change of (x, y) per action."""
 
 SPLITS = ("train", "test")
-TEST_SHARE = 5  # one of this many layouts belongs to the test split
+TEST_SHARE = 5  # One of TEST_SHARE layouts belongs to the test split.
 
 Cell = tuple[int, int]
 
 
 @cache
 def cells(width: int, height: int) -> frozenset[Cell]:
-    """Return the cells of a grid."""
+    """Return all cells of a grid."""
     return frozenset((x, y) for y in range(height) for x in range(width))
 
 
 @cache
 def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
-    """Cell number -> the number of the cell that each action points to, -1 for the outside."""
+    """Return the four neighbors of each cell, in action order; width * height is the outside."""
+    outside = width * height
     return tuple(
         tuple(
-            (y + dy) * width + x + dx if 0 <= x + dx < width and 0 <= y + dy < height else -1
+            (y + dy) * width + x + dx if 0 <= x + dx < width and 0 <= y + dy < height else outside
             for dx, dy in STEPS
         )
         for y in range(height)
@@ -51,7 +52,7 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
-    """Return the shape and the order of cells for each rotation and reflection of a grid."""
+    """Return the shape and the order of the cells for each rotation and reflection of a grid."""
     grid = np.arange(width * height).reshape(height, width)
     forms = [form[::a, ::b] for form in (grid, grid.T) for a in (1, -1) for b in (1, -1)]
     return tuple((b"%dx%d:" % form.shape, itemgetter(*form.ravel().tolist())) for form in forms)
@@ -59,7 +60,19 @@ def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...
 
 @dataclass(frozen=True)
 class Level:
-    """One maze; raises EnvConfigError for cells outside it and for an unreachable goal."""
+    """One maze.
+
+    Args:
+        width: Number of columns, at least 1.
+        height: Number of rows, at least 1.
+        walls: Cells that cannot be entered.
+        start: Start of the first agent.
+        goal: Goal of a race. It must be reachable from the start.
+        seed: Level seed of a generated maze, None for a drawn one. Ignored by comparisons.
+
+    Raises:
+        EnvConfigError: A cell is outside the maze, or the goal cannot be reached.
+    """
 
     width: int
     height: int
@@ -67,7 +80,6 @@ class Level:
     start: Cell
     goal: Cell
     seed: int | None = field(default=None, compare=False)
-    """Level seed of a generated maze, None for a drawn one."""
 
     def __post_init__(self) -> None:
         width = whole_number("width", self.width, low=1)
@@ -82,18 +94,22 @@ class Level:
             )
         if start == goal or self.shortest_path < 0:
             raise EnvConfigError(
-                f"the goal {goal} must be another cell than the start {start}, with a way from "
-                "there"
+                f"the goal {goal} must be another cell than the start {start}, and reachable"
             )
 
     @classmethod
     def drawn(cls, lines: Sequence[str]) -> Level:
-        """Return the maze that `lines` draw, the top one first: A start, G goal, # wall, . free."""
+        """Return the maze drawn by `lines`, top row first: A start, G goal, # wall, . free cell.
+
+        Raises:
+            EnvConfigError: The lines differ in length, contain another character, or have not
+                exactly one A and one G.
+        """
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
         for y, line in enumerate(entries_of("layout", lines)):
             if not isinstance(line, str) or set(line) - set(at) or len(line) != len(lines[0]):
                 raise EnvConfigError(
-                    f"a maze is drawn in equally long lines of A, G, # and ., got {line!r}"
+                    f"layout must be equally long lines of A, G, # and ., got {line!r}"
                 )
             for x, mark in enumerate(line):
                 at[mark].append((x, y))
@@ -108,8 +124,8 @@ class Level:
 
     @cached_property
     def doors(self) -> tuple[tuple[int, ...], ...]:
-        """Target of each action by cell number, -1 if it is blocked; empty for walls."""
-        shut = [False] * (self.width * self.height) + [True]  # the last is for the outside
+        """Target of each action, by cell: a cell number, or -1 if blocked. Walls have ()."""
+        shut = [False] * (self.width * self.height) + [True]  # The last entry is the outside.
         for x, y in self.walls:
             shut[y * self.width + x] = True
         return tuple(
@@ -125,29 +141,30 @@ class Level:
         )
 
     def distances(self, source: int) -> list[int]:
-        """Return the length of the shortest path from `source` to each cell, else -1."""
+        """Return the shortest path length from `source` to each cell, -1 for unreachable cells."""
         doors = self.doors
-        far = [-1] * len(doors) + [0]  # the last is for blocked doors
+        far = [-1] * len(doors) + [0]  # The last entry, at index -1, is for blocked actions.
         far[source] = 0
         reached = [source]
-        for cell in reached:  # grows as we go: breadth first
+        for cell in reached:  # The list grows during the loop: breadth-first search.
             further = far[cell] + 1
-            for neighbour in doors[cell]:
-                if far[neighbour] < 0:
-                    far[neighbour] = further
-                    reached.append(neighbour)
+            for neighbor in doors[cell]:
+                if far[neighbor] < 0:
+                    far[neighbor] = further
+                    reached.append(neighbor)
         far.pop()
         return far
 
     @cached_property
     def shortest_path(self) -> int:
-        """Moves on the shortest path from start to goal."""
+        """Number of moves on the shortest path from start to goal, -1 without one."""
         return self.distances(self.number(self.start))[self.number(self.goal)]
 
     def stations(self, count: int) -> tuple[int, ...]:
-        """Return `count` free cells: start, goal, then always the farthest from the earlier ones.
+        """Return `count` free cells: the start, the goal, then each the farthest from all before.
 
-        Raises EnvConfigError for a maze with fewer cells.
+        Raises:
+            EnvConfigError: The maze has fewer reachable cells.
         """
         places = [self.number(self.start), self.number(self.goal)]
         nearest = self.distances(places[0]) if count > 2 else []
@@ -162,51 +179,57 @@ class Level:
 
     @cached_property
     def layout_hash(self) -> str:
-        """16 hexadecimal digits, equal for a maze and its reflections and rotations."""
+        """Hash of the walls (16 hexadecimal digits), equal for all rotations and reflections."""
         shut = [not ways for ways in self.doors]
         shape, turned = min((s, turned(shut)) for s, turned in mirrors(self.width, self.height))
         return blake2b(shape + bytes(turned), digest_size=8).hexdigest()
 
     @property
     def split(self) -> str:
-        """Split, "train" or "test", which depends on the layout alone."""
+        """Split, "train" or "test", as determined by `layout_hash`."""
         return SPLITS[int(self.layout_hash, 16) % TEST_SHARE == 0]
 
 
-def _documented(size: int, walls: frozenset[Cell]) -> Level:
-    return Level(size, size, walls, (0, 0), (size - 1, size - 1))
-
-
+_LAYOUT_WALLS = {
+    "simple": (5, [(2, 1), (2, 2), (2, 3)]),
+    "medium": (7, [(2, 2), (2, 3), (3, 2), (4, 4), (4, 5)]),
+    "complex": (10, [(3, y) for y in range(1, 8)] + [(6, y) for y in range(2, 9)]),
+}
 LAYOUTS: Mapping[str, Level] = MappingProxyType(
     {
-        "simple": _documented(5, frozenset({(2, 1), (2, 2), (2, 3)})),
-        "medium": _documented(7, frozenset({(2, 2), (2, 3), (3, 2), (4, 4), (4, 5)})),
-        "complex": _documented(
-            10, frozenset({(3, y) for y in range(1, 8)} | {(6, y) for y in range(2, 9)})
-        ),
+        name: Level(size, size, frozenset(walls), (0, 0), (size - 1, size - 1))
+        for name, (size, walls) in _LAYOUT_WALLS.items()
     }
 )
-"""The documented mazes, each with its goal in the far corner, where a way leads."""
+"""Documented mazes by name. The start is the top left corner, the goal the bottom right one."""
 
 
-ATTEMPTS = 10_000  # mazes that may be made in vain before we say that there is none
+ATTEMPTS = 10_000  # number of mazes without success after which a search fails
 _FREE = 8
 
 
 @dataclass(frozen=True)
 class MazeRecipe:
-    """Parameters of generated mazes: a level seed makes one, always the same.
+    """Parameters of generated mazes. A level seed determines one maze.
 
-    From the top left corner, where the start is, a depth-first walk of random turns opens every
-    cell that touches but one open cell, so that any two open cells are joined by one way; then
-    `loop_share` of the walls between ways are opened too. The goal is the bottom right corner.
-    Mazes that leave it shut are thrown away. Raises EnvConfigError for parameters out of range.
+    A random depth-first walk from the top left corner, the start, opens each cell that touches
+    exactly one open cell. Any two open cells are then joined by exactly one path. Afterwards a
+    share of the walls between open cells is opened. The goal is the bottom right corner; a maze in
+    which it is a wall is drawn again.
+
+    Args:
+        width: Number of columns, at least 3.
+        height: Number of rows, at least 3.
+        loop_share: Share of the walls between open cells that are opened, from 0 to 1. With 0,
+            one path joins any two cells.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     width: int = 9
     height: int = 9
     loop_share: float = 0.0
-    """Share, 0 to 1, of the walls between ways that are opened: with 0 there is only one way."""
 
     def __post_init__(self) -> None:
         set_fields(
@@ -218,15 +241,15 @@ class MazeRecipe:
 
     @property
     def least_cells(self) -> int:
-        """Free cells that every maze has: those on the way from corner to corner."""
+        """Number of free cells that every maze has at least: a path from corner to corner."""
         return self.width + self.height - 1
 
     def level(self, seed: int) -> Level:
-        """Return the maze of a level seed."""
+        """Return the maze of a level seed, which is at least 0."""
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
-        """Draw a maze of the split ("train", "test" or "any")."""
+        """Return a random maze of the split ("train", "test" or "any")."""
         check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))
@@ -235,9 +258,9 @@ class MazeRecipe:
         raise self.too_few(f"of the {split} split")
 
     def level_seeds(self, split: str, count: int, *, distinct: bool = False) -> tuple[int, ...]:
-        """Return the first `count` level seeds, from 0 up, whose mazes are in the split.
+        """Return the `count` smallest level seeds whose mazes are in the split.
 
-        `distinct` leaves out seeds with the layout, or a mirror image, of an earlier one.
+        With `distinct`, seeds are skipped whose layout_hash is that of a smaller seed.
         """
         check_choice("split", split, SPLITS)
         count = whole_number("count", count, low=0)
@@ -245,10 +268,10 @@ class MazeRecipe:
         return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str) -> EnvConfigError:
-        """Return the error for a recipe that makes no maze of this kind."""
+        """Return the error for a kind of maze that ATTEMPTS mazes of this recipe do not contain."""
         return EnvConfigError(
-            f"no maze {which} among {ATTEMPTS} made by {self}: use a larger maze or another "
-            "share of loops"
+            f"no maze {which} among {ATTEMPTS} mazes of {self}: use a larger maze or another "
+            "loop_share"
         )
 
 
@@ -256,18 +279,18 @@ class MazeRecipe:
 def first_levels(
     recipe: MazeRecipe, split: str, count: int, distinct: bool = False
 ) -> tuple[Level, ...]:
-    """Return the mazes of the first level seeds in the split; see MazeRecipe.level_seeds."""
+    """Return the mazes of the smallest level seeds in the split; see MazeRecipe.level_seeds."""
     found: list[Level] = []
     seen: set[str] = set()
-    vain = seed = 0
+    failed = seed = 0
     while len(found) < count:
         level = recipe.level(seed)
         new = split in ("any", level.split) and not (distinct and level.layout_hash in seen)
         if new:
             found.append(level)
             seen.add(level.layout_hash)
-        seed, vain = seed + 1, 0 if new else vain + 1
-        if vain >= ATTEMPTS:
+        seed, failed = seed + 1, 0 if new else failed + 1
+        if failed >= ATTEMPTS:
             raise recipe.too_few(f"of the {split} split after the first {len(found)}")
     return tuple(found)
 
@@ -288,13 +311,13 @@ def _made(recipe: MazeRecipe, seed: int) -> Level:
 
 
 def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]:
-    """Cell number -> whether it is free, in a maze in which one way joins any two free cells."""
-    near = _around_or_outside(width, height)
+    """Return which cells are free, in a maze with one path between any two free cells."""
+    near = around(width, height)
     turns = generator.random(width * height).tolist()
-    # Number of free neighbors of each cell; _FREE or more for free cells and the outside.
+    # Number of free neighbors of each cell; at least _FREE for free cells and the outside.
     touching = [0] * (width * height) + [_FREE]
     here, opened = 0, 0
-    walk: list[int] = []  # cells behind us from which more may be opened
+    walk: list[int] = []  # earlier cells of the walk that may have more neighbors to open
     while True:
         touching[here] = _FREE
         up, down, left, right = near[here]
@@ -302,7 +325,7 @@ def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]
         touching[down] += 1
         touching[left] += 1
         touching[right] += 1
-        # Written out, here and above: it halves the time of a new maze.
+        # The loops over four neighbors are unrolled, which halves the time per maze.
         while True:
             ahead = []
             up, down, left, right = near[here]
@@ -325,28 +348,20 @@ def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]
         opened += 1
 
 
-@cache
-def _around_or_outside(width: int, height: int) -> tuple[tuple[int, ...], ...]:
-    """`around`, with one number past the last for the outside."""
-    outside = width * height
-    return tuple(
-        tuple(outside if cell < 0 else cell for cell in cells) for cells in around(width, height)
-    )
-
-
 def _open_loops(free: list[bool], width: int, share: float, generator: np.random.Generator) -> None:
     near = around(width, len(free) // width)
+    known = [*free, False]  # The last entry is the outside.
     between = [
         cell
         for cell, is_free in enumerate(free)
-        if not is_free and sum(free[beside] for beside in near[cell] if beside >= 0) >= 2
+        if not is_free and sum(known[neighbor] for neighbor in near[cell]) >= 2
     ]
     for chosen in generator.permutation(len(between))[: round(share * len(between))].tolist():
         free[between[chosen]] = True
 
 
 class Board:
-    """Tables of one level for one view radius; cells are numbers."""
+    """Tables of one level for one view radius; cells are given by number."""
 
     def __init__(self, level: Level, radius: int) -> None:
         width, height = level.width, level.height
@@ -357,17 +372,17 @@ class Board:
         self._across = 2 * radius + 1
         shut = np.array([not ways for ways in level.doors]).reshape(height, width)
         self._solid = np.pad(shut, radius, constant_values=True).astype(float).tolist()
-        # Filled as places are seen: most episodes see few of them.
+        # Computed on demand, because most episodes visit few cells.
         self._views: list[tuple[float, ...] | None] = [None] * len(self.doors)
 
     def distance(self, one: int, other: int) -> int:
-        """Return the Manhattan distance of two places, in cells."""
+        """Return the Manhattan distance between two cells."""
         x, y = self._cells[one]
         other_x, other_y = self._cells[other]
         return abs(x - other_x) + abs(y - other_y)
 
     def view(self, place: int) -> tuple[float, ...]:
-        """Return the cells around a place, row by row: 1 for a wall or the outside, else 0."""
+        """Return the cells around `place`, row by row: 1 for a wall or the outside, else 0."""
         seen = self._views[place]
         if seen is None:
             x, y = self._cells[place]
@@ -377,9 +392,9 @@ class Board:
         return seen
 
     def open_ways(self, place: int) -> np.ndarray:
-        """Return an int8 mask of the actions that no wall blocks at a place."""
+        """Return the int8 mask of the actions that are not blocked at `place`."""
         return np.array([there >= 0 for there in self.doors[place]], dtype=np.int8)
 
 
 board_of = lru_cache(maxsize=256)(Board)
-"""Board of a level and a view radius, cached."""
+"""Cached constructor of Board."""

@@ -1,8 +1,11 @@
 """Negotiation: bargaining over several issues with private points and a deadline.
 
-bargaining.py contains the rules without agents' names, text or spaces. A deal pays each agent its
-utility times discount ** (rounds played before the deal). Without a deal, when an agent walks away
-or at the deadline (`max_cycles`), each agent receives its reservation. Other rounds pay nothing.
+The rules of proposals are in bargaining.py. With t = the number of rounds played before the deal,
+the reward of an agent is
+
+    utility of the deal * discount ** t    in the round of a deal
+    its reservation                        if an agent walks away, or in the last round
+    0                                      in all other rounds
 """
 
 from __future__ import annotations
@@ -15,40 +18,28 @@ from typing import Any, ClassVar
 import numpy as np
 
 from srl_envs.games import bargaining, base
-from srl_envs.games.bargaining import (
-    ISSUES,
-    POINTS,
-    Bargain,
-    NegotiationRules,
-    assessment,
-)
+from srl_envs.games.bargaining import ISSUES, POINTS, Bargain, NegotiationRules, assessment
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, heard
-from srl_envs.text import (
-    LISTED,
-    ParseFailure,
-    any_of,
-    cost_of_unread,
-    parse_statement,
-    round_of,
-)
+from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
 from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
-    "may_move",  # 1 if the agent may do more than pass
+    "may_move",  # 1 if the agent has other legal actions than to pass
     "settled",  # 1 after a deal, -1 after an agent walked away, else 0
     "reservation",  # utility without a deal
-    "utility",  # per issue and option: its share of a deal's utility
-    "proposal",  # per agent, oneself first, issue and option: 1 if its latest proposal has it
-    "worth",  # per agent, oneself first: the own utility of that proposal, 0 without one
-    "stands",  # per agent, oneself first: 1 if that proposal can be accepted
-    "consents",  # per agent, oneself first: 1 if it supports the current proposal
+    # In the following fields, agents are in agent order, but with the observing agent first.
+    "utility",  # per issue and option: utility that the option adds to a deal
+    "proposal",  # per agent, issue and option: 1 if the agent's latest proposal has the option
+    "worth",  # per agent: utility of its latest proposal for the observing agent, or 0
+    "stands",  # per agent: 1 if its latest proposal can be accepted
+    "consents",  # per agent: 1 if it made or accepted the open proposal
 )
 
 
 def field_sizes(rules: NegotiationRules) -> dict[str, int]:
-    """Return the length of each of OBSERVATION_FIELDS, in order."""
+    """Return the length of each field of an observation, in order."""
     options = sum(len(options) for _, options in rules.issues)
     sizes = dict.fromkeys(OBSERVATION_FIELDS, 1)
     sizes |= dict.fromkeys(("worth", "stands", "consents"), rules.num_agents)
@@ -61,20 +52,15 @@ def _terms(named: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=64)
 def _actions(rules: NegotiationRules) -> dict[str, int]:
-    """Map the actions in words to their numbers, in action order."""
+    """Return the action number of each answer, in action order."""
     proposals = (f"propose {_terms(rules.named(deal))}" for deal in range(len(rules.deals)))
-    said = ("pass", "accept", "walk away", *proposals)
-    return {answer: action for action, answer in enumerate(said)}
-
-
-@lru_cache(maxsize=64)
-def _answers(rules: NegotiationRules) -> tuple[str, ...]:
-    return tuple(_actions(rules))
+    answers = ("pass", "accept", "walk away", *proposals)
+    return {answer: action for action, answer in enumerate(answers)}
 
 
 @dataclass(frozen=True)
 class NegotiationView:
-    """Text view of negotiation."""
+    """Text view of SocialNegotiation."""
 
     bargain: NegotiationRules
     agents: tuple[str, ...]
@@ -130,13 +116,13 @@ class NegotiationView:
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return _answers(self.bargain)
+        return tuple(_actions(self.bargain))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action that an answer names. Never raises.
+        """Return the action that an answer names, as parse_choice does. Never raises.
 
-        The issues of a proposal may be in any order, with commas; otherwise as parse_choice. The
-        reason of a failure names the wrong part of a proposal.
+        The issues of a proposal may be in any order, with or without commas. The reason of a
+        failure names the wrong part of a proposal.
         """
         actions = _actions(self.bargain)
 
@@ -166,7 +152,7 @@ class NegotiationView:
         return _actions(self.bargain)[f"propose {terms}"]
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
-        """Describe the latest proposal of every agent, and the agents that support it."""
+        """Return sentences about each agent's latest proposal and the agents that accepted it."""
         agents = [agent, *(other for other in self.agents if other != agent)]
         told, flags = [], iter(seen["proposal"])
         for place, other in enumerate(agents):
@@ -192,15 +178,36 @@ class NegotiationView:
 
 
 class SocialNegotiation(TalkingGame):
-    """The environment.
+    """PettingZoo ParallelEnv of the negotiation.
 
-    Agents agent_0, agent_1, ...; actions as srl_envs.games.bargaining lists them, in
-    words `text_view.answers(agent)`. An action that is currently illegal counts as a pass, and
-    `infos[agent]["illegal"]` is then True. `reset(options={"points": ..., "reservations": ...,
-    "first": ...})` sets an episode up by hand: points per agent, issue and option, points per
-    agent, and the agent that moves first, where offers alternate. The last infos hold `outcome`
-    ("agreement", "walked away" or "deadline"), `agreement` (issue -> option, or None), and what
-    bargaining.assessment reports, `utilities` and `individually_rational` per agent.
+    Agents are agent_0, agent_1, ... Actions are 0 pass, 1 accept, 2 walk away, then one proposal
+    per deal. With A agents and O options of all issues together, observations are float32 vectors
+    of shape (4 + O + A * (O + 3),), laid out as OBSERVATION_FIELDS. An action that is currently
+    illegal counts as a pass, and `infos[agent]["illegal"]` is then True. The last infos contain
+    `outcome` ("agreement", "walked away" or "deadline"), `agreement` (the option of each issue, or
+    None) and the measures of bargaining.assessment, with `utilities` and `individually_rational`
+    by agent.
+
+    `reset(options={"points": ..., "reservations": ..., "first": ...})` replaces random draws:
+    points (from 0 to 100) per agent, issue and option, points per agent, and the number of the
+    agent that moves first (alternating offers).
+
+    Args:
+        num_agents: Number of agents, from 2 to 6; 2 for simultaneous offers.
+        issues: Options (at least two) of each issue, at most 1000 combinations.
+        offers: "alternating" or "simultaneous"; see bargaining.py.
+        discount: Factor of a deal's utility per round before the deal, from 0 to 1.
+        conflict: Probability, per issue, that an agent's preferences reverse those of the agent
+            before it.
+        messages: Show the text above the last line of an answer to all others. Needs obs_mode
+            "llm".
+        keyword_rewards: Replace rewards of answers by rewards for keywords; see cheap_talk.py.
+        max_cycles: Number of rounds until the deadline, at least 1.
+        obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
+        render_mode: "human", "ansi", "rgb_array" or None.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_negotiation_v0")
@@ -227,11 +234,10 @@ class SocialNegotiation(TalkingGame):
         self._may_move = (actions != bargaining.ACCEPT).astype(np.int8)
         self._may_accept = np.ones_like(self._may_move)
         self._pass_only = (actions == bargaining.PASS).astype(np.int8)
-        chosen_from = self.rules.issues
         self._flags = [
             tuple(
                 int(option == chosen)
-                for (_, options), chosen in zip(chosen_from, deal, strict=True)
+                for (_, options), chosen in zip(self.rules.issues, deal, strict=True)
                 for option in range(len(options))
             )
             for deal in self.rules.deals
@@ -297,7 +303,7 @@ class SocialNegotiation(TalkingGame):
         return self._look(), rewards, infos
 
     def _look(self) -> Sequence[base.Row]:
-        """Return all agents' observations and store the masks of legal actions."""
+        """Return each agent's observation vector, and store the masks of legal actions."""
         bargain, size = self.bargain, self.rules.num_agents
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
@@ -329,15 +335,15 @@ class SocialNegotiation(TalkingGame):
         return rows
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        bargain, agents = self.bargain, self.possible_agents
-        ends = {True: "walked away", False: "deadline"}
-        agreed = bargain.agreed
+        bargain, agreed = self.bargain, self.bargain.agreed
         for info in infos:
             found = assessment(bargain.utilities, bargain.reservations, agreed)
             for name in ("utilities", "individually_rational"):
-                found[name] = dict(zip(agents, found[name], strict=True))
-            info["outcome"] = ends[bargain.walked_away] if agreed is None else "agreement"
-            info["agreement"] = None if agreed is None else self.rules.named(agreed)
+                found[name] = dict(zip(self.possible_agents, found[name], strict=True))
+            info["outcome"] = "walked away" if bargain.walked_away else "deadline"
+            info["agreement"] = None
+            if agreed is not None:
+                info["outcome"], info["agreement"] = "agreement", self.rules.named(agreed)
             info.update(found)
 
 

@@ -1,4 +1,4 @@
-"""Rendering of a round of a game, as text or as an RGB array (by Pillow)."""
+"""Drawings of one round of a game: plain text, or an RGB array made with Pillow."""
 
 from __future__ import annotations
 
@@ -16,42 +16,41 @@ COLOURS: tuple[Colour, ...] = (
     (213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0),
     (86, 180, 233), (122, 90, 60), (106, 61, 154), (90, 140, 30), (96, 104, 112),
 )  # fmt: skip
-"""Colors of actions or agents, modulo their number. Color-blind readers can distinguish the first
-five."""
+"""Colors by number of action or agent. Color-blind readers can distinguish the first five."""
 
 BAR_LENGTH = 20  # characters
-LETTER, LINE, MARGIN, BAR = 10, 24, 8, 160  # pixels: a capital's height, a line, a margin, a bar
-_FONT_SIZE, _ADVANCE = 14, 8  # of Pillow's font; pixels per letter
+LETTER, LINE, MARGIN, BAR = 10, 24, 8, 160  # pixels: height of a capital and of a line, margin, bar
+_FONT_SIZE, _ADVANCE = 14, 8  # size of Pillow's font; pixels per letter
 _NUMBER = 7  # characters of a reward
-_LEAST_WIDTH = 480  # pixels: room for a headline
+_LEAST_WIDTH = 480  # pixels
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One round of a game; all tuples are in the agents' order."""
+    """One round of a game. All tuples are in agent order."""
 
     headline: str
     agents: tuple[str, ...]
     choices: tuple[int | None, ...]
-    """Last actions; None before the first round."""
+    """Actions of the round; None before the first round."""
     words: tuple[str, ...]
-    """Last actions in words."""
+    """Answers that name the actions."""
     rewards: tuple[float | None, ...]
     ceiling: float
     """Reward that fills a bar."""
     widest: int
-    """Characters of the longest answer."""
+    """Number of characters of the longest possible answer."""
     notes: tuple[str, ...] = ()
-    """Label of each agent, such as its role or its team; may be empty."""
+    """Label of each agent, such as its team; empty for no labels."""
 
     def bar(self, agent: int) -> float:
-        """Return the share of a bar that the agent's reward fills."""
+        """Return the share of its bar, from 0 to 1, that the reward of an agent number fills."""
         reward = self.rewards[agent]
         return 0.0 if reward is None else min(1.0, max(0.0, reward / self.ceiling))
 
 
 def ansi(scene: Scene) -> str:
-    """Return the scene as lines of plain text."""
+    """Draw the scene as lines of plain text, one per agent below the headline."""
     width = max(map(len, scene.agents))
     lines = [scene.headline]
     for agent, name in enumerate(scene.agents):
@@ -64,7 +63,7 @@ def ansi(scene: Scene) -> str:
 
 
 class Frame:
-    """RGB picture under construction; anything outside it is cut off.
+    """RGB picture that is drawn step by step; anything outside its borders is cut off.
 
     Raises:
         ImportError: Pillow is missing. The message contains the install command.
@@ -78,16 +77,16 @@ class Frame:
         self._font = ImageFont.load_default(_FONT_SIZE)
 
     def write(self, text: str, top: int, left: int, colour: Colour = INK) -> None:
-        """Write `text` with the top left corner of its capitals at that pixel."""
+        """Write `text` with the top left corner of its capitals at pixel (top, left)."""
         self._draw.text((left, top + LETTER), text, colour, self._font, anchor="ls")
 
     def box(self, top: int, left: int, height: int, width: int, colour: Colour) -> None:
-        """Fill a rectangle."""
+        """Fill a rectangle; all lengths are in pixels."""
         if height > 0 and width > 0:
             self._draw.rectangle((left, top, left + width - 1, top + height - 1), colour)
 
     def line(self, points: Sequence[tuple[int, int]], colour: Colour, thick: int) -> None:
-        """Draw straight lines from point to point (left, top), `thick` pixels wide."""
+        """Connect points (left, top) by straight lines `thick` pixels wide."""
         self._draw.line(points, colour, thick)
 
     def pixels(self) -> np.ndarray:
@@ -101,9 +100,9 @@ def width_of(text: str) -> int:
 
 
 def rgb_array(scene: Scene) -> np.ndarray:
-    """Return the scene as a uint8 array (height, width, 3) of one size for the whole episode.
+    """Draw the scene as a uint8 array (height, width, 3), of the same shape in all rounds.
 
-    Each agent has one line: name, note, action, and the reward as a bar and a number.
+    Each agent has one line with its name, note and action, and its reward as a bar and a number.
     """
     note = MARGIN + width_of(max(scene.agents, key=len)) + MARGIN
     word = note + max(map(width_of, scene.notes), default=0) + MARGIN
@@ -123,6 +122,8 @@ def rgb_array(scene: Scene) -> np.ndarray:
             colour = COLOURS[choice % len(COLOURS)]
             frame.write(scene.words[agent], top, word, colour)
             frame.box(top, bar, LETTER, round(BAR * scene.bar(agent)), colour)
-            said = f"{reward:.3f}"
-            frame.write(said if len(said) <= _NUMBER else f"{reward:.1e}", top, number)
+            number_text = f"{reward:.3f}"
+            frame.write(
+                number_text if len(number_text) <= _NUMBER else f"{reward:.1e}", top, number
+            )
     return frame.pixels()

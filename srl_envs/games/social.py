@@ -1,8 +1,8 @@
-"""Social games under one name: trading or negotiation, chosen by `scenario`.
+"""Trading and negotiation under one name.
 
     env = parallel_env(scenario="negotiation", offers="simultaneous")
 
-What each plays and takes is in srl_envs.games.trading and srl_envs.games.negotiation.
+The games are defined in srl_envs.games.trading and srl_envs.games.negotiation.
 """
 
 from __future__ import annotations
@@ -13,13 +13,21 @@ from srl_envs import registry
 from srl_envs.validation import check_choice, parallel_form
 
 SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_v0"}
-"""Scenario -> the game's own name in the registry."""
+"""Name in the registry of each scenario's game."""
 
 
 @parallel_form
 def parallel_env(*, scenario: str = "trading", **parameters: Any) -> Any:
-    """The scenario's game as a PettingZoo ParallelEnv; `parameters` are the game's own.
+    """Make the game of a scenario.
 
-    Raises EnvConfigError for an unknown scenario, or a parameter that its game does not know.
+    Args:
+        scenario: "trading" or "negotiation".
+        **parameters: Arguments of SocialTrading or SocialNegotiation.
+
+    Returns:
+        A PettingZoo ParallelEnv.
+
+    Raises:
+        EnvConfigError: The scenario or a parameter is unknown, or a value is not allowed.
     """
     return registry.make(SCENARIOS[check_choice("scenario", scenario, SCENARIOS)], **parameters)

@@ -1,17 +1,20 @@
-"""Staged game: common interest first, then adversaries among the n agents.
+"""Staged game: common interest first, then adversaries among the agents.
 
-The first `warmup_episodes` episodes are a warm-up, in which every agent earns exactly
-base = max(0.1, 1 - difficulty). Afterwards the base ramps up to 1.3 times that, over as many
-episodes again (without a warm-up it is 1.3 times that at once), and with c as the share of all
-agents that cooperate an agent earns per round
+In each of `max_cycles` rounds every agent competes (action 0) or cooperates (action 1). The first
+quarter of the agents (rounded down, at least one) are adversaries. Episodes are numbered k = 0, 1,
+... With W = warmup_episodes, c = the share of all agents that cooperate and
+
+    base = max(0.1, 1 - difficulty) * (1 + 0.3 * ramp)
+    ramp = (k - W) / W, clipped to [0, 1]; 1 if W = 0
+
+every agent earns exactly base in warm-up episodes (k < W). Afterwards the reward of an agent is
 
     base + cooperation_weight * (c - 0.5)
-         + 0.1 * c     an adversary that competes
-         - 0.05 * c    an adversary that cooperates
-         - 0.05        an agent that cooperates while c < 0.3, or competes while c > 0.7
+         + 0.1 * c     for an adversary that competes
+         - 0.05 * c    for an adversary that cooperates
+         - 0.05        for any agent that cooperates while c < 0.3 or competes while c > 0.7
 
-plus normal noise, never below zero. The first quarter of the agents, and at least one, are the
-adversaries. All numbers are per agent and round, unitless.
+plus normal noise, and at least 0.
 """
 
 from __future__ import annotations
@@ -31,21 +34,18 @@ from srl_envs.validation import (
     whole_number,
 )
 
-BASE_FLOOR = 0.1  # base reward at the greatest difficulty
-ADVERSARIES = 0.25  # share of the agents, rounded down but at least one, that are adversaries
-RAMP = 0.3  # how much greater, as a share, the base is once it is fully ramped up
-PREY = 0.1  # an adversary's bonus for competing when all cooperate
-DISGUISE = 0.05  # an adversary's loss for cooperating when all cooperate
-MISFIT = 0.05  # taken off for cooperating where too few do, or competing where nearly all cooperate
-FEW, MANY = 0.3, 0.7  # shares of cooperators below and above which a misfit pays
+BASE_FLOOR = 0.1  # base reward at difficulty 1 and ramp 0
+ADVERSARIES = 0.25  # share of the agents that are adversaries
+RAMP = 0.3  # relative increase of the base at ramp 1
+PREY = 0.1  # bonus of an adversary that competes while all others cooperate
+DISGUISE = 0.05  # loss of an adversary that cooperates while all cooperate
+MISFIT = 0.05  # penalty for a choice that few others make
+FEW, MANY = 0.3, 0.7  # the penalty applies to cooperating below FEW and competing above MANY
 
 
 @dataclass(frozen=True)
 class StagedRules(ChoiceRules):
-    """Rewards of a staged game without noise; the first agents are the adversaries.
-
-    Raises EnvConfigError for parameters out of range.
-    """
+    """Rewards without noise, for the arguments of Staged."""
 
     num_agents: int = 8
     difficulty: float = 0.3
@@ -63,7 +63,7 @@ class StagedRules(ChoiceRules):
 
     @property
     def adversaries(self) -> int:
-        """The number of adversaries, which are the first agents."""
+        """Number of adversaries, which are the first agents."""
         return max(1, int(ADVERSARIES * self.num_agents))
 
     @property
@@ -71,20 +71,20 @@ class StagedRules(ChoiceRules):
         return self.adversaries, self.num_agents - self.adversaries
 
     def ramp(self, episode: int) -> float:
-        """Return the ramp, from 0 to 1, of episode `episode`, counted from 0."""
+        """Return the ramp, from 0 to 1, of an episode number, counted from 0."""
         if not self.warmup_episodes:
             return 1.0
         since = episode - self.warmup_episodes
         return min(1.0, max(0.0, since / self.warmup_episodes))
 
     def base_reward(self, ramp: float) -> float:
-        """Every agent's reward per round of a warm-up (ramp 0), and the base of the rest."""
+        """Return the base reward at this ramp; at ramp 0, the reward of warm-up rounds."""
         return max(BASE_FLOOR, 1.0 - self.difficulty) * (1.0 + RAMP * ramp)
 
     def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:
-        """An agent's reward after the warm-up when `total` agents, itself included, cooperate.
+        """Return an agent's reward after the warm-up, without noise and possibly negative.
 
-        Before noise and before it is cut at zero, so it may be negative.
+        `total` is the number of agents that cooperate, the agent itself included.
         """
         share = total / self.num_agents
         reward = self.base_reward(ramp) + self.cooperation_weight * (share - 0.5)
@@ -95,7 +95,7 @@ class StagedRules(ChoiceRules):
         return reward
 
     def payoffs(self, ramp: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-        """Payoffs indexed `[cooperators][1 for an adversary, else 0][action]`; see `payoff`.
+        """Return `payoff` indexed `[cooperators][1 for an adversary, else 0][action]`.
 
         Impossible choices, such as competing when all cooperate, have entries too.
         """
@@ -106,7 +106,7 @@ class StagedRules(ChoiceRules):
         return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward, fully ramped up, without noise."""
+        """Return each agent's reward at ramp 1, without noise."""
         total, bad = sum(actions), self.adversaries
         return tuple(
             max(0.0, self.payoff(action, total, agent < bad))
@@ -115,28 +115,41 @@ class StagedRules(ChoiceRules):
 
 
 OBSERVATION_FIELDS = (
-    "first_round",  # 1 before anyone has chosen, else 0
-    "own_cooperated",  # 1 if this agent cooperated last round, else 0
-    "all_cooperated",  # c of the last round, oneself included; 0.5 before
-    "last_reward",
+    "first_round",  # 1 before the first round, else 0
+    "own_cooperated",  # 1 if this agent cooperated in the last round, else 0
+    "all_cooperated",  # c of the last round; 0.5 before the first round
+    "last_reward",  # reward of the last round
     "time",  # rounds played / max_cycles
     "warmup",  # 1 in a warm-up episode, else 0
-    "ramp",  # how far the base is ramped up in this episode, from 0 to 1
-    "adversary",  # 1 if this agent is one, else 0; who the others are is not shown
+    "ramp",  # ramp of this episode, from 0 to 1
+    "adversary",  # 1 if this agent is an adversary, else 0; the roles of others are hidden
     "difficulty",
 )
 
 
 class Staged(base.SimultaneousGame):
-    """The environment.
+    """PettingZoo ParallelEnv of the staged game.
 
-    Agents agent_0, agent_1, ..., the adversaries first; action 1 cooperates, 0 competes; every
-    action is always legal. Observations: OBSERVATION_FIELDS, per agent. Infos: `cooperation_ratio`
-    (share of all agents), `phase` ("warmup" or "divergence") and `adversaries` (their numbers).
+    Agents are agent_0, agent_1, ..., the adversaries first. Both actions are always legal.
+    Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS. Infos contain
+    `cooperation_ratio` (share of all agents that cooperated), `phase` ("warmup" or "divergence")
+    and `adversaries` (list of their numbers).
 
-    With `warmup_episodes` above 0, episodes are counted from the last seed on. Episode k is a
-    warm-up if k < warmup_episodes. A seeded reset begins with episode 0, a reset without a seed
-    continues the count, and `reset(options={"episode": k})` sets the number of an episode.
+    Episodes are counted from the last seed: `reset(seed=...)` starts episode 0, `reset()`
+    continues the count, and `reset(options={"episode": k})` starts episode k.
+
+    Args:
+        num_agents: Number of agents, from 1 to 10,000.
+        difficulty: Reduction of the base reward, from 0 to 1.
+        cooperation_weight: Weight of the cooperating share, at least 0.
+        noise_std: Standard deviation of the noise of each reward, at least 0.
+        warmup_episodes: W of the formula, at least 0.
+        max_cycles: Number of rounds of an episode, at least 1.
+        obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
+        render_mode: "human", "ansi", "rgb_array" or None.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("staged_v0")
@@ -159,7 +172,7 @@ class Staged(base.SimultaneousGame):
         self._kinds = [agent < self.rules.adversaries for agent in range(self.rules.num_agents)]
         names = ("adversary" if bad else "player" for bad in self._kinds)
         self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
-        """Agent -> role; agents of one role have the same payoffs."""
+        """Role of each agent, "adversary" or "player"."""
         self._difficulty = self.rules.difficulty
         self._warmup = True
         self._ramp = 0.0
@@ -180,7 +193,7 @@ class Staged(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Return the values of fully ramped-up episodes; see RoundGame."""
+        """Return the mean rewards at ramp 1; see RoundGame."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def phase(self) -> str:
@@ -193,7 +206,7 @@ class Staged(base.SimultaneousGame):
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The agents' first observations; the option "episode" sets this episode's number."""
+        """Start an episode; the option "episode" sets its number."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
@@ -233,7 +246,7 @@ class Staged(base.SimultaneousGame):
 
 @dataclass(frozen=True)
 class StagedView(FixedChoices):
-    """Text view of the staged game."""
+    """Text view of Staged."""
 
     players: int
     adversaries: int

@@ -1,17 +1,17 @@
 """Team battle: two teams of agents in a social dilemma.
 
-A social dilemma for the red team (documented as team A) and the blue team (team B), `max_cycles`
-rounds. With own and rival as the shares of the two teams that cooperate, one's own choice
-included, an agent earns per round
+In each of `max_cycles` rounds every agent competes (action 0) or cooperates (action 1). With
+base = max(0.1, 1 - difficulty), own = the share of the agent's team that cooperates (the agent
+included) and rival = the share of the other team that cooperates, the reward of an agent is
 
-    base + cooperation_weight * (own - 0.5)  + 0.15 * rival        if it competes
-                                             - 0.05 * (1 - own)    if it cooperates
+    base + cooperation_weight * (own - 0.5) - 0.05 * (1 - own)    if it cooperates
+    base + cooperation_weight * (own - 0.5) + 0.15 * rival        if it competes
 
-plus normal noise, never below zero; base = max(0.1, 1 - difficulty). The first `warmup_episodes`
-episodes are a warm-up, in which every agent earns exactly base. All numbers are unitless.
+plus normal noise, and at least 0. In the first `warmup_episodes` episodes every agent earns exactly
+base.
 
-The winner of an episode is the team that earned more per member, noise left out, so that luck
-never decides; the same to within 1e-9 is a draw, as every warm-up is.
+The winner of an episode is the team with the higher sum of rewards per member, without noise.
+Sums whose mean per round differs by at most 1e-9 are a draw, and so is every warm-up episode.
 """
 
 from __future__ import annotations
@@ -33,17 +33,15 @@ from srl_envs.validation import (
     whole_number,
 )
 
-BASE_FLOOR = 0.1  # base reward at the greatest difficulty
-RAID = 0.15  # a competitor's bonus when all rivals cooperate
-EXPOSURE = 0.05  # a cooperator's loss as its own team's share goes to nothing
+BASE_FLOOR = 0.1  # base reward at difficulty 1
+RAID = 0.15  # bonus for competing if all rivals cooperate
+EXPOSURE = 0.05  # greatest loss of a cooperator in a team that competes
+DRAW = 1e-9  # difference in mean reward per member that still counts as equal
 
 
 @dataclass(frozen=True)
 class TeamBattleRules(ChoiceRules):
-    """Rewards after the warm-up, without noise.
-
-    Raises EnvConfigError for parameters out of range.
-    """
+    """Rewards after the warm-up, without noise, for the arguments of TeamBattle."""
 
     team_sizes: tuple[int, int] = (4, 4)
     difficulty: float = 0.3
@@ -65,11 +63,11 @@ class TeamBattleRules(ChoiceRules):
 
     @property
     def base_reward(self) -> float:
-        """Every agent's reward per round of the warm-up."""
+        """Base reward: the reward of each agent in each round of the warm-up."""
         return max(BASE_FLOOR, 1.0 - self.difficulty)
 
     def payoff(self, action: int, own: float, rival: float) -> float:
-        """Return an agent's reward before noise and the floor at zero.
+        """Return an agent's reward, without noise and possibly negative.
 
         `own` and `rival` are the cooperating shares of its team (itself included) and the rivals.
         """
@@ -77,9 +75,9 @@ class TeamBattleRules(ChoiceRules):
         return self.base_reward + self.cooperation_weight * (own - 0.5) + bonus
 
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
-        """Return payoffs indexed `[red cooperators][blue cooperators][team][action]`.
+        """Return `payoff` indexed `[red cooperators][blue cooperators][team][action]`.
 
-        nan if no agent of that team chose that action.
+        An action that no agent of the team chose is nan.
         """
         red, blue = self.team_sizes
 
@@ -122,34 +120,32 @@ class TeamBattleRules(ChoiceRules):
         )
 
     def selfish_equilibrium(self) -> tuple[float, float]:
-        """Return the cooperation probability and mean reward of the symmetric equilibrium.
+        """Return the symmetric Nash equilibrium of one round: cooperation probability, mean reward.
 
-        No selfish agent of the one-round game gains by a deviation. Raises EnvConfigError for teams
-        of different sizes.
+        Raises:
+            EnvConfigError: The teams have different sizes.
         """
         if self.team_sizes[0] != self.team_sizes[1]:
-            raise EnvConfigError(f"the teams must be equal for this, got sizes {self.team_sizes}")
+            raise EnvConfigError(f"team_size must be equal for both teams, got {self.team_sizes}")
         if self.temptation(0.0) >= 0.0:
             return 0.0, self.all_compete()
         low, high = 0.0, 1.0
         if self.temptation(1.0) <= 0.0:
             return 1.0, self.all_cooperate()
-        for _ in range(60):  # halvings: past the precision of a float
+        for _ in range(60):  # Bisection to the precision of a float.
             middle = (low + high) / 2
             low, high = (middle, high) if self.temptation(middle) < 0.0 else (low, middle)
         return low, self.independent_value(low)
 
 
-DRAW = 1e-9  # difference in mean reward per member that still counts as equal
-
 TEAM_A, TEAM_B = "team_a", "team_b"
 
 OBSERVATION_FIELDS = (
-    "first_round",  # 1 before anyone has chosen, else 0
-    "own_cooperated",  # 1 if this agent cooperated last round, else 0
-    "own_team_cooperated",  # share of one's own team, oneself included, last round; 0.5 before
-    "rivals_cooperated",  # share of the other team last round; 0.5 before
-    "last_reward",
+    "first_round",  # 1 before the first round, else 0
+    "own_cooperated",  # 1 if this agent cooperated in the last round, else 0
+    "own_team_cooperated",  # own of the last round; 0.5 before the first round
+    "rivals_cooperated",  # rival of the last round; 0.5 before the first round
+    "last_reward",  # reward of the last round
     "time",  # rounds played / max_cycles
     "warmup",  # 1 in a warm-up episode, else 0
     "blue",  # 1 for an agent of the blue team, else 0
@@ -158,17 +154,29 @@ OBSERVATION_FIELDS = (
 
 
 class TeamBattle(base.SimultaneousGame):
-    """The environment.
+    """PettingZoo ParallelEnv of the two teams.
 
-    Agents red_0.. (team A), then blue_0.. (team B); action 1 cooperates, 0 competes; every action
-    is always legal. `team_size` is one number for both teams or a pair (red, blue). Observations:
-    OBSERVATION_FIELDS, per agent. Infos: `cooperation_ratio` (share of all agents),
-    `team_cooperation` (share per team), `phase` ("warmup" or "battle") and, in the last round,
-    `winner`: "team_a", "team_b" or "draw".
+    Agents are red_0, red_1, ... (team_a), then blue_0, blue_1, ... (team_b). Both actions are
+    always legal. Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS.
+    Infos contain `cooperation_ratio` (share of all agents that cooperated), `team_cooperation` (the
+    share per team), `phase` ("warmup" or "battle") and, in the last round, `winner`: "team_a",
+    "team_b" or "draw".
 
-    With `warmup_episodes` above 0, episodes are counted from the last seed on. Episode k is a
-    warm-up if k < warmup_episodes. A seeded reset begins with episode 0, a reset without a seed
-    continues the count, and `reset(options={"episode": k})` sets the number of an episode.
+    Warm-up episodes are counted from the last seed: `reset(seed=...)` starts episode 0, `reset()`
+    continues the count, and `reset(options={"episode": k})` starts episode k.
+
+    Args:
+        team_size: Number of agents per team, or a pair (red, blue), each from 1 to 10,000.
+        difficulty: Reduction of the base reward, from 0 to 1.
+        cooperation_weight: Weight of the own team's cooperation, at least 0.
+        noise_std: Standard deviation of the noise of each reward, at least 0.
+        warmup_episodes: Number of warm-up episodes, at least 0.
+        max_cycles: Number of rounds of an episode, at least 1.
+        obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
+        render_mode: "human", "ansi", "rgb_array" or None.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("team_battle_v0")
@@ -185,14 +193,18 @@ class TeamBattle(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
-        self.rules = TeamBattleRules(_sizes(team_size), difficulty, cooperation_weight)
+        sizes = (team_size, team_size)
+        if isinstance(team_size, Sequence) and not isinstance(team_size, str):
+            sizes = tuple(team_size)
+        if len(sizes) != 2:
+            raise EnvConfigError(f"team_size must be one number or (red, blue), got {team_size!r}")
+        self.rules = TeamBattleRules(sizes, difficulty, cooperation_weight)
         self.warmup_episodes = whole_number("warmup_episodes", warmup_episodes, low=0)
         self._payoffs = self.rules.payoffs()
         red, blue = self.rules.team_sizes
-        self._red = red
         self._difficulty = self.rules.difficulty
         self._warmup = True
-        self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
+        self._score = [0.0, 0.0]  # Sums of rewards per member of red and blue, without noise.
         agents = [f"red_{i}" for i in range(red)] + [f"blue_{i}" for i in range(blue)]
         self.teams = {a: TEAM_A if a.startswith("red") else TEAM_B for a in agents}
         best = self.rules.base_reward + 0.5 * self.rules.cooperation_weight + RAID
@@ -219,16 +231,15 @@ class TeamBattle(base.SimultaneousGame):
         return TeamBattleView(self.rules.team_sizes, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The agents' first observations; the option "episode" sets this episode's number."""
+        """Start an episode; the option "episode" sets its number."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
         self._score = [0.0, 0.0]
-        warmup = float(self._warmup)
-        return [
-            (1.0, 0.0, 0.5, 0.5, 0.0, 0.0, warmup, float(agent >= self._red), self._difficulty)
-            for agent in range(len(self.possible_agents))
-        ]
+        red, blue = self.rules.team_sizes
+        warmup, difficulty = float(self._warmup), self._difficulty
+        first = (1.0, 0.0, 0.5, 0.5, 0.0, 0.0, warmup)
+        return [(*first, 0.0, difficulty)] * red + [(*first, 1.0, difficulty)] * blue
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         red, blue = self.rules.team_sizes
@@ -273,17 +284,9 @@ class TeamBattle(base.SimultaneousGame):
         return rows, rewards, infos
 
 
-def _sizes(team_size: int | Sequence[int]) -> tuple[int, int]:
-    if isinstance(team_size, Sequence) and not isinstance(team_size, str):
-        if len(team_size) != 2:
-            raise EnvConfigError(f"team_size must be one number or (red, blue), got {team_size!r}")
-        return team_size[0], team_size[1]
-    return team_size, team_size
-
-
 @dataclass(frozen=True)
 class TeamBattleView(FixedChoices):
-    """Text view of team_battle."""
+    """Text view of TeamBattle."""
 
     team_sizes: tuple[int, int]
     rounds: int

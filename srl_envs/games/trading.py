@@ -1,8 +1,8 @@
 """Trading: agents with private values exchange goods by offers and promises.
 
-trading_market.py contains the rules without agents' names, text or spaces. An agent's reward is the
-gain of its goods in its own values since the last step, a whole number. Values and stocks are
-private and drawn from the seed. Reputations are public.
+The rules of offers and deliveries are in trading_market.py. The reward of an agent is the change of
+the value of its goods in this round, sum over goods of value per unit * change of its stock: a
+whole number. Values and stocks are private and drawn at each reset. Reputations are public.
 """
 
 from __future__ import annotations
@@ -37,43 +37,36 @@ from srl_envs.games.trading_market import (
     TradingRules,
     worth_of,
 )
-from srl_envs.text import (
-    LISTED,
-    ParseFailure,
-    any_of,
-    cost_of_unread,
-    parse_statement,
-    round_of,
-)
+from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
 from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
     "phase",  # three flags: offers, answers or deliveries are due
-    "last_reward",
-    "own_reputation",
-    "own_stock",  # per good
-    "own_value",  # per good and unit
-    "own_offer_to",  # per other agent: 1 for the one that the latest offer was made to
-    "own_offer",  # per good: units the offer would bring; below 0 for those it would cost
-    "own_offer_answer",  # 1 accepted, -1 declined, 0 neither (yet)
-    "offer_to_you",  # per other agent and good: units the open offer would bring
-    "offer_gain",  # per other agent: the worth of that offer to the agent
-    "agreed",  # per other agent, while deliveries are due: the agent has accepted its offer
+    "last_reward",  # reward of the last round
+    "own_reputation",  # (promises kept + 1) / (promises + 2)
+    "own_stock",  # per good: units
+    "own_value",  # per good: value per unit
+    "own_offer_to",  # per other agent: 1 for the receiver of the latest offer
+    "own_offer",  # per good: units that the offer would bring, below 0 for units that it costs
+    "own_offer_answer",  # 1 accepted, -1 declined, 0 no answer
+    "offer_to_you",  # per other agent and good: units that its offer would bring
+    "offer_gain",  # per other agent: value that its offer would bring
+    "agreed",  # per other agent: 1 if its offer was accepted and deliveries are due
     "reputation",  # per other agent
-    "deals",  # per other agent: agreements that both have kept
-    "word_kept",  # per other agent: 1 if it kept its word to the agent in the last round, -1 if not
+    "deals",  # per other agent: number of agreements that both have kept
+    "word_kept",  # per other agent: 1 if it delivered to the agent in the last round, -1 if not
 )
 
 _OFFER = re.compile(
     "offers? ([0-9]{1,3}) ([a-z]{1,24}) for ([0-9]{1,3}) ([a-z]{1,24}) to ([a-z0-9_]{1,24})"
 )
 _ACCEPT = re.compile("accepts? ([a-z0-9_]{1,24})")
-_COUNTED = 1e6  # deals of a pair in one episode; PettingZoo's tests want a bound
+_COUNTED = 1e6  # upper bound of `deals`, which PettingZoo's tests require
 
 
 def field_sizes(rules: TradingRules) -> dict[str, int]:
-    """Return the length of each of OBSERVATION_FIELDS, in order."""
+    """Return the length of each field of an observation, in order."""
     others, goods = rules.num_agents - 1, rules.goods
     return dict.fromkeys(OBSERVATION_FIELDS, others) | {
         "time": 1,
@@ -91,7 +84,7 @@ def field_sizes(rules: TradingRules) -> dict[str, int]:
 def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
     """Return the lower and the upper bounds of an observation vector."""
     units = rules.max_quantity
-    # Two agreements at most are carried out at once: the agent's offer and an accepted one.
+    # An agent is party to at most two agreements: its own offer and one that it accepted.
     gain = units * LARGEST_VALUE
     limits: dict[str, tuple[float, float]] = {
         "last_reward": (-2 * gain, 2 * gain),
@@ -114,9 +107,9 @@ def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
 
 @lru_cache(maxsize=256)
 def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[str, int]:
-    """Map an agent's actions in words to their numbers, in action order."""
+    """Return the action number of each of the agent's answers, in action order."""
     others, goods = [other for other in agents if other != agent], rules.names
-    said = (
+    answers = (
         *("pass", "decline", "deliver"),
         *(f"accept {other}" for other in others),
         *(
@@ -125,17 +118,12 @@ def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[s
             for offer in rules.offers
         ),
     )
-    return {answer: action for action, answer in enumerate(said)}
-
-
-@lru_cache(maxsize=256)
-def _answers(rules: TradingRules, agents: tuple[str, ...], agent: str) -> tuple[str, ...]:
-    return tuple(_actions(rules, agents, agent))
+    return {answer: action for action, answer in enumerate(answers)}
 
 
 @dataclass(frozen=True)
 class TradingView:
-    """Text view of trading."""
+    """Text view of SocialTrading."""
 
     market: TradingRules
     agents: tuple[str, ...]
@@ -205,13 +193,13 @@ class TradingView:
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return _answers(self.market, self.agents, agent)
+        return tuple(_actions(self.market, self.agents, agent))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action that an answer names. Never raises.
+        """Return the action that an answer names, as parse_choice does. Never raises.
 
-        White space and the goods' number ('2 apples') are free; otherwise as parse_choice. The
-        reason of a failure names the wrong part of an offer or an acceptance.
+        White space and plural forms ('2 apples') do not matter. The reason of a failure names the
+        wrong part of an offer or an acceptance.
         """
         actions = _actions(self.market, self.agents, agent)
 
@@ -262,13 +250,13 @@ class TradingView:
         return ParseFailure(f"{partner} is {'you' if partner == agent else 'not a trader here'}")
 
     def _exchange(self, net: Sequence[float]) -> tuple[str, str]:
-        """Return the cost and the gain of an offer in words."""
+        """Return the cost and the gain of an offer in words; `net` is the change per good."""
         goods = list(zip(self.market.names, net, strict=True))
         costs = next(f"{-units:g} {good}" for good, units in goods if units < 0)
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
-        """Describe the agent's offer, the offers it may answer, and the deliveries it owes."""
+        """Return sentences about the agent's offer, offers to the agent, and deliveries due."""
         goods, told, owed = self.market.goods, [], []
         to_you = [
             seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
@@ -309,14 +297,33 @@ _PHASE_FLAGS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 class SocialTrading(TalkingGame):
-    """The environment.
+    """PettingZoo ParallelEnv of the market.
 
-    Agents agent_0, agent_1, ...; actions as srl_envs.games.trading_market lists them, in words
-    `text_view.answers(agent)`. An action that is currently illegal counts as a pass, and
-    `infos[agent]["illegal"]` is then True. `reset(options={"values": ..., "stocks": ...})`, whole
-    numbers per agent and good, sets a market up by hand. The last infos contain `possible_surplus`,
-    `realised_surplus`, `surplus_share` (their ratio; None if the first is 0), `gain`, `reputation`
-    and `network`.
+    Agents are agent_0, agent_1, ... Actions are 0 pass, 1 decline, 2 deliver, then the acceptances
+    and offers of trading_market.py. Observations are float32 vectors of shape (sum of
+    `field_sizes(rules)`,), laid out as OBSERVATION_FIELDS. An action that is currently illegal
+    counts as a pass, and `infos[agent]["illegal"]` is then True. The last infos contain
+    `possible_surplus` (greatest total gain of any reallocation), `realised_surplus` (total gain of
+    all agents), `surplus_share` (their ratio; None if the first is 0), `gain`, `reputation` and
+    `network` (number of deals by pair of agents).
+
+    `reset(options={"values": ..., "stocks": ...})` replaces random draws: values per unit (0 to 9)
+    and stocks (0 to 20), both per agent and good.
+
+    Args:
+        num_agents: Number of agents, from 2 to 10.
+        goods: Number of goods, from 3 to 8, the coin included.
+        max_quantity: Greatest number of units of each good in an offer, from 1 to 5.
+        agreements: "promised" for agreements that agents may break, or "binding".
+        messages: Show the text above the last line of an answer to all others. Needs obs_mode
+            "llm".
+        keyword_rewards: Replace rewards of answers by rewards for keywords; see cheap_talk.py.
+        max_cycles: Number of rounds of an episode, at least 1.
+        obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
+        render_mode: "human", "ansi", "rgb_array" or None.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_trading_v0")
@@ -396,10 +403,8 @@ class SocialTrading(TalkingGame):
             self._report(infos)
         return self._look(rewards), rewards, infos
 
-    # Observations and masks.
-
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """Return all agents' observations and store the masks of legal actions."""
+        """Return each agent's observation vector, and store the masks of legal actions."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]
@@ -430,7 +435,7 @@ class SocialTrading(TalkingGame):
         return rows
 
     def _own_offer(self, agent: int) -> tuple[int, ...]:
-        """Return own_offer_to, own_offer and own_offer_answer."""
+        """Return the fields own_offer_to, own_offer and own_offer_answer."""
         to, net = [0] * (self.rules.num_agents - 1), [0] * self.rules.goods
         offer = self.market.offers[agent]
         if offer is not None:
@@ -439,7 +444,7 @@ class SocialTrading(TalkingGame):
         return (*to, *net, self.market.answers[agent])
 
     def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
-        """Return offer_to_you, offer_gain and agreed."""
+        """Return the fields offer_to_you, offer_gain and agreed; `makers` are the others."""
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
         for maker in makers:
@@ -452,7 +457,7 @@ class SocialTrading(TalkingGame):
         return nets + gains + agreed
 
     def _public_part(self, agent: int) -> tuple[float, ...]:
-        """Return reputation and deals."""
+        """Return the fields reputation and deals."""
         market, others = self.market, self.market.others[agent]
         return (
             *(market.reputation(other) for other in others),
@@ -461,10 +466,10 @@ class SocialTrading(TalkingGame):
 
     def _words_kept(self) -> list[list[int]]:
         words = [[0] * (self.rules.num_agents - 1) for _ in self.possible_agents]
-        for whom, who, kept in self.market.outcome:
-            slot = who - (who > whom)
-            # Of two promises to the same agent, one that was broken counts.
-            words[whom][slot] = 1 if kept and words[whom][slot] >= 0 else -1
+        for receiver, giver, kept in self.market.outcome:
+            slot = giver - (giver > receiver)
+            # If only one of two promises to the same agent was kept, the broken one counts.
+            words[receiver][slot] = 1 if kept and words[receiver][slot] >= 0 else -1
         return words
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
@@ -490,8 +495,11 @@ class SocialTrading(TalkingGame):
                 market.values, market.stocks, market.first_stocks, strict=True
             )
         ]
-        pairs = zip(combinations(agents, 2), market.all_deals(), strict=True)
-        network = {f"{one} {other}": deals for (one, other), deals in pairs if deals}
+        network = {
+            f"{agents[one]} {agents[other]}": market.deals[one][other]
+            for one, other in combinations(range(len(agents)), 2)
+            if market.deals[one][other]
+        }
         for agent, info in enumerate(infos):
             info["possible_surplus"], info["realised_surplus"] = market.surplus, sum(gains)
             info["surplus_share"] = sum(gains) / market.surplus if market.surplus else None

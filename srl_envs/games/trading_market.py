@@ -1,13 +1,14 @@
-"""Rules of trading, without agents' names, text or spaces; all numbers are whole.
+"""Rules of trading: offers, answers, deliveries and reputations. All amounts are whole numbers.
 
-A deal takes up to three rounds. OFFERS: every agent may offer one other agent some units of one
-good for some units of another. ANSWERS: who was made offers accepts one of them, or declines.
-DELIVERIES: who is party to an agreement delivers all it owes, or keeps it and breaks its word.
-Rounds in which nobody could do anything are left out. With binding agreements the goods change
-hands as soon as an offer is accepted.
+A deal takes up to three rounds, and a phase in which no agent can act is skipped:
 
-An agent can always deliver: it may offer only what it holds, and accept only what it can pay for
-beside its own offer. Goods are only ever moved, never made or lost.
+- offers: each agent may offer one other agent some units of one good for some units of another.
+- answers: an agent that received offers accepts one of them, or declines all.
+- deliveries: a party to an agreement delivers all that it owes, or passes and breaks its promise.
+  With binding agreements, goods are exchanged when an offer is accepted.
+
+An agent can always deliver, because it can only offer units in its stock, and only accept an offer
+that it can pay for in addition to its own offer. Goods are neither created nor destroyed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -24,24 +24,23 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.validation import check_choice, set_fields, whole_number
 
 GOODS = ("coin", "apple", "bread", "cloth", "dish", "egg", "fig", "grape")
-"""What is traded, the first `goods` of them. Everyone values coins alike, so that they can pay."""
+"""Names of the goods, of which the first `goods` are traded. All agents value coins equally."""
 AGREEMENTS = ("promised", "binding")
 OFFERS, ANSWERS, DELIVERIES = 0, 1, 2
 PHASES = ("offers", "answers", "deliveries")
 
 PASS, DECLINE, DELIVER, FIRST_ACCEPT = 0, 1, 2, 3
-"""Actions. From FIRST_ACCEPT one per other agent (in agent order) accepts its offer; then come the
-offers: per other agent, good given, good wanted, units given, units wanted, the last the
-fastest."""
+"""Actions. From FIRST_ACCEPT, one action per other agent (in agent order) accepts its offer. The
+actions from `TradingRules.first_offer` make the offers of `TradingRules.offers`."""
 
-COIN_VALUE = 3  # per coin, to everyone
-COINS = 8  # that everyone starts with
-COMMON_VALUES = (1, 3)  # per unit of a good, drawn; from, to
-FAVOURITE_VALUES = (8, 9)  # per unit of an agent's favourite good, drawn; from, to
-MOST_UNITS = 4  # of each other good that an agent may start with, drawn from 0
+COIN_VALUE = 3  # value of a coin to every agent
+COINS = 8  # coins of every agent at the start
+COMMON_VALUES = (1, 3)  # smallest and greatest value that is drawn for a unit of a good
+FAVORITE_VALUES = (8, 9)  # the same for an agent's favorite good
+MOST_UNITS = 4  # greatest stock of each other good at the start; the smallest is 0
 
 MOST_AGENTS, MOST_QUANTITY = 10, 5
-LARGEST_VALUE, LARGEST_STOCK = 9, 20  # that an episode's options may ask for, per unit and good
+LARGEST_VALUE, LARGEST_STOCK = 9, 20  # limits of the reset options "values" and "stocks"
 
 UNANSWERED, ACCEPTED, DECLINED = 0, 1, -1
 
@@ -50,7 +49,7 @@ class Offer(NamedTuple):
     """An offer of one agent to another."""
 
     slot: int
-    """Whom: the number of the agent among the offering agent's others."""
+    """Receiver: its number among the other agents of the one that offers, in agent order."""
     give: int
     give_units: int
     want: int
@@ -59,7 +58,7 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True)
 class TradingRules:
-    """The size of a market and what its actions mean."""
+    """Size of a market and meaning of its actions; see the arguments of SocialTrading."""
 
     num_agents: int = 6
     goods: int = 3
@@ -89,7 +88,7 @@ class TradingRules:
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """The offers of the actions from `first_offer` on."""
+        """Offers of the actions from `first_offer`, the field `want_units` changing fastest."""
         units, goods = range(1, self.max_quantity + 1), range(self.goods)
         return tuple(
             Offer(slot, give, given, want, wanted)
@@ -109,37 +108,40 @@ class TradingRules:
         return tuple(other for other in range(self.num_agents) if other != agent)
 
     def draw(self, generator: np.random.Generator) -> tuple[list[list[int]], list[list[int]]]:
-        """Draw the values per unit and the stocks of a new market, both (agent, good).
+        """Draw the values per unit and the stocks of a market, both indexed [agent][good].
 
-        Every agent has one favorite. Each good but the coin is the favorite of as many agents as
-        any other, give or take one.
+        Every agent has one favorite good, which is not the coin. The numbers of agents with the
+        same favorite differ by at most one.
         """
         shape = (self.num_agents, self.goods)
         values = generator.integers(COMMON_VALUES[0], COMMON_VALUES[1] + 1, shape)
         values[:, 0] = COIN_VALUE
         agents = generator.permutation(self.num_agents)
         kinds = self.goods - 1
-        favourites = (np.arange(self.num_agents) + generator.integers(kinds)) % kinds + 1
-        values[agents, favourites] = generator.integers(
-            FAVOURITE_VALUES[0], FAVOURITE_VALUES[1] + 1, self.num_agents
-        )
+        favorites = (np.arange(self.num_agents) + generator.integers(kinds)) % kinds + 1
+        low, high = FAVORITE_VALUES
+        values[agents, favorites] = generator.integers(low, high + 1, self.num_agents)
         stocks = generator.integers(0, MOST_UNITS + 1, shape)
         stocks[:, 0] = COINS
         return values.tolist(), stocks.tolist()
 
     def table(self, name: str, given: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-        """Return `given` as whole numbers (agent, good) from 0 to `most`; raise EnvConfigError."""
+        """Return `given` as whole numbers from 0 to `most`, indexed [agent][good].
+
+        Raises:
+            EnvConfigError: `given` has another shape or other entries.
+        """
         rows = np.asarray(given, dtype=object)
         if rows.shape != (self.num_agents, self.goods):
             raise EnvConfigError(
-                f"{name} must be a row of {self.goods} goods for each of {self.num_agents} agents, "
-                f"got shape {rows.shape}"
+                f"{name} must have shape ({self.num_agents}, {self.goods}), one row per agent and "
+                f"one column per good, got {rows.shape}"
             )
         return [[whole_number(name, entry, low=0, high=most) for entry in row] for row in rows]
 
 
 def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[int]]) -> int:
-    """Return the greatest total gain of any reallocation."""
+    """Return the greatest total gain in value that any reallocation of the stocks achieves."""
     best: int = sum(
         max(worth) * sum(units)
         for worth, units in zip(zip(*values, strict=True), zip(*stocks, strict=True), strict=True)
@@ -148,12 +150,12 @@ def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[
 
 
 def worth_of(values: Sequence[int], stock: Sequence[int]) -> int:
-    """Return the worth of a stock under these values."""
+    """Return the value of a stock, given the value per unit of each good."""
     return sum(value * units for value, units in zip(values, stock, strict=True))
 
 
 class Market:
-    """One episode's state. Lists are in agent order."""
+    """State of one episode. Lists are in agent order."""
 
     def __init__(
         self, rules: TradingRules, values: list[list[int]], stocks: list[list[int]]
@@ -164,26 +166,23 @@ class Market:
         self.first_stocks = [stock.copy() for stock in stocks]
         self.surplus = possible_surplus(values, stocks)
         self.phase = OFFERS
-        self.offers: list[Offer | None] = [None] * size  # the latest of each agent
-        self.answers = [UNANSWERED] * size  # to these offers
-        self.incoming: list[list[int]] = [[] for _ in range(size)]  # makers of answerable offers
+        self.offers: list[Offer | None] = [None] * size  # latest offer of each agent
+        self.answers = [UNANSWERED] * size  # answers to these offers
+        self.incoming: list[list[int]] = [[] for _ in range(size)]
+        """Agents whose offers an agent can answer now."""
         self.agreed: list[tuple[int, int]] = []
-        """(maker, taker) of the agreements that are due now."""
+        """Pairs (maker, taker) of the agreements that are due now."""
         self.outcome: list[tuple[int, int, bool]] = []
-        """(receiver, giver, kept) of each promise that was due in the last round."""
+        """Triples (receiver, giver, kept), one per promise that was due in the last round."""
         self.kept = [0] * size
         self.broken = [0] * size
         self.deals = [[0] * size for _ in range(size)]
-        """Number of agreements that each pair of agents has carried out, both sides."""
+        """Number of agreements of each pair of agents that both have kept."""
 
     def reputation(self, agent: int) -> float:
-        """Return (kept + 1) / (kept + broken + 2): 0.5 before the first promise."""
+        """Return the reputation (kept + 1) / (kept + broken + 2), with numbers of promises."""
         kept, broken = self.kept[agent], self.broken[agent]
         return (kept + 1) / (kept + broken + 2)
-
-    def all_deals(self) -> list[int]:
-        """Return the deals of every pair of agents, in agent order."""
-        return [self.deals[one][other] for one, other in combinations(range(len(self.deals)), 2)]
 
     def can_accept(self, agent: int, maker: int) -> bool:
         """Return True if the agent can pay for `maker`'s offer in addition to its own offer."""
@@ -195,17 +194,20 @@ class Market:
         return spare >= offer.want_units
 
     def parties(self) -> set[int]:
-        """Return the agents that owe a delivery now."""
+        """Return the agents that owe a delivery in this round."""
         return {agent for pair in self.agreed for agent in pair}
 
     def gain_of(self, agent: int, maker: int) -> int:
-        """Return the agent's gain from accepting `maker`'s offer, if both deliver."""
+        """Return the agent's gain in value from accepting `maker`'s offer, if both deliver."""
         offer, values = self.offers[maker], self.values[agent]
         assert offer is not None
         return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units
 
     def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """Play one round; return the gains in own value, and which actions were illegal."""
+        """Play one round; return each agent's gain in its own value, and if its action was illegal.
+
+        Illegal actions count as a pass.
+        """
         self.outcome = []
         if self.phase == OFFERS:
             return [0] * len(chosen), self._offer(chosen)

@@ -1,21 +1,29 @@
-"""Sandbox: untrusted programs run confined and judged outside.
+"""Sandbox for untrusted programs, whose results are compared in the calling process.
 
     with Sandbox() as sandbox:
-        report = sandbox.check(source, [Test(Call("add", (1, 2)), 3)])
+        report = sandbox.check(source, [Test(SandboxCall("add", (1, 2)), 3)])
 
 A program receives the arguments of its calls as plain data, one call at a time, and returns plain
-data. The expected values never leave this process, where they are compared by value and type.
+data. The expected values never leave this process, where they are compared by value and type. The
+program may have forged its report, so every line of it is untrusted.
+
+A test written as code is a program in a separate run. Another run, of the tested program, answers
+its calls. Every value is parsed and serialized anew in between, so no object or patched builtin of
+the tested program is in the process in which the test decides.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import os
+import signal
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from srl_envs.sandbox.guest import serialization
+from srl_envs.sandbox.guest import serialization, zygote
+from srl_envs.sandbox.guest.serialization import NotPlainError
 from srl_envs.sandbox.records import (
     FEATURES,
     LEVELS,
@@ -29,13 +37,19 @@ from srl_envs.sandbox.records import (
     Test,
     TestReport,
 )
-from srl_envs.sandbox.report import judged, run_calls
 from srl_envs.sandbox.worker import Pool, Running, WorkerLostError
+from srl_envs.untrusted import printable
 from srl_envs.validation import check_choice, number_between, whole_number
 
 SOLUTION, PROGRAM = "solution", "__main__"
 """`__name__` of a program whose functions are called, and of a program that is only run."""
 
+ERROR_LENGTH = 400  # characters of an error
+OK = CallOutcome(SandboxVerdict.OK)
+UNREADABLE = CallOutcome(SandboxVerdict.KILLED, error="what it reported cannot be read")
+CALL_FAILURES = {kind.value: kind for kind in (SandboxVerdict.ERROR, SandboxVerdict.MEMORY)}
+"""Verdicts that a program may report for a failed call; for its loading, also SYNTAX."""
+LOADING_FAILURES = {**CALL_FAILURES, SandboxVerdict.SYNTAX.value: SandboxVerdict.SYNTAX}
 _LOST = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
 
 
@@ -83,10 +97,21 @@ class Sandbox:
         name: str = SOLUTION,
         wall: float | None = None,
     ) -> ProgramRun:
-        """Run a program, then the calls in order.
+        """Run a program, then the calls in order. No failure of the program raises an exception.
+
+        Args:
+            source: Source of the program.
+            calls: Calls of its functions.
+            stdin: Standard input.
+            name: `__name__` of the program.
+            wall: Seconds, by default those of the limits.
+
+        Returns:
+            Record of the run, with an outcome for each call.
 
         Raises:
             NotPlainError: An argument of a call is no plain data.
+            SandboxError: The sandbox is closed, or belongs to another process.
         """
         request = _request(source, name=name)
         written = [
@@ -97,16 +122,16 @@ class Sandbox:
         seconds = self.limits.wall if wall is None else number_between("wall", wall, 0.01)
         try:
             with self._pool.lend() as [worker], Running(worker, request, given, seconds) as run:
-                return run_calls(run, written)
+                return _run_calls(run, written)
         except WorkerLostError:
             return _lost(len(calls))
 
     def evaluate(self, source: str, stdin: str = "", *, wall: float | None = None) -> ProgramRun:
-        """Run a program as `__main__`; its output is in `stdout`."""
+        """Run a program as `__main__`, and return its record with the output in `stdout`."""
         return self.run(source, stdin=stdin, name=PROGRAM, wall=wall)
 
     def check(self, source: str, tests: Sequence[Test], *, wall: float | None = None) -> TestReport:
-        """Run the calls of tests, and compare the returned values in this process."""
+        """Run the calls of tests, and compare the results with the expected values."""
         run = self.run(source, [test.call for test in tests], wall=wall)
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
@@ -115,27 +140,27 @@ class Sandbox:
         """Run a test written as code in another process than the program.
 
         Args:
-            source: Program.
+            source: Source of the program.
             trial: Source of the test, in which `functions` call the program with plain data. The
                 dict `elsewhere` also contains them.
             functions: Names of functions of the program.
 
         Returns:
-            OK if the trial ends without an exception, WRONG for an AssertionError, and otherwise
-            the verdict of the program.
+            Record with verdict OK if the trial ends without an exception, WRONG for an
+            AssertionError, and otherwise the verdict of the program.
 
         Raises:
-            SandboxError: The sandbox has one worker; this method needs two.
+            SandboxError: The sandbox has one worker, and this method needs two.
         """
         if self.workers < 2:
-            raise SandboxError("judge() needs two workers, the program's and the test's: workers=2")
+            raise SandboxError(f"judge() needs at least workers=2, got {self.workers}")
         program = _request(source)
-        asking = _request(trial, name="trial", asks=sorted(functions))
+        test = _request(trial, name="trial", elsewhere=sorted(functions))
         wall = self.limits.wall
         try:
             with self._pool.lend(2) as [one, other]:
                 tested = Running(one, program, b"", wall)
-                return judged(tested, lambda: Running(other, asking, b"", wall), functions)
+                return _judged(tested, lambda: Running(other, test, b"", wall), functions)
         except WorkerLostError:
             return _lost(0)
 
@@ -159,9 +184,147 @@ class Sandbox:
         return self
 
 
-def _request(source: str, *, name: str = SOLUTION, asks: Sequence[str] = ()) -> bytes:
-    return json.dumps({"source": source, "name": name, "asks": asks}).encode()
+def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()) -> bytes:
+    return json.dumps({"source": source, "name": name, "elsewhere": elsewhere}).encode()
 
 
 def _lost(calls: int) -> ProgramRun:
     return ProgramRun(_LOST.verdict, (_LOST,) * calls, error=_LOST.error)
+
+
+def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
+    """Send a started program its calls, and return the record of the run.
+
+    Each call is sent after the answer to the one before, so no answer can depend on a later call.
+    """
+    if not calls:
+        running.hang_up()
+    last = _next_outcome(running, LOADING_FAILURES)
+    outcomes: list[CallOutcome] = []
+    if last.verdict is SandboxVerdict.OK:
+        for call in calls:
+            running.send(call + b"\n")
+            last = _next_outcome(running)
+            if last.verdict is not SandboxVerdict.OK and last.verdict not in CALL_FAILURES:
+                break
+            outcomes.append(last)
+        else:
+            last = OK
+    running.hang_up()
+    if last is UNREADABLE:
+        running.stop()
+    running.finish()
+    if last.verdict is SandboxVerdict.OK:
+        last = UNREADABLE if running.received else _ending(running)
+    missing = len(calls) - len(outcomes)
+    if missing:
+        outcomes += [last, *[CallOutcome(SandboxVerdict.NOT_RUN)] * (missing - 1)]
+    return _record(running, last, outcomes)
+
+
+def _judged(
+    program: Running, start_trial: Callable[[], Running], functions: Collection[str]
+) -> ProgramRun:
+    """Run a test on a program that is being loaded, end both processes, and return the record."""
+    with program:
+        outcome = _next_outcome(program, LOADING_FAILURES)
+        if outcome.verdict is SandboxVerdict.OK:
+            with start_trial() as trial:
+                outcome = _tried(program, trial, functions)
+                trial.stop()
+                trial.finish()
+        program.stop()
+        program.finish()
+    return _record(program, outcome)
+
+
+def _tried(program: Running, trial: Running, functions: Collection[str]) -> CallOutcome:
+    """Pass the calls of a trial to the program, and return the outcome of the trial."""
+    failed: CallOutcome | None = None
+    while (line := trial.line()) is not None:
+        call = _call_in(line, functions)
+        if call is None:
+            outcome = _outcome_in(line, LOADING_FAILURES)
+            break
+        program.send(call + b"\n")
+        answer = _next_outcome(program)
+        if answer.verdict is SandboxVerdict.OK:
+            failed, reply = None, {"value": serialization.dumps(answer.value).decode()}
+        else:
+            failed, reply = answer, {"error": answer.error}
+        trial.send(json.dumps(reply).encode() + b"\n")
+    else:
+        outcome = _ending(trial, early=True)
+    if outcome.verdict is SandboxVerdict.ERROR and outcome.error.startswith("AssertionError"):
+        return CallOutcome(SandboxVerdict.WRONG, error=outcome.error)
+    # A test that fails because a call failed has the verdict of that call.
+    return failed if failed is not None and outcome.verdict is not SandboxVerdict.OK else outcome
+
+
+def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
+    """Return the call in a line of a trial, serialized anew, or None if there is none."""
+    try:
+        function, args, kwargs = serialization.loads(json.loads(line)["call"].encode())
+        return serialization.dumps((function, args, kwargs)) if function in functions else None
+    except (NotPlainError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _next_outcome(
+    running: Running, failures: Mapping[str, SandboxVerdict] = CALL_FAILURES
+) -> CallOutcome:
+    """Wait for the next outcome that a run reports, or for its end."""
+    line = running.line()
+    return _ending(running, early=True) if line is None else _outcome_in(line, failures)
+
+
+def _outcome_in(line: bytes, failures: Mapping[str, SandboxVerdict]) -> CallOutcome:
+    """Return the outcome in a line of a report, or UNREADABLE."""
+    try:
+        report = json.loads(line)
+    except (ValueError, RecursionError):
+        return UNREADABLE
+    if not isinstance(report, dict) or not report.keys() <= {"value", "error", "verdict"}:
+        return UNREADABLE
+    if not all(isinstance(part, str) for part in report.values()):
+        return UNREADABLE
+    if "error" in report:
+        verdict = failures.get(report.get("verdict", "error"))
+        error = printable(report["error"], multiline=False)[:ERROR_LENGTH]
+        return UNREADABLE if verdict is None else CallOutcome(verdict, error=error)
+    if "value" not in report:
+        return OK
+    try:
+        return CallOutcome(SandboxVerdict.OK, serialization.loads(report["value"].encode()))
+    except (NotPlainError, UnicodeEncodeError):
+        return UNREADABLE
+
+
+def _ending(running: Running, *, early: bool = False) -> CallOutcome:
+    """Wait for the end of a run and return its outcome; `early` if calls are unanswered."""
+    running.finish()
+    limits, status = running.worker.limits, running.status or 0
+    if running.flooded:
+        error = f"more than {getattr(limits, running.flooded)} bytes of {running.flooded}"
+        return CallOutcome(SandboxVerdict.OUTPUT, error=error)
+    if running.cause == zygote.TIME_UP:
+        return CallOutcome(SandboxVerdict.TIMEOUT, error="its time was up")
+    if not os.WIFSIGNALED(status):
+        early_end = CallOutcome(SandboxVerdict.KILLED, error="it ended before its calls were done")
+        return early_end if early else OK
+    number = os.WTERMSIG(status)
+    # The kernel enforces the limit in ticks and reports exact times, so the two may differ.
+    if number == signal.SIGXCPU or (number == signal.SIGKILL and running.cpu >= limits.cpu * 0.5):
+        error = f"more than {limits.cpu} seconds of computing"
+        return CallOutcome(SandboxVerdict.TIMEOUT, error=error)
+    names = {each.value: each.name for each in signal.Signals}
+    return CallOutcome(SandboxVerdict.KILLED, error=f"ended by signal {names.get(number, number)}")
+
+
+def _record(
+    running: Running, outcome: CallOutcome, outcomes: Sequence[CallOutcome] = ()
+) -> ProgramRun:
+    """Return the record of a run, with its output without control characters."""
+    printed = printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
+    times = running.wall, running.cpu
+    return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error, *times)

@@ -1,6 +1,6 @@
-"""Workers, processes that fork one run after another, and the pool that lends them.
+"""Workers, processes that fork one run after another, and a pool of workers.
 
-Everything from the pipes of a worker is read in bounded amounts and is untrusted.
+Data from the pipes of a worker are untrusted and read in bounded amounts.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from srl_envs.sandbox import seccomp
 from srl_envs.sandbox.guest import runner, zygote
 from srl_envs.sandbox.records import Limits, Protections, SandboxError
 
-START = 30.0  # seconds that a worker may take to start
-GRACE = 5.0  # seconds beyond its time after which a run's worker is given up
+START = 30.0  # time limit of the start of a worker, in seconds
+GRACE = 5.0  # seconds after the time limit of a run at which its worker counts as lost
 CHUNK = 65536
 
 # The interpreter of the worker receives the code of these modules and no paths, so that no program
 # can find the package.
 _MODULES = (
     *("srl_envs.errors", "srl_envs.untrusted"),
-    *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "own_files")),
-    *(f"srl_envs.sandbox.guest.{name}" for name in ("runner", "serialization", "zygote")),
+    *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "runner")),
+    *(f"srl_envs.sandbox.guest.{name}" for name in ("serialization", "zygote")),
 )
 _PACKAGES = ("srl_envs", "srl_envs.sandbox", "srl_envs.sandbox.guest")
 _BOOT = """
@@ -60,11 +60,21 @@ zygote.main(int(sys.argv[1]))
 
 
 class WorkerLostError(SandboxError):
-    """A worker ended or does not answer."""
+    """Worker that ended or does not answer."""
 
 
 class Running:
-    """State of one run: its output so far, and its end."""
+    """State of one run: its output so far, and its end.
+
+    Args:
+        worker: Worker without another run.
+        request: Request as in srl_envs.sandbox.guest.runner.
+        stdin: Standard input.
+        wall: Time limit in seconds.
+
+    Raises:
+        WorkerLostError: The worker ended or does not answer; also raised by all methods.
+    """
 
     def __init__(self, worker: Worker, request: bytes, stdin: bytes, wall: float) -> None:
         self.worker = worker
@@ -100,7 +110,7 @@ class Running:
         self._close()
 
     def line(self) -> bytes | None:
-        """Return the next line of results, or None after the last."""
+        """Wait for the next line of results and return it, or None after the last line."""
         while (end := self.received.find(b"\n")) < 0:
             if self.status is not None:
                 return None
@@ -121,33 +131,43 @@ class Running:
                 return
 
     def hang_up(self) -> None:
-        """Close the descriptor of calls."""
+        """Close the descriptor of calls, which ends the loop of the program."""
         if self._calls >= 0:
             os.close(self._calls)
             self._calls = -1
 
     def stop(self) -> None:
-        """Request that the run is killed."""
+        """Request the worker to kill the run."""
         with contextlib.suppress(OSError):
             self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
 
     def finish(self) -> None:
-        """Wait for the end, and read the rest of the pipes."""
+        """Wait for the end of the run, and read the rest of the pipes."""
         while self.status is None:
             self._pump()
         while ready := _ready(self._open):
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
+        """Wait for output, the end, or until `writing` is writable, and read what is ready."""
+        control = self.worker.control
         left = max(0.0, self._until - time.monotonic())
-        ready = _ready((*self._open, self.worker.control.fileno()), left, writing)
+        ready = _ready((*self._open, control.fileno()), left, writing)
         if not ready:
             raise WorkerLostError("the worker no longer answers")
         self._read([each for each in ready if each in self._open])
-        if self.worker.control.fileno() in ready:
-            self._end()
+        if control.fileno() not in ready:
+            return
+        try:
+            reply = control.recv(zygote.REPLY.size)
+        except OSError as error:
+            raise WorkerLostError("the worker is gone") from error
+        if len(reply) != zygote.REPLY.size:
+            raise WorkerLostError("the worker ended")
+        self.status, self.cpu, self.wall, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
+        """Read from descriptors once, and stop the run if it exceeds a limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]
@@ -164,15 +184,6 @@ class Running:
                 if not self.flooded:
                     self.flooded = name
                     self.stop()
-
-    def _end(self) -> None:
-        try:
-            reply = self.worker.control.recv(zygote.REPLY.size)
-        except OSError as error:
-            raise WorkerLostError("the worker is gone") from error
-        if len(reply) != zygote.REPLY.size:
-            raise WorkerLostError("the worker ended")
-        self.status, self.cpu, self.wall, self.cause = zygote.REPLY.unpack(reply)
 
     def _close(self) -> None:
         self.hang_up()
@@ -233,10 +244,11 @@ class Worker:
         """Return the last line of standard error of a worker that ended."""
         assert self._process.stderr is not None
         os.set_blocking(self._process.stderr.fileno(), False)
-        said = self._process.stderr.read(10_000) or b""
-        return (said.decode(errors="replace").strip().splitlines() or [""])[-1]
+        output = self._process.stderr.read(10_000) or b""
+        return (output.decode(errors="replace").strip().splitlines() or [""])[-1]
 
     def _greet(self, filters: Mapping[str, bytes], without: Collection[str]) -> Protections:
+        """Send the settings to the worker, and return the protections that it reports."""
         settings = {
             "limits": asdict(self.limits),
             "folder": self._folder,
@@ -246,14 +258,14 @@ class Worker:
         self.control.settimeout(START)
         try:
             self.control.send(json.dumps(settings).encode())
-            said = self.control.recv(zygote.SETTINGS)
+            reply = self.control.recv(zygote.SETTINGS)
         except OSError as error:
             raise SandboxError(f"the sandbox did not start: {error}") from error
         self.control.settimeout(None)
-        if not said:
-            why = self.last_words() or "it ended without a word"
-            raise SandboxError(f"the sandbox did not start: {why}")
-        return Protections(**json.loads(said))
+        if not reply:
+            reason = self.last_words() or "it ended without a message"
+            raise SandboxError(f"the sandbox did not start: {reason}")
+        return Protections(**json.loads(reply))
 
 
 @functools.cache
@@ -317,6 +329,7 @@ class Pool:
 
     @contextmanager
     def _one(self) -> Iterator[Worker]:
+        """Wait for a worker and lend it; a worker is dropped after an exception."""
         if not self.close.alive:
             raise SandboxError("this sandbox is closed")
         worker = self._idle.get()
@@ -341,10 +354,11 @@ class Pool:
         worker.close()
 
     def _started(self) -> Worker:
-        filters, why = ({}, "") if "seccomp" in self._without else _filters()
+        """Start a worker, check its level, run an empty program, and return the worker."""
+        filters, missing = ({}, "") if "seccomp" in self._without else _filters()
         worker = Worker(self._limits, filters, self._without)
-        if why:
-            refused = {**worker.protections.refused, "seccomp": why}
+        if missing:
+            refused = {**worker.protections.refused, "seccomp": missing}
             worker.protections = replace(worker.protections, refused=refused)
         if not worker.protections.reaches(self._minimum):
             worker.close()
@@ -353,18 +367,18 @@ class Pool:
                 "better: allow it, or give a lower minimum if you trust the programs"
             )
         self._workers.append(worker)
-        words = ""
+        failure = ""
         try:
             with Running(worker, runner.NOTHING, b"", self._limits.wall) as running:
                 running.hang_up()
                 running.finish()
             if running.status or running.received != runner.DONE:
-                words = running.printed.decode(errors="replace").strip() or str(running.status)
+                failure = running.printed.decode(errors="replace").strip() or str(running.status)
         except WorkerLostError as error:
-            words = worker.last_words() or str(error)
-        if words:
+            failure = worker.last_words() or str(error)
+        if failure:
             self._drop(worker)
-            raise SandboxError(f"an empty program could not be run: {words.splitlines()[-1]}")
+            raise SandboxError(f"an empty program could not be run: {failure.splitlines()[-1]}")
         return worker
 
 

@@ -21,7 +21,7 @@ is a complete environment for one agent or several (docs/environments/tasks.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
@@ -61,13 +61,10 @@ class Problem:
     question: str
     """Full question, shown again in every turn."""
     answer: Any = None
-    """Truth for grading; never shown to an agent."""
+    """Truth for grading, never shown to an agent."""
     difficulty: int = 1
     key: str | None = None
-    """Identity of the problem apart from its wording, by default the question.
-
-    Problems with the same key are in the same split.
-    """
+    """Identity apart from the wording, by default the question; it determines the split."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Further data of the task."""
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -106,9 +103,9 @@ class Grade:
     correct: bool
     """True if the task is solved."""
     feedback: str = ""
-    """Text before the next turn; it must not contain the answer."""
+    """Text shown before the next turn, which must not contain the answer."""
     finished: bool | None = None
-    """True if there is no further turn, by default when the answer is correct."""
+    """True if there is no further turn, by default if the answer is correct."""
     info: Mapping[str, Any] = field(default_factory=dict)
     """Plain data for the infos of the agent."""
 
@@ -132,11 +129,13 @@ class Attempt:
 
     problem: Problem
     seed: int
+    """Problem seed."""
     memory: Any = None
     """State of the task, from `Task.begin`."""
     open: bool = True
     """False after `Task.end`."""
     turns: int = 0
+    """Number of turns so far."""
     last: float = 0.0
     """Score of the last readable answer."""
     best: float = 0.0
@@ -161,33 +160,68 @@ class Task(ABC):
     """Default split."""
     attempt_penalty: float = 0.05
     """Default penalty of every turn after the first."""
+    problems: Sequence[Problem] = ()
+    """Given problems, see `use`; if empty, problems are drawn."""
 
     @abstractmethod
     def rules(self) -> str:
-        """Return the instructions."""
+        """Return the instructions for the agent."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """Draw a problem, with all randomness from `rng`."""
+        """Draw a problem.
+
+        Args:
+            rng: Source of all randomness.
+            difficulty: Number within `difficulties`.
+        """
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Grade an answer as returned by `read`; never raise."""
+        """Return the grade of an answer; never raise.
+
+        Args:
+            problem: Problem of the attempt.
+            answer: Answer as returned by `read`.
+        """
+
+    def use(self, problems: Iterable[Problem]) -> None:
+        """Replace drawn problems by given ones, of any split by default.
+
+        Args:
+            problems: At least one problem. Their difficulties become the range of the task.
+        """
+        self.problems = tuple(problems)
+        levels = [problem.difficulty for problem in self.problems]
+        self.difficulties, self.split = (min(levels), max(levels)), "any"
 
     def how_to_answer(self) -> str:
-        """Return the form of an answer, which follows the rules."""
+        """Return the description of the form of an answer, which follows the rules."""
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the answer in the text of an agent; never raise."""
+        """Return the answer in the text of an agent, or the reason why there is none; never raise.
+
+        Args:
+            text: Text that is neither empty nor too long.
+        """
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the state of the task for one attempt, `Attempt.memory`."""
+        """Return the state of the task for one attempt, `Attempt.memory`.
+
+        Args:
+            problem: Problem of the attempt.
+        """
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Play one turn; override it if a turn is more than an attempt."""
+        """Return the grade of one turn; override it if a turn is more than an attempt.
+
+        Args:
+            attempt: State of the attempt; `turns` includes this turn.
+            answer: Answer as returned by `read`.
+        """
         return self.grade(attempt.problem, answer)
 
     def end(self, attempt: Attempt) -> None:
@@ -195,11 +229,17 @@ class Task(ABC):
         attempt.memory = None
 
     def question(self, attempt: Attempt) -> str:
-        """Return the question of a turn."""
+        """Return the question that is shown before the next turn of an attempt."""
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return up to `count` texts without information on the truth, or None."""
+        """Return texts in the right form without information on the truth, or None.
+
+        Args:
+            rng: Source of all randomness.
+            attempt: State of the attempt.
+            count: Largest number of texts.
+        """
         return None
 
 
@@ -213,8 +253,8 @@ class TaskEnv(FreeTextGame):
 
     Observation vector: next turn / (turns + 1), last score, best score, solved (0 or 1). Infos:
     `score` and `correct` (of this turn), `best_score`, `success` (so far), `attempt`, `unreadable`
-    (the reason, or None), `difficulty`, `problem` (its identity), `problem_seed`, and the infos of
-    the problem.
+    (the reason, or None), `difficulty`, `problem` (identity), `problem_seed`, and the infos of the
+    problem.
 
     Args:
         task: Task.
@@ -268,27 +308,30 @@ class TaskEnv(FreeTextGame):
             render_mode=render_mode,
         )
         if problem_seed is not None:
-            self.problem(problem_seed)  # The split may have none.
+            self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
         """Return the problem of a seed; raise EnvConfigError if the split has none."""
         rng = np.random.default_rng(whole_number("problem_seed", seed, low=0))
         easiest, hardest = self.difficulty
+        given = self.task.problems
         for _ in range(DRAWS):
-            drawn = self.task.draw(rng, int(rng.integers(easiest, hardest + 1)))
+            level = int(rng.integers(easiest, hardest + 1))
+            if given:
+                drawn = pick(rng, [one for one in given if one.difficulty == level] or given)
+            else:
+                drawn = self.task.draw(rng, level)
             if self.split in ("any", drawn.split):
                 return drawn
         raise EnvConfigError(
-            f"{self.task.name} has no problem of the {self.split} split among {DRAWS} drawn of "
-            f"difficulty {easiest} to {hardest}: give another difficulty, or split='any'"
+            f"difficulty {easiest} to {hardest} of {self.task.name} has no problem with split "
+            f"{self.split!r} among {DRAWS}: give another difficulty, or split='any'"
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return the attempt of an agent, which contains the truth."""
+        """Return the attempt of an agent, which contains the truth; raise EnvError before reset."""
         if agent not in self._attempts:
-            raise EnvError(
-                f"{agent!r} has no attempt: call reset() first, for {self.possible_agents}"
-            )
+            raise EnvError(f"{agent!r} has no attempt: call reset() for {self.possible_agents}")
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
@@ -300,13 +343,13 @@ class TaskEnv(FreeTextGame):
         return FreeTextView(f"{task.rules()} {task.how_to_answer()}{tries}", task.read)
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        named = options.get("problem_seed", self.problem_seed)
+        chosen = options.get("problem_seed", self.problem_seed)
         agents = len(self.possible_agents)
         seeds = self.np_random.integers(2**32, size=agents).tolist()
         if self.same_problem:
             seeds = seeds[:1] * agents
-        if named is not None:
-            seeds = [whole_number("problem_seed", named, low=0)] * agents
+        if chosen is not None:
+            seeds = [whole_number("problem_seed", chosen, low=0)] * agents
         problems = [self.problem(seed) for seed in seeds]  # May raise, before any state changes.
         self.close()
         attempts = map(Attempt, problems, seeds)
@@ -345,11 +388,11 @@ class TaskEnv(FreeTextGame):
         attempt, task = self._attempts[agent], self.task
         attempt.turns += 1
         reward = 0.0 if attempt.turns == 1 else -self.attempt_penalty
-        whole = readable_text(text)
-        answer = whole if isinstance(whole, ParseFailure) else task.read(whole)
+        checked = readable_text(text)
+        answer = checked if isinstance(checked, ParseFailure) else task.read(checked)
         finished = over
         if isinstance(answer, ParseFailure):
-            # An empty text replaces an unreadable answer, whose writer already has the reason.
+            # An empty text replaces an unreadable answer, and the agent already has the reason.
             attempt.feedback = f"Not read: {answer.reason}." if text else ""
             info = self._info(agent, None, answer.reason)
         else:
@@ -387,11 +430,8 @@ class TaskEnv(FreeTextGame):
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    low: Any
-    high: Any
-    if isinstance(value, Sequence) and len(value) == 2:
-        low, high = value
-    else:
-        low, high = known if value is None else (value, value)
+    """Return the lowest and highest difficulty of an argument, within the range of the task."""
+    ends: Any = known if value is None else value
+    low, high = ends if isinstance(ends, Sequence) and len(ends) == 2 else (ends, ends)
     lowest = whole_number("difficulty", low, *known)
     return lowest, whole_number("difficulty", high, lowest, known[1])

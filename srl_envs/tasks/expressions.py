@@ -4,8 +4,8 @@ Values are exact fractions. Expressions with roots, powers, pi or functions are 
 of digits by mpmath, at several points if there are variables. DIGITS covers the whole range of
 permitted numbers, so a large summand hides no small one, and terms that cancel are 0.
 
-Nothing is executed. The length of a text, the depth of a tree and the size of numbers have limits,
-and a number beyond them is refused before its computation: `9**9**9**9` costs nothing.
+Text is never executed. The length of a text, the depth of a tree and the size of numbers have
+limits, and a number beyond them is refused before its computation, such as `9**9**9**9`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from srl_envs.loading import needed_by
 
 LONGEST = 400  # characters of an expression
 DEEPEST = 40  # nested brackets and operators
-BITS = 20_000  # of a numerator or denominator
-RANGE = 120  # decimal places before and after the point that such a number may reach
-DIGITS = 3 * RANGE + 100  # of it
-FAR = 500  # a variable's size, above which many an expression grows too large
-CLOSE = 50  # digits in which two must agree
+BITS = 20_000  # largest size of a numerator or denominator
+RANGE = 120  # decimal places before and after the point of an inexact number
+DIGITS = 3 * RANGE + 100  # precision of inexact numbers
+FAR = 500  # size of a variable above which values are often too large
+CLOSE = 50  # digits in which equal inexact values must agree
 FUNCTIONS = ("sqrt", "sin", "cos", "tan", "log", "ln", "exp", "abs")
 CONSTANTS = ("pi", "e")
 
@@ -208,7 +208,7 @@ class _Reader:
 
 
 def _with_fraction(whole: Tree, part: Tree) -> Tree:
-    """Return a mixed number, such as -3 1/2, as the sum of its parts."""
+    """Return the number tree of a mixed number, such as -3 1/2."""
     if whole[0] == "negative":
         return ("negative", _with_fraction(whole[1], part))
     parts = part[0] == "/" and part[1][0] == part[2][0] == "number" and part[2][1] != 0
@@ -273,63 +273,38 @@ def same(one: Tree, other: Tree) -> bool:
     """
     variables = sorted(names(one) | names(other))
     try:
-        found = _agree(one, other, variables, exact, lambda left, right: bool(left == right))
+        found = _agree(one, other, variables, _FRACTIONS)
     except Unreadable:
-        found = None
-        for real in (True, False):
-            if found is None:
-                found = _agree_in_digits(one, other, variables, real)
+        found = _agree(one, other, variables, _digits(real=True))
+        if found is None:
+            found = _agree(one, other, variables, _digits(real=False))
     return bool(found)
 
 
-def _agree(
-    one: Tree,
-    other: Tree,
-    variables: list[str],
-    value: Callable[[Tree, dict[str, Fraction]], Any],
-    equal: Callable[[Any, Any], bool],
-) -> bool | None:
+def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool | None:
     """Return True if two trees agree at all points, or None if both are undefined everywhere."""
     agreed = None
     for at in _points(variables):
         sides = []
         for tree in (one, other):
             try:
-                sides.append(value(tree, at))
-            except (ZeroDivisionError, _TooLarge) as error:
+                sides.append(_evaluated(tree, numbers, at))
+            except numbers.undefined as error:
                 sides.append(type(error))
-        fates = {side for side in sides if isinstance(side, type)}
-        if one == other and ZeroDivisionError not in fates:
+        errors = {side for side in sides if isinstance(side, type)}
+        if one == other and ZeroDivisionError not in errors:
             return True  # Identical and defined.
-        if not fates:
-            if not equal(*sides):
+        if not errors:
+            left, right = sides
+            if not abs(left - right) <= numbers.tiny * max(abs(left), abs(right)):
                 return False
             agreed = True
         elif sides[0] is not sides[1]:
             # Far away, ln(e^x) may be too large although its value is not.
             far = any(abs(value) > FAR for value in at.values())
-            if not (far and _TooLarge in fates):
+            if not (far and Unreadable in errors):
                 return False
     return agreed
-
-
-def _agree_in_digits(one: Tree, other: Tree, variables: list[str], real: bool) -> bool | None:
-    numbers = _digits(real)
-
-    def value(tree: Tree, at: Mapping[str, Fraction]) -> Any:
-        try:
-            return _evaluated(tree, numbers, {name: numbers.lift(at[name]) for name in at})
-        except Unreadable as error:
-            raise _TooLarge(str(error)) from error
-
-    def equal(left: Any, right: Any) -> bool:
-        return bool(abs(left - right) <= numbers.tiny * max(abs(left), abs(right)))
-
-    return _agree(one, other, variables, value, equal)
-
-
-class _TooLarge(ArithmeticError):
-    """Value outside the range of comparable numbers."""
 
 
 def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
@@ -365,14 +340,15 @@ class _Numbers:
     constant: Callable[[str], Any]
     checked: Callable[[Any], Any]
     tiny: Any = 0
+    """Largest relative difference of equal values."""
+    undefined: tuple[type[Exception], ...] = (ZeroDivisionError,)
+    """Exceptions of undefined values and of values outside the range of comparable numbers."""
 
 
-def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Any]) -> Any:
+def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Fraction]) -> Any:
     kind = tree[0]
-    if kind == "number":
-        return numbers.lift(tree[1])
-    if kind == "name":
-        return at[tree[1]]
+    if kind in ("number", "name"):
+        return numbers.lift(tree[1] if kind == "number" else at[tree[1]])
     if kind == "constant":
         return numbers.constant(tree[1])
     if kind == "call":
@@ -386,12 +362,7 @@ def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Any]) -> Any:
     return numbers.checked(_OPERATIONS[kind](left, right))
 
 
-_OPERATIONS = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
+_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
@@ -465,4 +436,5 @@ def _digits(real: bool) -> _Numbers:
         lambda which: +getattr(context, which),
         checked,
         tiny,
+        (ZeroDivisionError, Unreadable),
     )

@@ -22,10 +22,10 @@ from srl_envs.tasks.free_text_game import readable_text
 from srl_envs.text import ParseFailure, tagged
 from srl_envs.untrusted import check_brackets
 
-PLACES = 4  # decimals that an answer must give where the truth has more, or never ends
+PLACES = 4  # decimals that an answer needs if the truth has more
 LONGEST = 1000  # characters of an answer
-MOST = 20  # values that one answer may list
-CLOSE_ENOUGH = Fraction(1, 20)  # of the truth, that a decimal may be away from it at most
+MOST = 20  # values in one answer
+CLOSE_ENOUGH = Fraction(1, 20)  # largest relative error of a rounded decimal
 
 INFINITY, UNION = "inf", "\N{UNION}"
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -59,12 +59,12 @@ _MULTIPLES = frozenset(
         "sqrt to below above zero",
     )
 )
-"""Words that change the value of a number, and so are no units."""
+"""Words that change the value of a number and are therefore no units."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A parsed answer."""
+    """Parsed answer."""
 
     kind: str
     """One of "number", "expression", "values", "tuple", "set" (of real numbers), "words"."""
@@ -91,9 +91,9 @@ def final_answer(text: str) -> str | ParseFailure:
         lines if len(lines) == 1 else [],
     ):
         if found:
-            said = found[-1].strip(_AROUND)
-            inner = boxed(said)
-            plain = inner[-1].strip(_AROUND) if inner else said
+            answer = found[-1].strip(_AROUND)
+            inner = boxed(answer)
+            plain = inner[-1].strip(_AROUND) if inner else answer
             return plain or ParseFailure("the answer was empty")
     return ParseFailure("no line says 'Answer: ...'")
 
@@ -127,29 +127,34 @@ def read(text: str, units: Collection[str] = ()) -> Reading:
     return _read(text[:LONGEST], frozenset(units))
 
 
-def same_answer(truth: str, said: str, units: Collection[str] = ()) -> bool:
-    """Return True if an answer is right.
+def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
+    """Return True if an answer has the value of the truth, such as a number or an interval.
+
+    Args:
+        truth: Right answer.
+        answer: Answer of an agent.
+        units: Words that may follow a number, in addition to those in the truth.
 
     Raises:
         ImportError: Roots, pi or functions need mpmath, and mpmath is missing.
     """
-    if len(said) > LONGEST:
+    if len(answer) > LONGEST:
         return False
     # The truth in a file may contain its unit, which is then optional in the answer.
     units = frozenset(units) | words_of(truth) | _named_by_signs(truth)
-    return same_reading(read(truth, units), read(said, units))
+    return same_reading(read(truth, units), read(answer, units))
 
 
-def same_value(truth: str, said: str, units: Collection[str] = ()) -> bool:
-    """Compare two numbers by value, and other texts without case and spaces.
+def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
+    """Return True if two numbers have the same value, or two other texts the same words.
 
     Texts are never expressions: 2024-01-05 is no difference.
     """
     units = frozenset(units) | _named_by_signs(truth)
-    right, answer = (_number_alone(text, units) for text in (truth, said))
-    if right is not None and answer is not None:
-        return same_reading(right, answer)
-    words, others = (" ".join(text.casefold().split()).strip(" .\"'`*") for text in (truth, said))
+    one, other = (_number_alone(text, units) for text in (truth, answer))
+    if one is not None and other is not None:
+        return same_reading(one, other)
+    words, others = (" ".join(text.casefold().split()).strip(" .\"'`*") for text in (truth, answer))
     return bool(words) and words == others
 
 
@@ -161,6 +166,7 @@ def _number_alone(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _named_by_signs(truth: str) -> frozenset[str]:
+    """Return the names of the units whose signs are in the truth."""
     signs = {
         "$": ("dollar", "dollars"),
         "°": ("degree", "degrees"),
@@ -171,34 +177,28 @@ def _named_by_signs(truth: str) -> frozenset[str]:
     return frozenset(word for sign, words in signs.items() if sign in truth for word in words)
 
 
-def same_reading(truth: Reading, said: Reading) -> bool:
-    """Return True if a parsed answer is right."""
-    if {truth.kind, said.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
-        truth, said = _interval(truth), _interval(said)
+def same_reading(truth: Reading, answer: Reading) -> bool:
+    """Return True if a parsed answer has the value of the parsed truth."""
+    if {truth.kind, answer.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
+        truth, answer = _interval(truth), _interval(answer)
+    right, given = truth.content, answer.content
+    if truth.kind == "expression" and answer.kind == "number":
+        return same(right, ("number", given))
+    if truth.kind != answer.kind:
+        return False
     if truth.kind == "number":
-        return said.kind == "number" and _same_number(truth.content, said)
+        return _same_number(right, answer)
     if truth.kind == "expression":
-        if said.kind == "number":
-            return same(truth.content, ("number", said.content))
-        return said.kind == "expression" and same(truth.content, said.content)
-    if truth.kind == "values":
-        return (
-            said.kind == "values"
-            and len(truth.content) == len(said.content)
-            and all(
-                any(same_reading(one, other) for other in said.content) for one in truth.content
-            )
-        )
+        return same(right, given)
     if truth.kind == "set":
-        return said.kind == "set" and _same_spans(truth.content, said.content)
+        return _same_spans(right, given)
+    if truth.kind == "words":
+        return bool(right == given)
+    if len(right) != len(given):
+        return False
     if truth.kind == "tuple":
-        pairs = zip(truth.content, said.content, strict=False) if said.kind == "tuple" else ()
-        return (
-            said.kind == "tuple"
-            and len(truth.content) == len(said.content)
-            and all(same_reading(*pair) for pair in pairs)
-        )
-    return said.kind == "words" and truth.content == said.content
+        return all(map(same_reading, right, given))
+    return all(any(same_reading(one, other) for other in given) for one in right)
 
 
 def _interval(reading: Reading) -> Reading:
@@ -216,12 +216,12 @@ def _interval(reading: Reading) -> Reading:
 def words_of(question: str) -> frozenset[str]:
     """Return the words of a question that may follow a number as its unit.
 
-    PERCENT is among them if the question asks for a percentage: in "What is 15% of 20?" the sign
+    They include PERCENT if the question asks for a percentage. In "What is 15% of 20?", the sign
     follows a number and is no unit of the answer.
     """
     words = frozenset(re.findall(r"[A-Za-z]{2,}", question.casefold())) - {PERCENT}
-    asked = _ASKED_PERCENT.search(question.casefold())
-    return (words | {PERCENT} if asked else words) - _MULTIPLES
+    percentage = _ASKED_PERCENT.search(question.casefold())
+    return (words | {PERCENT} if percentage else words) - _MULTIPLES
 
 
 def _plain(text: str) -> str:
@@ -255,7 +255,7 @@ def _number(text: str, units: frozenset[str]) -> Reading | None:
         words = set(re.findall(r"[a-z]+", behind["words"].casefold()))
         if words <= units:
             text = behind["number"].strip()
-    # As any unit, a percent sign counts only where the question or the truth names it.
+    # As any unit, a percent sign counts only if the question or the truth names it.
     text = re.sub(r"\s*[%€£]$" if PERCENT in units else r"\s*[€£]$", "", text)
     value = expressions.number(text)
     decimal = re.fullmatch(r"[-+]?[\d,]*\.(\d+)", text)
@@ -329,7 +329,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _both(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
-    """Parse a span, or the intersection of a lower and an upper bound."""
+    """Parse a span, or a lower and an upper bound joined by "and"."""
     spans = [_span(piece.strip(), alone=alone) for piece in re.split(r"\band\b", text)]
     if len(spans) == 1:
         return spans[0]
@@ -390,15 +390,15 @@ def _same_spans(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     )
 
 
-def _same_number(truth: Fraction, said: Reading) -> bool:
-    if said.content == truth:
+def _same_number(truth: Fraction, answer: Reading) -> bool:
+    if answer.content == truth:
         return True
-    if said.places is None or said.places < PLACES or (truth * 10**PLACES).denominator == 1:
+    if answer.places is None or answer.places < PLACES or (truth * 10**PLACES).denominator == 1:
         return False
     # A rounded or truncated decimal is within one unit of its last place. CLOSE_ENOUGH excludes
     # truths so small that this is no evidence.
-    wrong = abs(said.content - truth)
-    return bool(wrong < Fraction(1, 10**said.places) and wrong <= abs(truth) * CLOSE_ENOUGH)
+    error = abs(answer.content - truth)
+    return bool(error < Fraction(1, 10**answer.places) and error <= abs(truth) * CLOSE_ENOUGH)
 
 
 def _split(text: str, marks: str) -> list[str]:

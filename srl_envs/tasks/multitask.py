@@ -1,4 +1,4 @@
-"""Multitask environment: every episode plays one of several environments, drawn by seed.
+"""Multitask environment: every episode is one of several environments, drawn by seed.
 
     env = parallel_env(
         environments={
@@ -51,13 +51,13 @@ class MultitaskView:
     """Text view of the multitask environment; the observation contains the current label."""
 
     views: Mapping[str, TextView]
-    """Label -> view of the environment."""
+    """Label -> view of the environment; all views have the same answers."""
     lengths: Mapping[str, int]
     """Label -> length of the environment's observation vector, without the padding."""
 
     @property
     def first(self) -> TextView:
-        """Any of the views, which have the same answers."""
+        """View of the first environment."""
         return next(iter(self.views.values()))
 
     @property
@@ -87,8 +87,7 @@ class MultitaskView:
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
         # Free texts are read by the current environment; see `of_observation`.
-        listed = self.answers(agent)
-        return self.first.parse(agent, answer) if listed else readable_text(answer)
+        return self.first.parse(agent, answer) if self.answers(agent) else readable_text(answer)
 
     def _label(self, observation: Any) -> str:
         current = int(np.argmax(vector_of(observation)[-len(self.views) :]))
@@ -98,7 +97,7 @@ class MultitaskView:
 class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Several environments as one PettingZoo ParallelEnv.
 
-    `reset` draws one of the environments, or plays the one that the option "environment" names;
+    `reset` draws one of the environments, or starts the one that the option "environment" names;
     other options are passed on. The label of the current environment is `environment`, also in
     every info. The observation vector is that of the environment, padded with zeros to the
     longest, followed by a one-hot vector of the label; `state` likewise.
@@ -131,41 +130,45 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.render_mode: str | None = check_choice(
             "render_mode", render_mode, (None, *RENDER_MODES)
         )
-        chosen = dict(DEFAULT) if environments is None else environments
-        given = {} if max_cycles is None else {"max_cycles": max_cycles}
-        self.named: Mapping[str, Mapping[str, Any]] = chosen
-        self.environments = _made(chosen, obs_mode=obs_mode, render_mode=render_mode, **given)
+        self.named: Mapping[str, Mapping[str, Any]] = (
+            dict(DEFAULT) if environments is None else environments
+        )
+        shared = {} if max_cycles is None else {"max_cycles": max_cycles}
+        self.environments = _made(self.named, obs_mode=obs_mode, render_mode=render_mode, **shared)
         self._labels = tuple(self.environments)
+        self._all = list(self.environments.values())
         self._shares = _shares(weights, self._labels)
-        first = next(iter(self.environments.values()))
+        first = self._all[0]
+        expected = _facts(first)
         for label, env in self.environments.items():
-            _refuse_difference(self._labels[0], first, label, env)
+            for name, fact in _facts(env).items():
+                if fact != expected[name]:
+                    raise EnvConfigError(
+                        f"environments.{self._labels[0]} and environments.{label} must have the "
+                        f"same {name}, got {expected[name]} and {fact}"
+                    )
         self.possible_agents: list[str] = list(first.possible_agents)
         self.teams: Mapping[str, str] | None = getattr(first, "teams", None)
         self.action_spaces = {agent: first.action_space(agent) for agent in self.possible_agents}
-        boxes = {
-            agent: [_vector_space(env.observation_space(agent)) for env in self._all]
-            for agent in self.possible_agents
-        }
-        self._length = max(box.shape[0] for own in boxes.values() for box in own)
-        self.observation_spaces = {
-            agent: _with_vector(first.observation_space(agent), _joined(own, self._length))
-            for agent, own in boxes.items()
-        }
-        states = [_vector_space(env.state_space) for env in self._all]
-        self._state_length = max(box.shape[0] for box in states)
-        self.state_space = _joined(states, self._state_length)
+        self.observation_spaces = {}
+        for agent in self.possible_agents:
+            space = first.observation_space(agent)
+            vector = _joined([env.observation_space(agent) for env in self._all])
+            is_dict = isinstance(space, spaces.Dict)
+            self.observation_spaces[agent] = (
+                spaces.Dict({**space.spaces, "observation": vector}) if is_dict else vector
+            )
+        self.state_space = _joined([env.state_space for env in self._all])
+        one = self.possible_agents[0]
         self.text_view: TextView = MultitaskView(
             {label: env.unwrapped.text_view for label, env in self.environments.items()},
             {
-                label: own.shape[0]
-                for label, own in zip(
-                    self.environments, boxes[self.possible_agents[0]], strict=True
-                )
+                label: _vector_space(env.observation_space(one)).shape[0]
+                for label, env in self.environments.items()
             },
         )
         self.environment: str | None = None
-        self._episode = -1  # Episodes since the last seed, counted from 0.
+        self._episode = -1  # Index of the episode since the last seed.
 
     @property
     def agents(self) -> list[str]:
@@ -183,10 +186,16 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.max_cycles = turns
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode of one of the environments; without a seed, continue the last one.
+        """Start an episode of one of the environments.
 
-        The environment receives the number of the episode since that seed as option "episode". A
-        refused argument raises EnvConfigError.
+        The environment also receives the option "episode", the number of episodes since the seed.
+
+        Args:
+            seed: Seed; None continues the current random stream.
+            options: "environment", a label, and options of that environment.
+
+        Raises:
+            EnvConfigError: An argument is invalid.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:
@@ -194,24 +203,24 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self._episode = 0 if seed is not None else self._episode + 1
         drawn = str(self.np_random.choice(self._labels, p=self._shares))
         own_seed = int(self.np_random.integers(2**31))
-        named = given.get("environment")
+        label = given.get("environment")
         self.environment = (
-            drawn if named is None else check_choice("environment", named, self._labels)
+            drawn if label is None else check_choice("environment", label, self._labels)
         )
         # The environment is seeded in every episode and cannot count them.
         options = {"episode": self._episode, **given}
-        observations, infos = self._on("reset").reset(seed=own_seed, options=options)
-        return self._seen(observations), self._told(infos)
+        observations, infos = self._current("reset").reset(seed=own_seed, options=options)
+        return self._observations(observations), self._infos(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        observations, rewards, terminations, truncations, infos = self._on("step").step(actions)
-        return self._seen(observations), rewards, terminations, truncations, self._told(infos)
+        observations, *rest, infos = self._current("step").step(actions)
+        return self._observations(observations), *rest, self._infos(infos)
 
     def state(self) -> np.ndarray:
-        return self._padded(self._on("state").state(), self._state_length)
+        return self._padded(self._current("state").state(), self.state_space)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        offer = getattr(self._on("sample_answers").unwrapped, "sample_answers", None)
+        offer = getattr(self._current("sample_answers").unwrapped, "sample_answers", None)
         found: Samples = None if offer is None else offer(agent, rng, count)
         return found
 
@@ -219,45 +228,45 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return {}
 
     def render(self) -> str | None:
-        picture: str | None = self._on("render").render()
+        picture: str | None = self._current("render").render()
         return picture
 
     def close(self) -> None:
         for env in self._all:
             env.close()
 
-    @property
-    def _all(self) -> list[Any]:
-        return list(self.environments.values())
-
-    def _on(self, call: str) -> Any:
+    def _current(self, call: str) -> Any:
+        """Return the current environment; raise EnvError if `call` comes before reset()."""
         if self.environment is None:
             raise EnvError(f"{call}() before the first reset(): call reset() first")
         return self.environments[self.environment]
 
-    def _seen(self, observations: Mapping[str, Any]) -> dict[str, Any]:
+    def _observations(self, observations: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for agent, seen in observations.items():
-            vector = self._padded(vector_of(seen), self._length)
-            is_mapping = isinstance(seen, Mapping)
-            found[agent] = {**seen, "observation": vector} if is_mapping else vector
+        for agent, observation in observations.items():
+            space = _vector_space(self.observation_spaces[agent])
+            vector = self._padded(vector_of(observation), space)
+            is_mapping = isinstance(observation, Mapping)
+            found[agent] = {**observation, "observation": vector} if is_mapping else vector
         return found
 
-    def _told(self, infos: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    def _infos(self, infos: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
 
-    def _padded(self, vector: np.ndarray, length: int) -> np.ndarray:
-        padded = np.zeros(length + len(self._labels), np.float32)
+    def _padded(self, vector: np.ndarray, space: spaces.Box) -> np.ndarray:
+        """Return a vector with padding and the one-hot label, as in `space`."""
+        padded = np.zeros(space.shape, np.float32)
         padded[: len(vector)] = vector
-        padded[length + self._labels.index(str(self.environment))] = 1.0
+        padded[self._labels.index(str(self.environment)) - len(self._labels)] = 1.0
         return padded
 
 
-def _made(environments: Any, **given: Any) -> dict[str, Any]:
+def _made(environments: Any, **shared: Any) -> dict[str, Any]:
+    """Return the environments by label; raise EnvConfigError if an entry is invalid."""
     entries = environments if isinstance(environments, Mapping) else {}
-    forms = ({"name"}, {"name", "options"})
-    named = [isinstance(one, Mapping) and set(one) in forms for one in entries.values()]
-    if not named or not all(named):
+    keys = ({"name"}, {"name", "options"})
+    valid = [isinstance(entry, Mapping) and set(entry) in keys for entry in entries.values()]
+    if not valid or not all(valid):
         raise EnvConfigError(
             f"environments must be label -> {{'name': ..., 'options': ...}}, got {environments!r}"
         )
@@ -266,7 +275,7 @@ def _made(environments: Any, **given: Any) -> dict[str, Any]:
         name, options = entry["name"], entry.get("options") or {}
         if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
             raise EnvConfigError(f"environments.{label}.options must be a mapping, got {options!r}")
-        if both := set(given) & set(options):
+        if both := set(shared) & set(options):
             raise EnvConfigError(
                 f"environments.{label}.options.{min(both)} is the same for all: give it next to "
                 "environments"
@@ -274,33 +283,25 @@ def _made(environments: Any, **given: Any) -> dict[str, Any]:
         if str(name).partition(":")[0] == "multitask_v0":
             raise EnvConfigError(f"environments.{label} must not be multitask_v0 itself")
         try:
-            made[str(label)] = registry.make(name, **options, **given)
+            made[str(label)] = registry.make(name, **options, **shared)
         except EnvConfigError as error:
             raise EnvConfigError(f"environments.{label}: {error}") from error
     return made
 
 
 def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[float]:
+    """Return the probability of each label; raise EnvConfigError if `weights` is invalid."""
     given = dict.fromkeys(labels, 1.0) if weights is None else weights
     if not isinstance(given, Mapping) or set(given) != set(labels):
-        raise EnvConfigError(f"weights is {weights!r}: give one for each of {', '.join(labels)}")
+        raise EnvConfigError(f"weights must name each of {', '.join(labels)}, got {weights!r}")
     shares = [number_between(f"weights.{label}", given[label], 0.0, 1e9) for label in labels]
     if not sum(shares):
-        raise EnvConfigError("weights are all 0: one environment at least must be played")
+        raise EnvConfigError(f"weights must contain a number above 0, got {weights!r}")
     return [share / sum(shares) for share in shares]
 
 
-def _refuse_difference(first_label: str, first: Any, label: str, env: Any) -> None:
-    expected, facts = _facts(first), _facts(env)
-    for what in expected:
-        if facts[what] != expected[what]:
-            raise EnvConfigError(
-                f"environments.{first_label} and environments.{label} must have the same {what}, "
-                f"got {expected[what]} and {facts[what]}"
-            )
-
-
 def _facts(env: Any) -> dict[str, Any]:
+    """Return the properties that all environments must share, by name."""
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     if view is None or not isinstance(getattr(env, "state_space", None), spaces.Box):
         raise EnvConfigError(f"environments must have a text_view and a state_space, got {env}")
@@ -323,22 +324,18 @@ def _vector_space(space: spaces.Space[Any]) -> spaces.Box:
     return vector
 
 
-def _with_vector(space: spaces.Space[Any], vector: spaces.Box) -> spaces.Space[Any]:
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict({**space.spaces, "observation": vector})
-    return vector
-
-
-def _joined(boxes: Sequence[spaces.Box], length: int) -> spaces.Box:
+def _joined(members: Sequence[spaces.Space[Any]]) -> spaces.Box:
     """Return the bounds of all vectors, padded with zeros, and of the one-hot label."""
+    boxes = [_vector_space(space) for space in members]
+    length = max(box.shape[0] for box in boxes)
 
     def padded(bounds: np.ndarray) -> np.ndarray:
         return np.pad(bounds.astype(np.float32), (0, length - len(bounds)))
 
     low = np.min([padded(box.low) for box in boxes], axis=0)
     high = np.max([padded(box.high) for box in boxes], axis=0)
-    which = np.zeros(len(boxes), np.float32)
-    return spaces.Box(np.concatenate([low, which]), np.concatenate([high, which + 1]))
+    label = np.zeros(len(boxes), np.float32)
+    return spaces.Box(np.concatenate([low, label]), np.concatenate([high, label + 1]))
 
 
 parallel_env = parallel_form(Multitask)

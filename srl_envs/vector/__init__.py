@@ -1,12 +1,13 @@
-"""Vectorised environments: N episodes of one game at once, on arrays.
+"""Vectorized environments: N episodes of one game, stepped together on arrays.
 
     from srl_envs import vector
     games = vector.make("coop_compete_v0", 4096, num_agents=2)
     observations, infos = games.reset(seed=0)                 # float32 (N, A, features)
     observations, rewards, terminations, truncations, infos = games.step(actions)   # int (N, A)
 
-The games of choosing, the bandit and the mazes have their rules on arrays; trading and negotiation
-are stepped one by one (SyncVectorGame). Environment i is the single one seeded with `seed + i`.
+The matrix games, the bandit and the mazes have their rules on arrays (ArrayGame). Other games with
+Discrete actions are stepped one by one (SyncVectorGame). Environment i behaves like the single
+environment after `reset(seed=seed + i)`.
 """
 
 from typing import Any
@@ -15,6 +16,7 @@ from gymnasium import spaces
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
+from srl_envs.tables import Plugin
 from srl_envs.vector.array_env import ArrayGame
 from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.vector_env import VectorGame
@@ -23,31 +25,28 @@ __all__ = ["ArrayGame", "SyncVectorGame", "VectorGame", "make"]
 
 
 def make(name: str, num_envs: int = 1, **parameters: Any) -> VectorGame:
-    """Return `num_envs` environments `name` of the registry, as `srl_envs.make` makes one.
+    """Make vectorized environments.
+
+    Args:
+        name: Name of an environment with Discrete actions, as for `srl_envs.make`.
+        num_envs: Number of environments N, at least 1.
+        **parameters: Keyword arguments of the single environment. `obs_mode` must be "vector" and
+            `render_mode` None.
 
     Raises:
-        EnvConfigError: `srl_envs.make` refuses the arguments, the game is played in words, or
-            `obs_mode` or `render_mode` is one of single environments.
+        EnvConfigError: A name or argument is invalid, or the actions are not Discrete.
     """
     game = registry.make(name, **parameters)
     acts = game.action_space(game.possible_agents[0])
     if not isinstance(acts, spaces.Discrete):
-        raise EnvConfigError(
-            f"vectorised games are played with Discrete actions, and {name} takes {acts}: "
-            "play it with srl_envs.make"
-        )
-    if getattr(game, "obs_mode", "vector") != "vector":
-        raise EnvConfigError(
-            f"obs_mode must be 'vector' for vectorised games, got {game.obs_mode!r}: "
-            "play single environments for the others"
-        )
-    if getattr(game, "render_mode", None) is not None:
-        raise EnvConfigError(
-            f"vectorised games draw nothing, got render_mode={game.render_mode!r}: "
-            "render a single environment with the same seed"
-        )
-    array_form = registry.array_form(name)
-    if array_form is not None:
-        made: VectorGame = array_form(game, num_envs)
+        raise EnvConfigError(f"{name} must have Discrete actions to be vectorized, got {acts}")
+    for option, allowed in (("obs_mode", "vector"), ("render_mode", None)):
+        if getattr(game, option, allowed) != allowed:
+            raise EnvConfigError(
+                f"{option} must be {allowed!r} for vectorized games, got {getattr(game, option)!r}"
+            )
+    entry = registry.ENVS.get(name)
+    if entry is not None and entry.array_form is not None:
+        made: VectorGame = Plugin(entry.array_form).load()(game, num_envs)
         return made
     return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs)

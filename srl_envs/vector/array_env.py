@@ -1,4 +1,4 @@
-"""Base class of games whose rules are written on arrays: rounds, batched noise and infos."""
+"""Base class of games with rules on arrays: rounds, batched random numbers and infos."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from srl_envs.seeding import RandomSource
 from srl_envs.vector.vector_env import Outcome, VectorGame, broadcast_to_agents, only
 
 Played = tuple[np.ndarray, np.ndarray | None]
-"""Rewards (N, A) and which episodes are decided (N,), None for none."""
+"""Rewards (N, A) and marks (N,) of episodes that terminate, or None for no marks."""
 
-
-BLOCK = 256  # numbers drawn at a time for one environment: more saves nothing
-TOGETHER = 32  # environments whose numbers are laid out at a time, while they are in the cache
-HELD = 1 << 22  # numbers held for all environments together, 8 bytes each
+BLOCK = 256  # numbers drawn at a time per environment; more saves no time
+TOGETHER = 32  # environments whose numbers are copied at a time, so that they are in the cache
+HELD = 1 << 22  # limit of numbers (8 bytes each) in memory, for all environments together
 
 Draw = Callable[..., object]
-"""A method of np.random.Generator that fills an array, `out`, such as `standard_normal`."""
+"""Method of np.random.Generator with an argument `out`, such as `standard_normal`."""
 
 
 class BatchedRng:
-    """One generator per environment, whose numbers are returned in order.
+    """Random numbers of N environments, each with a generator of its own.
 
-    The numbers of an environment depend neither on the others nor on the size of the blocks.
+    The numbers of an environment depend neither on other environments nor on the size of blocks.
     """
 
     def __init__(self, num_envs: int, num_agents: int, draw: Draw) -> None:
@@ -34,18 +33,18 @@ class BatchedRng:
         self._draw = draw
         rounds = max(1, min(BLOCK, HELD // num_envs) // num_agents)
         self._block = np.empty((rounds, num_envs, num_agents))
-        self._used = np.full(num_envs, rounds)  # rounds of each environment's block
+        self._used = np.full(num_envs, rounds)  # number of used rounds in each block
         self._env_ids = np.arange(num_envs)
 
     def reseed(self, env_ids: Sequence[int], seeds: Sequence[int | None]) -> None:
-        """Seed generators anew; a seed of None keeps the old one."""
+        """Seed the generators of these environments; a seed of None keeps the generator."""
         for i, seed in zip(env_ids, seeds, strict=True):
             if seed is not None:
                 self.sources[i].np_random = np.random.default_rng(seed)
                 self._used[i] = len(self._block)
 
     def next(self, idle: np.ndarray) -> np.ndarray:
-        """Return the next numbers (N, A), not to be changed; `idle` (N,) ones draw none."""
+        """Return the next numbers (N, A), read-only; environments marked in `idle` use none."""
         rounds, _, num_agents = self._block.shape
         spent = (self._used == rounds).nonzero()[0]
         for start in range(0, len(spent), TOGETHER):
@@ -56,7 +55,7 @@ class BatchedRng:
             self._block[:, some] = drawn.swapaxes(0, 1)
         self._used[spent] = 0
         first = self._used[0]
-        if (self._used == first).all():  # as good as always, and far quicker to look up
+        if (self._used == first).all():  # the usual case, which is much faster
             numbers: np.ndarray = self._block[first]
         else:
             numbers = self._block[self._used, self._env_ids]
@@ -65,15 +64,18 @@ class BatchedRng:
 
 
 class ArrayGame(VectorGame):
-    """A game whose rules are written on arrays.
+    """Base class of vectorized games with rules on arrays.
 
-    `game` is the single environment, which has checked the parameters. A game defines `play_round`,
-    `round_infos` and `begin` or `_first`. Its random numbers are `rng`'s, drawn by the method
-    `draw` of NumPy's generators.
+    A subclass defines `play_round`, `round_infos`, and `begin` or `_first`.
+
+    Args:
+        game: The single environment, which has checked the parameters.
+        num_envs: Number of environments N.
+        draw: Method that draws the numbers of `rng`.
     """
 
     _first: np.ndarray
-    """Observations (A, features) with which every episode begins."""
+    """First observations (A, features) of every episode."""
 
     def __init__(
         self,
@@ -88,35 +90,36 @@ class ArrayGame(VectorGame):
         self._played = np.zeros(self.num_envs, np.int64)
         self._episode = np.full(self.num_envs, -1)
 
-    # What a game defines.
+    # Defined by subclasses.
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Set up episodes in these environments and write their first observations."""
+        """Start episodes in these environments and write their first observations."""
         self._observations[env_ids] = self._first
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """Play one round and write the observations.
 
-        `over` (N,) marks environments in their last round, `resting` (N,) those that do not play.
+        `over` (N,) marks environments in their last round, `resting` (N,) environments whose
+        results are ignored.
         """
         raise NotImplementedError
 
     def round_infos(self) -> dict[str, Any]:
         """Return the infos of the last round.
 
-        Values are new arrays (N, A, ...), dicts of arrays, or pairs of an array and a mask (N,) of
-        the environments that have it.
+        Values are new arrays (N, A, ...), dicts of arrays, or pairs of an array and marks (N,) of
+        the environments that have the key.
         """
         raise NotImplementedError
 
     def masks(self) -> np.ndarray:
-        """Return the legal actions, a new int8 array (N, A, actions)."""
+        """Return the masks of legal actions, a new int8 array (N, A, actions)."""
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
-    # What a game may use.
+    # Used by subclasses.
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """Return clipped normal numbers (N, A) times `noise_std`; `idle` (N,) ones draw none."""
+        """Return the noise (N, A) of rewards; environments marked in `idle` draw none."""
         if not self._game.noise_std:
             return 0.0
         noise = self.rng.next(idle).clip(-NOISE_LIMIT, NOISE_LIMIT)
@@ -124,9 +127,9 @@ class ArrayGame(VectorGame):
         return noise
 
     def show_time(self, column: np.ndarray) -> None:
-        """Write rounds played / rounds into a column (N, A) of the observations."""
+        """Write rounds played / max_cycles into `column` (N, A) of the observations."""
         times = self._played / self.rounds
-        if (times == times[0]).all():  # as good as always, and three times as fast to write
+        if (times == times[0]).all():  # the usual case, which is three times as fast
             column[...] = times[0]
         else:
             broadcast_to_agents(column, times)
@@ -146,7 +149,7 @@ class ArrayGame(VectorGame):
         rewards, finished = self.play_round(chosen, over, resting)
         if finished is None:
             return rewards, np.zeros(self._shape, bool), self.per_agent(over)
-        # What is decided in the last round did not run out of time.
+        # An episode that terminates in its last round is not truncated.
         return rewards, self.per_agent(finished), self.per_agent(over & ~finished)
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
@@ -157,7 +160,7 @@ class ArrayGame(VectorGame):
 
 
 def _marked(infos: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
-    """Add to each info, under `"_" + key`, a mask (N, A) of the agents that have it."""
+    """Return `infos` with, under `"_" + key`, marks (N, A) of the agents that have the key."""
     marked: dict[str, Any] = {}
     for key, value in infos.items():
         has = np.ones(shape, bool)

@@ -14,21 +14,21 @@ from srl_envs.vector.vector_env import Outcome, VectorGame
 
 
 class SyncVectorGame(VectorGame):
-    """N PettingZoo ParallelEnvs, made by `make_env`, that are stepped one after another.
+    """N PettingZoo ParallelEnvs that are stepped one after another.
 
-    All agents need observations of one shape and dtype, and the same `Discrete` actions from 0 on.
-    An agent that leaves before the others keeps its last observation and the mark of its end, and
-    earns 0. An agent that does not take part counts as terminated.
+    All agents must have observations of one shape and dtype, and the same Discrete actions from 0.
+    An agent whose episode ends before the others' keeps its last observation and its end mark, with
+    reward 0. An agent that is not in `agents` after a reset counts as terminated.
+
+    Args:
+        make_env: Constructor of one environment.
+        num_envs: Number of environments N, at least 1.
 
     Raises:
         EnvConfigError: The spaces do not fit into arrays.
     """
 
-    def __init__(
-        self,
-        make_env: Callable[[], Any],
-        num_envs: int = 1,
-    ) -> None:
+    def __init__(self, make_env: Callable[[], Any], num_envs: int = 1) -> None:
         first = make_env()
         _refuse_misfits(first)
         super().__init__(first, num_envs)
@@ -85,20 +85,21 @@ class SyncVectorGame(VectorGame):
             yield self.envs[i].step(acts)
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        said = [
+        given = [
             (i, self._index_of[agent], info)
             for i, infos in enumerate(self._infos)
             for agent, info in infos.items()
         ]
-        return self._stacked(said)
+        return self._stacked(given)
 
     def _show(self, i: int, observations: Mapping[str, Any]) -> None:
         for agent, seen in observations.items():
             self._observations[i, self._index_of[agent]] = seen
 
-    def _stacked(self, said: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
+    def _stacked(self, given: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
+        """Return infos as arrays, given triples (environment, agent, info)."""
         by_key: dict[str, list[tuple[int, int, Any]]] = {}
-        for i, agent, info in said:
+        for i, agent, info in given:
             for key, value in info.items():
                 by_key.setdefault(key, []).append((i, agent, value))
         infos: dict[str, Any] = {}
@@ -115,7 +116,7 @@ class SyncVectorGame(VectorGame):
         return infos
 
     def _array(self, values: Sequence[Any], where: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return an array with these values; of objects unless they have one dtype and shape."""
+        """Return an array with these values, of dtype object if their dtypes or shapes differ."""
         arrays = [np.asarray(value) for value in values]
         kinds = {(array.shape, array.dtype) for array in arrays}
         if {type(value) for value in values} == {int, float}:
@@ -137,19 +138,15 @@ def _refuse_misfits(env: Any) -> None:
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:
         raise EnvConfigError(
-            f"observations must be arrays of one shape, got {seen}: "
-            "choose obs_mode='vector', or flatten them"
+            f"observations must be arrays, got {seen}: use obs_mode='vector', or flatten them"
         )
     if not isinstance(acts, spaces.Discrete) or acts.start != 0:
-        raise EnvConfigError(f"actions must be Discrete, from 0 on, got {acts}")
+        raise EnvConfigError(f"actions must be Discrete, with start 0, got {acts}")
     for agent in agents:
-        other = env.observation_space(agent)
-        if (other.shape, other.dtype) != (seen.shape, seen.dtype):
+        other_seen, other_acts = env.observation_space(agent), env.action_space(agent)
+        same = (other_seen.shape, other_seen.dtype) == (seen.shape, seen.dtype)
+        if not same or other_acts != acts:
             raise EnvConfigError(
-                f"all agents must observe alike, got {seen} for {agents[0]} and {other} for {agent}"
-            )
-        if env.action_space(agent) != acts:
-            raise EnvConfigError(
-                f"all agents must have the same actions, got {acts} for {agents[0]} and "
-                f"{env.action_space(agent)} for {agent}"
+                f"all agents must have the same spaces, got {seen} and {acts} for {agents[0]}, "
+                f"{other_seen} and {other_acts} for {agent}"
             )

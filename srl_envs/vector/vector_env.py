@@ -1,4 +1,4 @@
-"""Base class of vectorized games: seeds, checks of actions and automatic resets."""
+"""Base class of vectorized games: seeds, checks of actions, automatic resets."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 class VectorGame:
-    """N environments of one game, that of `single`, with A agents each, stepped together.
+    """N environments of one game with A agents each, stepped together.
 
-    Environment i behaves exactly as the single environment after `reset(seed=s_i)`.
+    Environment i behaves exactly like the single environment after `reset(seed=s_i)`.
 
     - observations: (N, A, ...), in the dtype of `single_observation_space` (float32 in our games)
     - actions: integers (N, A)
     - rewards: float64 (N, A); terminations and truncations: bool (N, A)
     - infos: for each key of an agent's info an array (N, A, ...) and, under `"_" + key`, a bool
-      array (N, A) of the agents that have it; the others have zeros, or None if values are objects.
-      A dict within an info becomes such a dict of arrays.
+      array (N, A) that marks the agents with this key. Entries of other agents are 0, or None in
+      arrays of objects. A dict within an info becomes a dict of arrays.
 
-    Returned arrays are copies. Episodes restart as in Gymnasium's mode NEXT_STEP: the step after an
-    end ignores that environment's actions and begins its next episode, with reward 0.
+    Returned arrays are copies. Episodes restart as in Gymnasium's mode NEXT_STEP: the step after
+    the end of an episode ignores the environment's actions and starts its next episode, with
+    reward 0.
+
+    Args:
+        single: A single environment, which defines agents, spaces and metadata.
+        num_envs: Number of environments N, at least 1.
 
     Raises:
         EnvConfigError: An argument is invalid.
@@ -54,35 +59,41 @@ class VectorGame:
         """Number of agents of each environment."""
         return self._shape[1]
 
-    # What a game defines.
+    # Defined by subclasses.
 
     def _start(
         self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:
-        """Begin episodes in these environments; a seed of None continues the random stream."""
+        """Start episodes in these environments; a seed of None continues the random stream."""
         raise NotImplementedError
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
-        """Play one round; the results of environments that `resting` (N,) marks are overwritten."""
+        """Play one round; the results of environments marked in `resting` (N,) are ignored."""
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        """Return all infos; `fresh` (N,) marks environments that were reset since the last step."""
+        """Return all infos; `fresh` (N,) marks the environments that have just been reset."""
         raise NotImplementedError
 
-    # The interface.
+    # Interface of users.
 
     def reset(
         self,
         seed: int | Sequence[int | None] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin episodes in all environments.
+        """Start episodes in all environments.
 
         Args:
-            seed: An int gives environment i the seed `seed + i`, a list one seed per environment.
-                None continues the random streams.
-            options: Options for every environment.
+            seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None continues the
+                random streams.
+            options: Reset options, the same for every environment.
+
+        Returns:
+            Observations and infos.
+
+        Raises:
+            EnvError: `seed` or an option is invalid.
         """
         given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)
@@ -94,9 +105,15 @@ class VectorGame:
     def step(self, actions: Any) -> Step:
         """Play one round in every environment.
 
+        Args:
+            actions: Integers (N, A).
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos.
+
         Raises:
-            EnvError: The actions have another shape or kind, one is out of range, or no episode is
-                running.
+            EnvError: The actions have another shape or dtype, an action is out of range, or no
+                episode is running.
         """
         chosen = self._checked(actions)
         resting = self._ended
@@ -116,7 +133,7 @@ class VectorGame:
         """Close the environments."""
 
     def per_agent(self, values: np.ndarray) -> np.ndarray:
-        """Return values of the environments (N,) as a new array for all agents, (N, A)."""
+        """Return an array (N, A) that repeats `values` (N,) for every agent."""
         spread = np.empty(self._shape, values.dtype)
         broadcast_to_agents(spread, values)
         return spread
@@ -127,8 +144,8 @@ class VectorGame:
             raise EnvError(f"actions must be integers, got an array of {given.dtype}")
         if given.shape != self._shape:
             raise EnvError(
-                f"actions must be one for each environment and agent, shape {self._shape}, "
-                f"got shape {given.shape}"
+                f"actions must have shape {self._shape}, one for each environment and agent, "
+                f"got {given.shape}"
             )
         if not self._begun:
             raise EnvError("step() without a running episode: call reset() first")
@@ -156,18 +173,18 @@ class VectorGame:
         return list(range(first, first + self.num_envs))
 
 
-# NumPy works through arrays along their last axis. That of the agents is short, so that a loop over
-# the agents is many times as fast as broadcasting along it or summing over it.
+# NumPy loops over the last axis of an array. The axis of agents is short, so an explicit loop over
+# agents is many times as fast as broadcasting along this axis or summing over it.
 
 
 def broadcast_to_agents(target: np.ndarray, values: np.ndarray) -> None:
-    """Write values of the environments (N,) to every agent of `target` (N, A)."""
+    """Write `values` (N,) to the column of every agent in `target` (N, A)."""
     for agent in range(target.shape[1]):
         target[:, agent] = values
 
 
 def sum_over_agents(values: np.ndarray) -> np.ndarray:
-    """Return the sums (N,) of values (N, A)."""
+    """Return the sums (N,) of `values` (N, A) over the agents."""
     total: np.ndarray = values[:, 0].copy()
     for agent in range(1, values.shape[1]):
         total += values[:, agent]
@@ -175,7 +192,7 @@ def sum_over_agents(values: np.ndarray) -> np.ndarray:
 
 
 def all_agents(marks: np.ndarray) -> np.ndarray:
-    """Return the environments (N,) whose agents are all marked in `marks`, bool (N, A)."""
+    """Return bool (N,): True where all agents are marked in `marks`, bool (N, A)."""
     marked: np.ndarray = marks[:, 0].copy()
     for agent in range(1, marks.shape[1]):
         marked &= marks[:, agent]
@@ -183,7 +200,7 @@ def all_agents(marks: np.ndarray) -> np.ndarray:
 
 
 def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
-    """Return the infos of the environments that `kept_envs` (N,) marks."""
+    """Return `infos` without the entries of environments that are not marked in `kept_envs`."""
     kept: dict[str, Any] = {}
     for key, value in infos.items():
         if key.startswith("_"):

@@ -1,4 +1,4 @@
-"""Rollout workflow for AReaL: an episode is one game of one focal agent, played by its engine.
+"""Rollout workflow for AReaL: each row is one episode of one trained agent.
 
 Tested with AReaL 1.0.4.
 """
@@ -27,23 +27,29 @@ with needed_by("the workflow for AReaL"):
     from areal.api.cli_args import GenerationHyperparameters
     from areal.utils import stats_tracker
     from areal.utils.hf_utils import load_hf_tokenizer
-    import torch  # isort: skip  # what is missing first is AReaL
+    import torch  # isort: skip  # a missing AReaL is reported first
 
-WRITTEN_BY_THE_GAME = -1
-"""Version of tokens that were not sampled."""
+NOT_SAMPLED = -1
+"""Weight version of tokens that the environment wrote."""
 
 
 class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
-    """Workflow with one game per row.
+    """Workflow that plays one episode per row.
 
-    Every token has the version of its weights. A conversation beyond `gconfig.max_tokens` ends
-    the game. Games in which the agent never acts are rejected.
+    Every token has the version of the weights that sampled it. A conversation longer than
+    `gconfig.max_tokens` ends the episode. Episodes in which the agent never acts are rejected.
     """
 
     def __init__(
         self, gconfig: GenerationHyperparameters, tokenizer: Any, trusted: bool = False
     ) -> None:
-        """`tokenizer` is a tokenizer or its name; `trusted`: see FocalGame.make."""
+        """Create the workflow.
+
+        Args:
+            gconfig: Sampling settings of AReaL.
+            tokenizer: A tokenizer or its name.
+            trusted: See FocalGame.make.
+        """
         self.tokenizer = load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.chat = ChatFormat(self.tokenizer, gconfig.stop_token_ids)
         self.gconfig = gconfig.new(n_samples=1, stop_token_ids=sorted(self.chat.stop_ids))
@@ -52,9 +58,14 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     async def arun_episode(
         self, engine: InferenceEngine, data: dict[str, Any]
     ) -> dict[str, torch.Tensor] | None:
-        """Return tensors of shape (1, tokens), or None for a rejected game.
+        """Play the episode of a row.
 
-        Raises PolicyError for an invalid row, and RolloutError for a failed game.
+        Returns:
+            Tensors of shape (1, tokens), or None for a rejected episode.
+
+        Raises:
+            PolicyError: If the row is invalid.
+            RolloutError: If the episode fails.
         """
         game, seed = game_of(data)
         played = await play_focal(
@@ -69,7 +80,7 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
         stats_tracker.get(workflow_context.stat_scope()).scalar(
             reward=sample.reward,
             num_turns=len(sample.answers),
-            unreadable_answers=sample.unreadable,
+            unreadable_answers=sample.parse_failures,
         )
         return _tensors(sample, answers)
 
@@ -77,7 +88,7 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
         return int(self.gconfig.max_tokens) - prompt
 
     def _generate(self, engine: InferenceEngine) -> Generate:
-        conversation = uuid4().hex  # AReaL sends it to the server that has its prefix cached
+        conversation = uuid4().hex  # AReaL routes by this id to the server with the cached prefix
 
         async def generate(context: Any, longest: int) -> EngineAnswer:
             response = await engine.agenerate(
@@ -90,7 +101,7 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
             )
             if len(response.output_versions) != len(response.output_tokens):
                 raise RolloutError(
-                    f"AReaL gave {len(response.output_tokens)} tokens and "
+                    f"AReaL returned {len(response.output_tokens)} tokens and "
                     f"{len(response.output_versions)} versions"
                 )
             return EngineAnswer(
@@ -103,16 +114,16 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
 
 
 def _tensors(sample: FocalSample, answers: Sequence[EngineAnswer]) -> dict[str, torch.Tensor]:
-    told = len(sample.prompt_ids)
-    length = told + len(sample.response_ids)
-    versions = [WRITTEN_BY_THE_GAME] * length
-    # The engine may have answered once more, in a turn that was not played to its end.
+    prompt = len(sample.prompt_ids)
+    length = prompt + len(sample.response_ids)
+    versions = [NOT_SAMPLED] * length
+    # The last answer may belong to a step that did not complete.
     for (start, stop), answer in zip(sample.answers, answers, strict=False):
-        versions[told + start : told + stop] = answer.versions
+        versions[prompt + start : prompt + stop] = answer.versions
     rows = {
         "input_ids": torch.tensor(sample.prompt_ids + sample.response_ids, dtype=torch.int32),
-        "logprobs": torch.tensor([0.0] * told + sample.logprobs, dtype=torch.float32),
-        "loss_mask": torch.tensor([0] * told + sample.mask, dtype=torch.int32),
+        "logprobs": torch.tensor([0.0] * prompt + sample.logprobs, dtype=torch.float32),
+        "loss_mask": torch.tensor([0] * prompt + sample.mask, dtype=torch.int32),
         "versions": torch.tensor(versions, dtype=torch.int32),
         "attention_mask": torch.ones(length, dtype=torch.bool),
         "rewards": torch.tensor(sample.reward, dtype=torch.float32),

@@ -1,4 +1,4 @@
-"""Games of one focal agent for other trainers: plain data, rows, and samples of tokens."""
+"""Episodes of one trained agent for other libraries' trainers: dataset rows and token samples."""
 
 from __future__ import annotations
 
@@ -33,108 +33,129 @@ from srl_envs.untrusted import read_json
 from srl_envs.validation import nearest, whole_number
 
 PARTNER_TOKENS = 2048
-"""Limit of a served partner's answer in tokens, with hidden reasoning."""
+"""Maximum number of tokens in an API partner's answer, including hidden reasoning."""
 
 
 @dataclass(frozen=True)
 class FocalGame:
-    """Game of one learning agent as plain data; a row carries the game as JSON.
+    """Environment, trained agent and partners as plain data, which dataset rows contain as JSON.
 
     The model plays `agent` and every agent without a partner.
+
+    Raises:
+        PolicyError: If a field has the wrong type or value.
     """
 
     environment: str
-    """Name in the catalogue, or 'module:function'."""
+    """Registered name, or 'module:function'."""
     agent: str
-    """Agent whose tokens and reward are used."""
+    """Agent whose tokens and reward form the sample."""
     partners: Mapping[str, str] = field(default_factory=dict)
-    """Agent -> scripted policy, 'module:Class', or model behind an API ('openai:MODEL')."""
+    """Agent -> scripted policy, 'module:Class', or API model ('openai:MODEL')."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the environment."""
+    """Arguments of the environment's constructor."""
     max_new_tokens: int = 32
-    """Limit of one answer in tokens, with its end of turn."""
+    """Maximum number of tokens in an answer, including the end-of-turn token."""
 
     def to_json(self) -> str:
-        """Return JSON for `from_json`."""
+        """Return the game as JSON, which `from_json` reads."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> FocalGame:
-        """Return the game; raise PolicyError for invalid text."""
+        """Return the game of a JSON text.
+
+        Raises:
+            PolicyError: If the text is not a JSON object with valid fields.
+        """
         try:
             given = read_json(text)
         except (DocumentError, TypeError) as error:
-            raise PolicyError(f"the game of a row is {text!r:.200}: {error}") from error
+            raise PolicyError(f"a row's game must be JSON, got {text!r:.200}: {error}") from error
         if not isinstance(given, dict):
-            raise PolicyError(f"the game of a row is {text!r:.200}: give a JSON object")
+            raise PolicyError(f"a row's game must be a JSON object, got {text!r:.200}")
         known = [one.name for one in fields(cls)]
         for name in given.keys() - set(known):
-            raise PolicyError(f"the game of a row has a {name!r:.200}{nearest(name, known)}")
+            raise PolicyError(f"a row's game has no field {name!r:.200}{nearest(name, known)}")
         if missing := {"environment", "agent"} - given.keys():
-            raise PolicyError(f"the game of a row names no {' and no '.join(sorted(missing))}")
+            raise PolicyError(f"a row's game lacks {' and '.join(sorted(missing))}")
         return cls(**given)
 
     def __post_init__(self) -> None:
-        for name, kind, wanted in (
+        for name, kind, expected in (
             ("environment", str, "a name"),
             ("agent", str, "a name"),
-            ("partners", Mapping, "agents with who plays them"),
-            ("options", Mapping, "names with their values"),
-            ("max_new_tokens", int, "a whole number"),
+            ("partners", Mapping, "a mapping from agents to policies"),
+            ("options", Mapping, "a mapping from names to values"),
+            ("max_new_tokens", int, "an integer"),
         ):
             value = getattr(self, name)
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise PolicyError(f"{name} of a game is {value!r:.200}: give {wanted}")
+                raise PolicyError(f"{name} must be {expected}, got {value!r:.200}")
         if self.max_new_tokens < 1:
-            raise PolicyError(f"max_new_tokens of a game is {self.max_new_tokens}: give 1 or more")
+            raise PolicyError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
 
     def make(self, *, trusted: bool = False) -> Any:
         """Return the environment.
 
-        Games that are not `trusted` may name neither code nor files (srl_envs.registry.remake).
-        Raises EnvConfigError and UntrustedError, and PolicyError for unknown agents or an
-        environment without text view.
+        Args:
+            trusted: Allow options that name code or files (srl_envs.registry.remake).
+
+        Raises:
+            EnvConfigError: If the environment or an option is invalid.
+            UntrustedError: If an untrusted game names code or files.
+            PolicyError: If an agent is unknown or the environment has no text view.
         """
         options = registry.as_conversations(self.environment, self.options)
         env = registry.remake(self.environment, options, trusted=trusted)
         if getattr(env.unwrapped, "text_view", None) is None:
-            raise PolicyError(f"{self.environment} has no text_view: no language model can play it")
-        there = env.possible_agents
+            raise PolicyError(f"{self.environment} has no text_view, which language models need")
+        agents = env.possible_agents
         for agent in (self.agent, *self.partners):
-            if agent not in there:
+            if agent not in agents:
                 raise PolicyError(
-                    f"no agent {agent!r:.200} in {self.environment}: there are {', '.join(there)}"
+                    f"{self.environment} has no agent {agent!r:.200}, only {', '.join(agents)}"
                 )
         if self.agent in self.partners:
-            raise PolicyError(f"{self.agent} is the agent that learns: no partner plays it")
+            raise PolicyError(f"partners must not contain the trained agent {self.agent}")
         return env
 
     def partner_policies(self, env: Any, *, trusted: bool = False) -> dict[str, Policy]:
-        """Return agent -> policy of the partners.
+        """Return the policy of each agent that a partner plays.
 
-        Raises PolicyError for an invalid partner, BackendError for a missing package or key, and
-        UntrustedError for an API or code in a game that is not `trusted`.
+        Raises:
+            PolicyError: If a partner is invalid.
+            BackendError: If the package or key of an API is missing.
+            UntrustedError: If a game that is not `trusted` names an API or code.
         """
         made: dict[str, Policy] = {}
-        for name in sorted({str(who) for who in self.partners.values()}):
+        for name in sorted({str(partner) for partner in self.partners.values()}):
             if not is_api_name(name):
                 with nullcontext() if trusted else loading.closed():
                     made[name] = classic_policy(name, env)
             elif trusted:
-                view, long = env.unwrapped.text_view, Sampling(max_new_tokens=PARTNER_TOKENS)
-                made[name] = ChatPolicy(api_model(name), view, sampling=long)
+                sampling = Sampling(max_new_tokens=PARTNER_TOKENS)
+                view = env.unwrapped.text_view
+                made[name] = ChatPolicy(api_model(name), view, sampling=sampling)
             else:
                 raise UntrustedError(
-                    f"{name!r:.200} is a model that a row names, and is not asked: "
-                    f"{loading.WAY_OUT}"
+                    f"{name!r:.200} is an API model in an untrusted row: {loading.WAY_OUT}"
                 )
-        return {agent: made[str(who)] for agent, who in self.partners.items()}
+        return {agent: made[str(partner)] for agent, partner in self.partners.items()}
 
     def policies(
         self, env: Any, engine: Callable[[str], Backend], *, trusted: bool = False
     ) -> dict[str, Policy]:
-        """Return agent -> policy; `engine` returns the backend of an agent. Raises as
-        `partner_policies`."""
+        """Return the policy of every agent.
+
+        Args:
+            env: The environment.
+            engine: Function from an agent to the backend of its samples.
+            trusted: See `make`.
+
+        Raises:
+            PolicyError, BackendError, UntrustedError: As `partner_policies`.
+        """
         view, sampling = env.unwrapped.text_view, Sampling(max_new_tokens=self.max_new_tokens)
         partners = self.partner_policies(env, trusted=trusted)
         return {
@@ -147,34 +168,46 @@ class FocalGame:
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """Answer of an engine."""
+    """Tokens of one answer from an engine."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None
     versions: tuple[int, ...] = ()
-    """Versions of the weights: each token's, or the oldest and the newest."""
+    """Weight versions: one per token, or the oldest and the newest."""
 
 
 Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
-"""(context, token limit) -> answer."""
+"""Coroutine function from (context, maximum number of new tokens) to an answer."""
 
 
 class EngineBackend:
-    """Backend on another framework's engine, for one agent in one game."""
+    """Sampling backend on another library's engine, for one agent in one episode."""
 
     def __init__(
         self, name: str, chat: ChatFormat, generate: Generate, room: Callable[[int], int]
     ) -> None:
-        """`room` maps the length of the first prompt to the tokens allowed after it."""
+        """Create the backend.
+
+        Args:
+            name: Name of the engine in errors.
+            chat: Chat format of the model.
+            generate: Function that samples an answer.
+            room: Function from the length of the first prompt to the maximum number of tokens
+                after it.
+        """
         self.name, self.chat = name, chat
         self.answers: list[EngineAnswer] = []
         self.full = False
-        """True after a request without room, which ends the game."""
+        """True after a request that exceeds the maximum length, which ends the episode."""
         self._generate, self._room = generate, room
         self._opening: int | None = None
 
     async def complete(self, request: Request) -> Completion:
-        """Return the engine's answer; raise BackendError without room or without tokens."""
+        """Return the engine's answer.
+
+        Raises:
+            BackendError: If the answer is empty, or could exceed the maximum length.
+        """
         length = len(request.context)
         if self._opening is None:
             self._opening = length
@@ -182,16 +215,16 @@ class EngineBackend:
         if request.longest > room:
             self.full = True
             raise BackendError(
-                f"a conversation of {length} tokens has room for {max(room, 0)} more, and an "
-                f"answer may take {request.longest}: lower max_new_tokens, play fewer turns, or "
-                f"give {self.name} longer sequences"
+                f"a conversation of {length} tokens leaves {max(room, 0)} tokens, and an answer "
+                f"needs up to {request.longest}: lower max_new_tokens or the number of steps, or "
+                f"allow longer sequences in {self.name}"
             )
         answer = await self._generate(request.context, request.longest)
         if not answer.ids:
-            raise BackendError(f"{self.name} gave an answer without a token: was it aborted?")
+            raise BackendError(f"{self.name} returned an answer without tokens")
         if answer.logprobs is not None and len(answer.logprobs) != len(answer.ids):
             raise BackendError(
-                f"{self.name} gave {len(answer.ids)} tokens and {len(answer.logprobs)} "
+                f"{self.name} returned {len(answer.ids)} tokens and {len(answer.logprobs)} "
                 "log-probabilities"
             )
         self.answers.append(answer)
@@ -203,27 +236,27 @@ class EngineBackend:
         )
 
     def release(self, conversation: int) -> None:
-        """Do nothing."""
+        """Do nothing: the engine manages its own cache."""
 
 
 @dataclass(frozen=True)
 class FocalSample:
-    """One agent's part of one game as a prompt and an append-only response."""
+    """Tokens of one agent in one episode: a prompt and a response that contains all later text."""
 
     prompt_ids: list[int]
-    """Tokens before the first answer."""
+    """Token ids before the first answer."""
     response_ids: list[int]
-    """Answers, and the prompts between them."""
+    """Token ids of the answers and of the prompts between them."""
     mask: list[int]
-    """1 for sampled response tokens, 0 for others."""
+    """Per response token: 1 if sampled, else 0."""
     logprobs: list[float]
-    """Per response token; NaN if the engine gives none, 0 where mask is 0."""
+    """Per response token; 0 where the mask is 0, NaN if the engine returns none."""
     answers: list[tuple[int, int]]
-    """(start, stop) of each answer in the response."""
+    """(start, stop) of each answer in `response_ids`."""
     reward: float
-    """Undiscounted return less the text view's parse penalties."""
-    unreadable: float
-    """Share of unreadable answers."""
+    """Undiscounted return minus the text view's parse penalties."""
+    parse_failures: float
+    """Share of answers that could not be parsed, 0 to 1."""
 
 
 async def play_focal(
@@ -233,10 +266,21 @@ async def play_focal(
     *,
     trusted: bool = False,
 ) -> tuple[FocalSample, list[EngineAnswer]] | None:
-    """Play the game and return its sample and the engine's answers, or None if `agent` never acted.
+    """Play one episode and return the sample of the trained agent.
 
-    A conversation without room ends the game, and the sample ends there. Raises RolloutError for
-    other failures, and errors of FocalGame and of the engine.
+    A conversation that exceeds the maximum length ends the episode, and the sample ends there.
+
+    Args:
+        game: The game.
+        seed: Seed of the environment and the policies.
+        engine: Function from an agent to its backend.
+        trusted: See FocalGame.make.
+
+    Returns:
+        The sample and the engine's answers, or None if the agent never acted.
+
+    Raises:
+        RolloutError: If the episode fails for another reason.
     """
     engines: dict[str, EngineBackend] = {}
 
@@ -251,13 +295,18 @@ async def play_focal(
     sample = sample_of(episode, game.agent, penalty)
     full = any(one.full for one in engines.values())
     if episode.failure is not None and (sample is None or not full):
-        raise RolloutError(f"the game of {game.agent} from seed {seed} failed: {episode.failure}")
+        raise RolloutError(
+            f"the episode of {game.agent} with seed {seed} failed: {episode.failure}"
+        )
     return None if sample is None else (sample, engines[game.agent].answers)
 
 
 def sample_of(episode: Episode, agent: str, parse_penalty: float) -> FocalSample | None:
-    """Return the sample of the agent, or None if the agent never acted; raise RolloutError without
-    tokens."""
+    """Return the sample of an agent in an episode, or None if the agent never acted.
+
+    Raises:
+        RolloutError: If an answer has no tokens.
+    """
     prompt: list[int] = []
     response: list[int] = []
     mask: list[int] = []
@@ -266,7 +315,7 @@ def sample_of(episode: Episode, agent: str, parse_penalty: float) -> FocalSample
     for step in episode.asked_of(agent):
         tokens = step.decision.tokens
         if tokens is None:
-            raise RolloutError(f"{agent} answered without tokens: nothing can be learned from it")
+            raise RolloutError(f"an answer of {agent} has no tokens, which training needs")
         if answers:
             response += tokens.prompt_ids
             mask += [0] * len(tokens.prompt_ids)
@@ -277,42 +326,51 @@ def sample_of(episode: Episode, agent: str, parse_penalty: float) -> FocalSample
         response += tokens.completion_ids
         mask += [1] * len(tokens.completion_ids)
         logprobs += tokens.logprobs
-    reward, unread = paid(episode, agent, parse_penalty)
+    reward, failures = penalized_return(episode, agent, parse_penalty)
     if not answers:
         return None
-    return FocalSample(prompt, response, mask, logprobs, answers, reward, unread / len(answers))
+    return FocalSample(prompt, response, mask, logprobs, answers, reward, failures / len(answers))
 
 
-def paid(episode: Episode, agent: str, parse_penalty: float) -> tuple[float, int]:
-    """Return the undiscounted return less parse penalties, and the number of unreadable answers.
+def penalized_return(episode: Episode, agent: str, parse_penalty: float) -> tuple[float, int]:
+    """Return the undiscounted return minus parse penalties, and the number of parse failures.
 
-    Raises RolloutError for a reward that is not finite.
+    Raises:
+        RolloutError: If the return is not finite.
     """
-    reward, unread = 0.0, 0
+    reward, failures = 0.0, 0
     for step in reversed(episode.steps_of(agent)):
         failed = step.decision.parse_failure is not None
         reward += step.reward - parse_penalty if failed else step.reward
-        unread += failed
+        failures += failed
     if not math.isfinite(reward):
         raise RolloutError(
-            f"{agent} was paid {reward} in the game from seed {episode.seed}: rewards must be "
-            "finite numbers, look at the environment"
+            f"the return of {agent} must be finite, got {reward} in the episode with seed "
+            f"{episode.seed}: check the environment's rewards"
         )
-    return reward, unread
+    return reward, failures
 
 
 LOOP = "srl"
-"""Name of the agent loop in verl."""
+"""Name of our agent loop in verl."""
 
 
 def rows(
     games: Iterable[FocalGame], seeds: Sequence[int], *, evaluation: bool = False
 ) -> list[dict[str, Any]]:
-    """Return one row per seed and game; the games are trusted.
+    """Return one dataset row per seed and game.
 
-    `prompt` is the opening of the conversation, for readers and length filters. Raises
-    PolicyError and EnvConfigError for invalid games, and for held-out partners or levels unless
-    `evaluation`.
+    Args:
+        games: Games, which are trusted.
+        seeds: Seeds of the episodes.
+        evaluation: Allow held-out partners and levels.
+
+    Returns:
+        Rows for verl and AReaL. `prompt` is the start of the conversation, for length filters.
+
+    Raises:
+        PolicyError: If a game is invalid, or has a held-out partner.
+        EnvConfigError: If an environment is invalid, or has held-out levels.
     """
     seeds = [whole_number("seed", seed, low=0, high=MOST) for seed in seeds]
     games = list(games)
@@ -343,11 +401,15 @@ def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return game and seed of a row; raise PolicyError for an invalid row."""
+    """Return the game and seed of a row.
+
+    Raises:
+        PolicyError: If the row has no valid game.
+    """
     info = row.get("extra_info")
     if not isinstance(info, Mapping) or not isinstance(info.get("game"), str):
         raise PolicyError(
-            "a row has no extra_info with a game: make rows with "
+            "a row must have extra_info with a game, as made by "
             "srl_extensions.bridges.focal_game.rows"
         )
     return FocalGame.from_json(info["game"]), whole_number(
@@ -356,11 +418,11 @@ def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
 
 
 def _refuse_held_out(game: FocalGame) -> None:
-    for agent, who in game.partners.items():
-        if is_held_out(who):
+    for agent, partner in game.partners.items():
+        if is_held_out(partner):
             raise PolicyError(
-                f"{agent} is played by {who}, which is kept for evaluation: give another, or "
-                "evaluation=True for rows that are not trained on"
+                f"{partner}, the partner of {agent}, is reserved for evaluation: use another one, "
+                "or evaluation=True for rows that are not used in training"
             )
     with closing(game.make(trusted=True)) as env:
         refuse_levels("game", game.environment, game.options, env)
@@ -380,11 +442,13 @@ def _openings(game: FocalGame, seeds: Iterable[int]) -> list[list[dict[str, str]
 
 
 class GameAgent(FocalAgent):
-    """Agent of a game for TRL's `environment_factory`, with partners in this process.
+    """Environment for TRL's `environment_factory`, with partners in this process.
 
     trainer = GRPOTrainer(..., environment_factory=partial(GameAgent, game)). The reward is the
-    return less parse penalties. Raises EnvError if partners leave several agents, and errors of
-    FocalGame.
+    return minus parse penalties.
+
+    Raises:
+        EnvError: If the partners leave more than one agent.
     """
 
     def __init__(self, game: FocalGame, *, trusted: bool = False) -> None:

@@ -6,9 +6,9 @@
         rollout_func=make_rollout_func(lambda: make("coop_compete_v0", max_cycles=8)),
     )
 
-A row of a batch is one agent's part of one episode, token by token as it was sampled, with the
-environment's text in between. The rows' own prompts are ignored. `rollout_func` is experimental in
-TRL; this module was tested with TRL 1.16.
+Each row of a batch contains the tokens of one agent in one episode, exactly as sampled, with the
+environment's text in between. The prompts of the dataset are ignored. `rollout_func` is
+experimental in TRL; this module was tested with TRL 1.16.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from srl_train.samples import sample_of
 from srl_train.trajectory import shaped_game
 
 RolloutFunc = Callable[[list[Any], Any], dict[str, Any]]
-"""(prompts, trainer) to columns with one entry per prompt."""
+"""Function from (prompts, trainer) to columns with one entry per prompt."""
 _IGNORED_OPTIONS = {"min_p": None, "repetition_penalty": 1.0, "use_vllm": False}
 """Sampling options of TRL without effect here, with their neutral values."""
 _COLUMNS = ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode_return")
@@ -48,7 +48,7 @@ def make_rollout_func(
     """Return a `rollout_func` for GRPOTrainer.
 
     Answers are sampled from the trainer's current model with its temperature, top_p and top_k. The
-    rows of a group are one agent's parts of different episodes from the same reset seed. All
+    rows of a group contain the same agent in different episodes with the same reset seed. All
     randomness comes from `seed`, the trainer's global step and the number of the call in that step,
     so a resumed training plays the same episodes.
 
@@ -62,7 +62,7 @@ def make_rollout_func(
 
     Returns:
         A function that returns prompt_ids, completion_ids, logprobs, env_mask (1 on the model's
-        tokens) and episode_return (summed rewards less the text view's parse penalties). It raises
+        tokens) and episode_return (sum of rewards minus the text view's parse penalties). It raises
         ConfigError for settings that do not fit, and RolloutError for a failed episode.
     """
     return _Rollout(make_env, dict(others or {}), trained_seat, max_new_tokens, seed)
@@ -93,14 +93,14 @@ class _Rollout:
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         _check(trainer, len(prompts), size)
         with closing(self.make_env()) as env:
-            own, view = self._own_seats(env), env.unwrapped.text_view
+            agents, view = self._model_agents(env), env.unwrapped.text_view
         step = trainer.state.global_step
         self._calls = self._calls + 1 if step == self._last_step else 0
         self._last_step = step
         rng = generator(self.seed, "trl_rollout", step, self._calls)
-        seats = [self.trained_seat] if self.trained_seat else rng.permutation(own).tolist()
+        trained = [self.trained_seat] if self.trained_seat else rng.permutation(agents).tolist()
         groups = len(prompts) // size
-        env_seeds, policy_seeds = of_games(rng, ceil(groups / len(seats)) * size, size)
+        env_seeds, policy_seeds = of_games(rng, ceil(groups / len(trained)) * size, size)
         if self.backend is None or self.backend.model is not trainer.model:
             self.backend = HuggingFaceBackend(trainer.model, trainer.processing_class)
         self.backend.weights_version = step
@@ -110,10 +110,10 @@ class _Rollout:
             top_k=trainer.args.top_k,
             max_new_tokens=self.max_new_tokens,
         )
-        games = play_many(
+        episodes = play_many(
             self.make_env,
             {
-                **dict.fromkeys(own, TextPolicy(self.backend, view, sampling=sampling)),
+                **dict.fromkeys(agents, TextPolicy(self.backend, view, sampling=sampling)),
                 **self.others,
             },
             env_seeds,
@@ -122,14 +122,14 @@ class _Rollout:
         columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         for row in range(len(prompts)):
             group, member = divmod(row, size)
-            block, turn = divmod(group, len(seats))
-            episode, seat = games[block * size + member], seats[turn]
+            block, place = divmod(group, len(trained))
+            episode, agent = episodes[block * size + member], trained[place]
             if episode.failure is not None:
                 raise RolloutError(f"the episode of row {row} failed: {episode.failure}")
-            game = shaped_game(episode, (seat,), lambda raw: raw, view.parse_penalty)
-            sample = sample_of(game[seat], discount=1.0, round_number=0)
+            game = shaped_game(episode, (agent,), lambda raw: raw, view.parse_penalty)
+            sample = sample_of(game[agent], discount=1.0, round_number=0)
             if sample is None:
-                raise RolloutError(f"the episode of row {row} ended before {seat} had a turn")
+                raise RolloutError(f"the episode of row {row} ended before {agent} acted")
             columns["prompt_ids"].append(list(sample.prompt_ids))
             columns["completion_ids"].append(list(sample.completion_ids))
             columns["logprobs"].append(list(sample.logprobs))
@@ -137,34 +137,34 @@ class _Rollout:
             columns["episode_return"].append(sample.episode_return)
         return columns
 
-    def _own_seats(self, env: Any) -> list[str]:
+    def _model_agents(self, env: Any) -> list[str]:
         """Return the agents of the model."""
         if getattr(env.unwrapped, "text_view", None) is None:
             raise ConfigError(
-                f"{env.metadata['name']} has no text_view: language models cannot play it"
+                f"{env.metadata['name']} has no text_view, which language models need"
             )
-        for seat in self.others:
-            if seat not in env.possible_agents:
-                seats = ", ".join(env.possible_agents)
-                raise ConfigError(f"others: no agent {seat!r}; allowed: {seats}")
-        own = [seat for seat in env.possible_agents if seat not in self.others]
-        if not own:
-            raise ConfigError("others has a policy for every agent, must leave one to the model")
-        if self.trained_seat is not None and self.trained_seat not in own:
+        for agent in self.others:
+            if agent not in env.possible_agents:
+                known = ", ".join(env.possible_agents)
+                raise ConfigError(f"others must name agents of {known}, got {agent!r}")
+        agents = [agent for agent in env.possible_agents if agent not in self.others]
+        if not agents:
+            raise ConfigError("others must leave at least one agent to the model, got all agents")
+        if self.trained_seat is not None and self.trained_seat not in agents:
             raise ConfigError(
-                f"trained_seat is {self.trained_seat!r}, must be one of {', '.join(own)}"
+                f"trained_seat must be one of {', '.join(agents)}, got {self.trained_seat!r}"
             )
-        return own
+        return agents
 
 
 def _check(trainer: Any, rows: int, size: int) -> None:
     for name, neutral in _IGNORED_OPTIONS.items():
         if getattr(trainer.args, name) != neutral:
-            raise ConfigError(f"{name} is {getattr(trainer.args, name)!r}, must be {neutral!r}")
+            raise ConfigError(f"{name} must be {neutral!r}, got {getattr(trainer.args, name)!r}")
     if trainer.accelerator.num_processes > 1:
         raise ConfigError(
-            f"num_processes is {trainer.accelerator.num_processes}, must be 1: groups may extend "
-            "over several processes"
+            f"num_processes must be 1, got {trainer.accelerator.num_processes}: a group must stay "
+            "in one process"
         )
     if rows % size:
-        raise ConfigError(f"{rows} rows, must be a multiple of the group size ({size})")
+        raise ConfigError(f"the number of rows must be a multiple of {size} (group), got {rows}")

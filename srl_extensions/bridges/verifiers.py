@@ -1,6 +1,8 @@
-"""Games as a verifiers environment: the model plays one agent, partners play the others.
+"""verifiers environment: the model plays one agent, partners play the other agents.
 
-vf-eval srl-games --env.taskset.environment team_battle_v0 ...    (compat/srl_games has the name)
+    vf-eval srl-games --env.taskset.environment team_battle_v0 ...
+
+compat/srl_games provides the name `srl-games`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many_async
 from srl_envs.loading import needed_by
-from srl_extensions.bridges.focal_game import FocalGame, paid, rows
+from srl_extensions.bridges.focal_game import FocalGame, penalized_return, rows
 
 with needed_by("games as a verifiers environment"):
     import verifiers.v1 as vf
@@ -24,110 +26,120 @@ with needed_by("games as a verifiers environment"):
 
 
 class GameTasksetConfig(vf.TasksetConfig):
-    """Game, partners and seeds."""
+    """Configuration of the tasks: environment, partners and seeds."""
 
     environment: str = "coop_compete_pair_v0"
-    """Name in the catalogue, or 'module:function'."""
+    """Registered name, or 'module:function'."""
     agent: str = "agent_0"
     partners: dict[str, str] = {"agent_1": "tit_for_tat"}  # noqa: RUF012  pydantic copies it
-    """Every other agent -> scripted policy, 'module:Class', or model behind an API."""
+    """Every other agent -> scripted policy, 'module:Class', or API model."""
     options: dict[str, Any] = {}  # noqa: RUF012  likewise
     games: int = 100
-    """Number of tasks, with one seed each."""
+    """Number of tasks, one per seed."""
     first_seed: int = 0
     evaluation: bool = False
     """Allow held-out partners and levels."""
 
 
 class GameData(vf.TaskData):
-    """Task with the rules as system prompt."""
+    """Data of a task: the rules as system prompt, and the seed."""
 
     seed: int
 
 
 class GameTask(vf.Task[GameData, vf.State, vf.TaskConfig]):
-    """One game from one seed."""
+    """Task of one episode with one seed."""
 
 
 class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
-    """Tasks of one game, one per seed."""
+    """Set of tasks in one environment, one per seed."""
 
     @property
     def game(self) -> FocalGame:
-        """Game of all tasks."""
+        """Environment and partners of all tasks."""
         config = self.config
         return FocalGame(config.environment, config.agent, config.partners, config.options)
 
     def load(self) -> Iterator[GameTask]:
-        """Yield the tasks; raise PolicyError and EnvConfigError for an invalid or held-out game."""
+        """Yield the tasks.
+
+        Raises:
+            PolicyError: If an agent or partner is invalid or held out.
+            EnvConfigError: If the environment is invalid or has held-out levels.
+        """
         first = self.config.first_seed
         seeds = range(first, first + self.config.games)
         made = rows([self.game], seeds, evaluation=self.config.evaluation)
         for seed, row in zip(seeds, made, strict=True):
             rules, _ = row["prompt"]
             name = f"{self.config.environment}#{seed}"
-            # No prompt: the game opens the conversation once the agent is to move.
+            # The task has no prompt, because the episode writes the first message.
             data = GameData(name=name, system_prompt=rules["content"].strip(), seed=seed)
             yield GameTask(data, self.config.task)
 
 
 class GameEnvConfig(vf.EnvConfig):
-    """Configuration of one player."""
+    """Configuration of the environment with one model."""
 
     player: vf.AgentConfig = vf.AgentConfig(
         harness=NullHarnessConfig(id="null"), runtime=vf.SubprocessConfig()
     )
-    """The trained or evaluated model, which runs no code."""
+    """Trained or evaluated model, which runs no code."""
 
 
 class GameEnv(vf.Env[GameEnvConfig]):
-    """Game of one focal agent among partners.
+    """Environment in which the model plays one agent and partners play the other agents.
 
-    Records the reward `episode_return` and the metric `unreadable_answers`, a share. A run that
-    ends early is paid for its part.
+    Records the reward `episode_return` and the metric `unreadable_answers`, the share of parse
+    failures. If the run ends early, the reward covers the steps so far.
     """
 
     taskset: GameTaskset
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """Play the game of a task."""
-        game: FocalGame = self.taskset.game  # the run's own, whatever a task's data say
+        """Play the episode of a task."""
+        # The game comes from the taskset, not from the task, because task data may be untrusted.
+        game: FocalGame = self.taskset.game
         make = partial(game.make, trusted=True)
         with closing(make()) as env:
             view = env.unwrapped.text_view
             policies = game.partner_policies(env, trusted=True)
-            alone = [a for a in env.possible_agents if a not in policies and a != game.agent]
-        if alone:
-            raise PolicyError(f"nobody plays {', '.join(alone)}: name them in `partners`")
+            missing = [a for a in env.possible_agents if a not in policies and a != game.agent]
+        if missing:
+            raise PolicyError(f"partners must have a policy for {', '.join(missing)}")
         async with agents.player.interaction(task) as interaction:
             model = _Player(interaction)
             policies[game.agent] = ChatPolicy(model, view)
             [episode] = await play_many_async(make, policies, [task.data.seed])
         if episode.failure is not None and not model.over:
-            raise RolloutError(f"the game of {task.data.name} failed: {episode.failure}")
-        reward, unread = paid(episode, game.agent, view.parse_penalty)
+            raise RolloutError(f"the episode of {task.data.name} failed: {episode.failure}")
+        reward, failures = penalized_return(episode, game.agent, view.parse_penalty)
         interaction.trace.record_reward("episode_return", reward)
-        asked = len(list(episode.asked_of(game.agent)))
-        interaction.trace.record_metric("unreadable_answers", unread / max(asked, 1))
+        answers = len(list(episode.asked_of(game.agent)))
+        interaction.trace.record_metric("unreadable_answers", failures / max(answers, 1))
 
 
 class _Player:
-    """The run's model as a ChatModel: each request is the next turn of its interaction."""
+    """ChatModel that passes each request to verifiers' interaction as the next turn."""
 
     name = "player"
     takes_seed = False
 
     def __init__(self, interaction: vf.Interaction) -> None:
         self._interaction = interaction
-        self.usage = Usage()  # the run counts its own
+        self.usage = Usage()  # verifiers counts its own usage
         self.over = False
-        """The run ended before the game did."""
+        """True if the run ended before the episode."""
 
     def check(self, sampling: Sampling) -> None:
-        """How it is sampled is the run's."""
+        """Accept all settings, because the run determines the sampling."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """The model's reply; raises BackendError where the run is over."""
+        """Return the model's reply.
+
+        Raises:
+            BackendError: If the run has ended.
+        """
         segment = await self._interaction.turn(request.messages[-1]["content"])
         if segment.terminated:
             self.over = True

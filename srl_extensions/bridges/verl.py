@@ -1,4 +1,4 @@
-"""Agent loop for verl: a row is one game of one focal agent, played by verl's servers.
+"""Agent loop for verl: each row is one episode of one trained agent, sampled by verl's servers.
 
 The entry point `verl.plugins` imports this module in every process of verl. Tested with verl
 0.9.1.
@@ -35,14 +35,20 @@ with needed_by("the agent loop for verl"):
 
 @register(LOOP)
 class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
-    """Agent loop with one game per row.
+    """Agent loop that plays one episode per row.
 
-    Answers have mask 1, the prompts between them mask 0; the reward is the return. A
-    conversation beyond `rollout.response_length` ends the game.
+    Answers have mask 1 and the prompts between them mask 0. The reward is the return minus parse
+    penalties. A conversation longer than `rollout.response_length` ends the episode.
     """
 
     def __init__(self, *args: Any, trusted: bool = False, **kwargs: Any) -> None:
-        """`trusted`: see FocalGame.make."""
+        """Create the loop.
+
+        Args:
+            args: Arguments of AgentLoopBase.
+            trusted: See FocalGame.make.
+            kwargs: Arguments of AgentLoopBase.
+        """
         super().__init__(*args, **kwargs)
         self.trusted = trusted
         self.chat = ChatFormat(
@@ -50,8 +56,12 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         )
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """Play the game of a row; raise PolicyError for an invalid row, RolloutError for a failed
-        game."""
+        """Play the episode of a row and return its tokens and reward.
+
+        Raises:
+            PolicyError: If the row is invalid.
+            RolloutError: If the episode fails, or ends before the agent acts.
+        """
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}
 
@@ -62,8 +72,7 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         played = await play_focal(game, seed, engine, trusted=self.trusted)
         if played is None:
             raise RolloutError(
-                f"the game of {game.agent} from seed {seed} was over before it had a turn: leave "
-                "the row out"
+                f"the episode with seed {seed} ended before {game.agent} acted: remove the row"
             )
         return _output(*played, metrics)
 
@@ -71,13 +80,13 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         longest = self.rollout_config.prompt_length
         if prompt > longest:
             raise RolloutError(
-                f"the rules and the first situation take {prompt} tokens: set "
-                f"data.max_prompt_length, which is {longest}, to that or more"
+                f"data.max_prompt_length must be at least {prompt}, the tokens of the rules and "
+                f"the first observation, got {longest}"
             )
         return int(self.rollout_config.response_length)
 
     def _generate(self, sampling_params: dict[str, Any], metrics: dict[str, Any]) -> Generate:
-        conversation = uuid4().hex  # verl sends it to the server that has its prefix cached
+        conversation = uuid4().hex  # verl routes by this id to the server with the cached prefix
 
         async def generate(context: Any, longest: int) -> EngineAnswer:
             with simple_timer("generate_sequences", metrics):
@@ -114,10 +123,10 @@ def _output(
         num_turns=2 * len(sample.answers),
         metrics=AgentLoopMetrics(**metrics),
         extra_fields={
-            "turn_scores": [],  # the columns of verl's own loops
+            "turn_scores": [],  # column of verl's own loops
             "tool_rewards": [],
             "min_global_steps": min(steps, default=None),
             "max_global_steps": max(steps, default=None),
-            "reward_extra_info": {"unreadable_answers": sample.unreadable},
+            "reward_extra_info": {"unreadable_answers": sample.parse_failures},
         },
     )

@@ -10,9 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from srl_envs.loading import needed_by
@@ -51,28 +49,7 @@ CONNECTED_WITHIN = 10.0
 MOST_DEATHS = 3
 """Deaths of an actor in one call after which the run ends."""
 KNOWN_WITHIN = 60.0
-"""Seconds between an error of one process of a group and the news of another one's death."""
-
-
-@dataclass(frozen=True)
-class Rank:
-    """One of several actors that form a torch process group, each with its own accelerator."""
-
-    index: int
-    count: int
-    host: str
-    """Address of the first process."""
-    port: int
-
-    def announce(self) -> None:
-        """Set the environment variables that torchrun would set, for `processes.start`."""
-        os.environ |= {
-            "RANK": str(self.index),
-            "LOCAL_RANK": "0",
-            "WORLD_SIZE": str(self.count),
-            "MASTER_ADDR": self.host,
-            "MASTER_PORT": str(self.port),
-        }
+"""Seconds after an error of one process of a group in which the death of another is reported."""
 
 
 class Host:
@@ -86,14 +63,17 @@ class Host:
         self._object: Any = None
         self._identity = secrets.token_hex(8)
 
-    def call(self, rank: Rank | None, method: str, *arguments: Any) -> Any:
-        """Call a method of the object. In a group, only the first process returns the result."""
+    def call(self, rank: Mapping[str, str], method: str, *arguments: Any) -> Any:
+        """Return the result of a method of the object.
+
+        `rank` are the variables that torchrun would set for this process of a group; empty without
+        a group. Only the first process of a group returns the result.
+        """
         if self._object is None:
-            if rank is not None:
-                rank.announce()
+            os.environ |= rank
             self._object = self._kind(*self._arguments)
         result = getattr(self._object, method)(*arguments)
-        return result if rank is None or rank.index == 0 else None
+        return result if rank.get("RANK", "0") == "0" else None
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]  # Ray has no types here.
     def address(self) -> tuple[str, int, str]:
@@ -108,15 +88,12 @@ class Actor:
 
     Ray restarts an actor that died; if a process of a group dies, all are replaced. The call is
     repeated then. A restarted object is built anew, so calls carry everything that they depend on.
-
-    Args:
-        name: Name in log messages and errors.
-        spawn: Function that starts the actors and returns their handles.
+    `name` is used in messages; `spawn` starts the actors and returns their handles.
     """
 
     def __init__(self, name: str, spawn: Callable[[], Sequence[Any]]) -> None:
         self.name, self._spawn, self._handles = name, spawn, spawn()
-        self._ranks: Sequence[Rank] | None = None
+        self._ranks: Sequence[Mapping[str, str]] = ()
         self._identity = ""
         self._lock = threading.Lock()
         self._stopped = False
@@ -159,13 +136,19 @@ class Actor:
             for handle in self._handles:
                 ray.kill(handle)
 
-    def _group(self) -> Sequence[Rank | None]:
-        """Return the rank of each process, after agreeing on an address."""
-        if self._ranks is None:
+    def _group(self) -> Sequence[Mapping[str, str]]:
+        """Return the variables of each process, after agreeing on an address."""
+        if not self._ranks:
             host, port, self._identity = ray.get(self._handles[0].address.remote())
-            count = len(self._handles)
-            self._ranks = [Rank(index, count, host, port) for index in range(count)]
-        return [None] if len(self._ranks) == 1 else self._ranks
+            shared = {
+                "LOCAL_RANK": "0",  # Each process has its own accelerator.
+                "WORLD_SIZE": str(len(self._handles)),
+                "MASTER_ADDR": host,
+                "MASTER_PORT": str(port),
+            }
+            ranks = [{"RANK": str(index), **shared} for index in range(len(self._handles))]
+            self._ranks = ranks if len(ranks) > 1 else [{}]
+        return self._ranks
 
     def _recover(self) -> bool:
         """Wait until the processes run again; return False if none died.
@@ -185,7 +168,7 @@ class Actor:
         """Replace all processes of a group: the survivors' connections are broken."""
         for handle in self._handles:
             ray.kill(handle)
-        self._handles, self._ranks = self._spawn(), None
+        self._handles, self._ranks = self._spawn(), ()
 
     def _answer(self, references: Sequence[Any]) -> Any:
         """Return the first process's result once all have returned."""
@@ -211,22 +194,18 @@ class Actor:
 class Cluster:
     """Connection to a Ray cluster, with a reserved place for each actor of a run.
 
-    Args:
-        config: Section `engine` of the configuration.
-        models: Number of models in training.
-        servers: Number of model servers.
-
-    Raises:
-        ConfigError: If there is no cluster at the address, or not enough room in it.
+    `models` is the number of models in training and `servers` of model servers. Raises ConfigError
+    if there is no cluster at the address, or not enough room in it.
     """
 
     def __init__(self, config: RayEngineConfig, models: int, servers: int = 0) -> None:
-        player = {"CPU": config.actor_cpus, "GPU": config.player_gpus}
+        player = {"CPU": config.actor_cpus, "GPU": config.rollout_worker_gpus}
         learner = {"CPU": config.actor_cpus, "GPU": config.learner_gpus}
         server = {"CPU": config.actor_cpus, "GPU": config.server_gpus}
         learners = models * config.learner_processes
-        bundles = [player] * config.players + [learner] * learners + [server] * servers
-        actors = f"{config.players} player(s), {learners} learner(s) and {servers} model server(s)"
+        bundles = [player] * config.rollout_workers + [learner] * learners + [server] * servers
+        workers = config.rollout_workers
+        actors = f"{workers} rollout worker(s), {learners} learner(s) and {servers} model server(s)"
         self._bundles = [{k: v for k, v in one.items() if v} for one in bundles]
         self._open = True
         self._connected = not ray.is_initialized()
@@ -272,30 +251,25 @@ class Cluster:
     def actor(self, name: str, places: range, kind: Callable[..., Any], *arguments: Any) -> Actor:
         """Start an actor with an object `kind(*arguments)`, or a group with one actor per place.
 
-        Args:
-            name: Name in log messages and errors.
-            places: Numbers of the places: players, learners, then model servers.
-            kind: Constructor of the object, called in the actor.
-            arguments: Arguments of the constructor.
+        Places are numbered: players, learners, then model servers.
         """
-        return Actor(name, partial(self._spawn, places, kind, arguments))
-
-    def _spawn(
-        self, places: range, kind: Callable[..., Any], arguments: Sequence[Any]
-    ) -> list[Any]:
         host = ray.remote(Host)
-        return [
-            host.options(
-                num_cpus=self._bundles[place].get("CPU", 0),
-                num_gpus=self._bundles[place].get("GPU", 0),
-                max_restarts=-1 if len(places) == 1 else 0,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, place),
-            ).remote(kind, arguments)
-            for place in places
-        ]
+
+        def spawn() -> list[Any]:
+            return [
+                host.options(
+                    num_cpus=self._bundles[place].get("CPU", 0),
+                    num_gpus=self._bundles[place].get("GPU", 0),
+                    max_restarts=-1 if len(places) == 1 else 0,
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, place),
+                ).remote(kind, arguments)
+                for place in places
+            ]
+
+        return Actor(name, spawn)
 
     def host(self, place: int) -> str:
-        """Return the address of a place for all nodes: loopback if this machine is the cluster."""
+        """Return the address of a place's node: loopback if the cluster is this machine alone."""
         addresses = {n["NodeID"]: n["NodeManagerAddress"] for n in ray.nodes() if n["Alive"]}
         if set(addresses.values()) <= {ray.util.get_node_ip_address(), LOOPBACK}:
             return LOOPBACK

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from srl_agents.episode import Episode
 from srl_agents.llm import tiny
+from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.matchmaking import Matchmaking
 from srl_envs.tables import Plugin
@@ -43,13 +43,10 @@ CHECKED_EVERY = 1.0
 
 
 class RayEngine(Engine):
-    """Engine that calls player and learner actors.
+    """Engine that calls the player and learner actors of a run.
 
-    Args:
-        pool: Players.
-        learners: Learner of each model.
-        close: Function that ends the servers and the cluster.
-        check: Function that raises an error of the servers after which no episode can be played.
+    `close` ends the servers and the cluster; `check` raises an error of the servers after which no
+    episode can be played.
     """
 
     def __init__(
@@ -66,12 +63,7 @@ class RayEngine(Engine):
 
     def play(self, games: PlannedGames) -> list[Episode]:
         """Play the planned episodes; each player plays a contiguous share."""
-        shares = self._pool.play(games)
-        waiting: Collection[Future[list[Episode]]] = shares
-        while waiting:
-            done, waiting = concurrent.futures.wait(waiting, CHECKED_EVERY, FIRST_EXCEPTION)
-            self._check_shares(done)
-        return [episode for share in shares for episode in share.result()]
+        return background_loop.run(self.play_async(games, None))
 
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
@@ -80,21 +72,16 @@ class RayEngine(Engine):
 
         A player plays its shares of several rounds one after the other.
         """
-        requested = await asyncio.to_thread(self._pool.play, games)  # A pause blocks the call.
-        shares = [asyncio.wrap_future(share) for share in requested]
+        shares = [asyncio.wrap_future(share) for share in self._pool.play(games)]
         waiting: Collection[asyncio.Future[list[Episode]]] = shares
         while waiting:
             done, waiting = await asyncio.wait(
-                waiting, timeout=CHECKED_EVERY, return_when=FIRST_EXCEPTION
+                waiting, timeout=CHECKED_EVERY, return_when=asyncio.FIRST_EXCEPTION
             )
-            self._check_shares(done)
+            for share in done:
+                share.result()
+            self._check()
         return [episode for share in shares for episode in share.result()]
-
-    def _check_shares(self, done: Iterable[Any]) -> None:
-        """Raise an error of a share, or of the servers."""
-        for share in done:
-            share.result()
-        self._check()
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """Call the function for all models at once, and return model to result."""
@@ -136,7 +123,7 @@ def ray_parts(
     engine, make_env = config.engine, settings.make_env
     assert isinstance(engine, RayEngineConfig)
     check_shares(config, engine.learner_processes)
-    playing = on_device(config, "player_gpus", engine.player_gpus)
+    playing = on_device(config, "rollout_worker_gpus", engine.rollout_worker_gpus)
     learning = on_device(config, "learner_gpus", engine.learner_gpus)
     names, processes = config.models.names, engine.learner_processes
     servers = None
@@ -147,17 +134,16 @@ def ray_parts(
     elif TINY in (*config.models.bases.values(), *config.models.frozen_models.values()):
         # The embedded model is written once, before all actors of this machine would write it.
         tiny.folder(make_env)
-    bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.players)
+    bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.rollout_workers)
     with ExitStack() as ends:
         cluster = open_cluster(engine, len(names), servers.count if servers else 0)
         ends.callback(cluster.close)
-        first = engine.players
+        first = engine.rollout_workers
         learners = {}
         for name in names:
             places = range(first, first := first + processes)
-            starts = servers.starts if servers else None
             actor = cluster.actor(
-                f"the learner of {name}", places, LearnerWorker, learning, name, make_env, starts
+                f"the learner of {name}", places, LearnerWorker, learning, name, make_env
             )
             learners[name] = RemoteLearner(name, actor, cluster.put)
         threads = ends.enter_context(ThreadPoolExecutor(len(names)))
@@ -176,12 +162,12 @@ def ray_parts(
             for loaded in loading:
                 loaded.result()
             applies = {name: learner.apply for name, learner in learners.items()}
-            access = servers.access(applies, engine.players)
+            access = servers.access(applies, engine.rollout_workers)
         players = [
             cluster.actor(
                 f"player {n}", range(n, n + 1), PlayerWorker, playing, make_env, bound, access
             )
-            for n in range(engine.players)
+            for n in range(engine.rollout_workers)
         ]
         pool = PlayerPool(players, config.rollout.group_size)
         for loaded in loading:
@@ -194,9 +180,12 @@ def ray_parts(
             publisher = RayPublisher(pool, cluster.put)
         check = servers.check if servers else lambda: None
         started = RayEngine(pool, learners, ends.pop_all().close, check)
-    pools = {n: OpponentPool(n, own, publisher) for n, own in config.opponent_pools.items()}
-    known = Players({}, {}, pools, publisher, adapters, texts, started.close)
-    return Parts(started, known, cast(Mapping[str, Learner], learners))
+    pools = {
+        name: OpponentPool(name, section, publisher)
+        for name, section in config.opponent_pools.items()
+    }
+    sampled = Players({}, {}, pools, publisher, adapters, texts, started.close)
+    return Parts(started, sampled, cast(Mapping[str, Learner], learners))
 
 
 def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:
@@ -208,10 +197,9 @@ def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:
 
 
 def on_device(config: RunConfig, setting: str, gpus: float) -> RunConfig:
-    """Return the configuration of actors with `gpus` GPUs each; without any they use CPUs.
+    """Return the configuration of actors with `gpus` GPUs each, which use CPUs if there are none.
 
-    Raises:
-        ConfigError: If models.device is cuda and the actors have no GPU.
+    Raises ConfigError if models.device is cuda and the actors have no GPU.
     """
     if gpus:
         return config

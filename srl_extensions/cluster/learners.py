@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from srl_envs.tables import Plugin
 from srl_extensions.cluster.players import fetched
 from srl_train import fsdp, processes
 from srl_train.config.run import RunConfig
 from srl_train.config.stages import StageConfig
-from srl_train.learners.learner import Learned, StageLearner, model_weights, restore, state_of
+from srl_train.learners.learner import StageLearner, model_weights, restore, state_of
 from srl_train.loading import learning_models
 from srl_train.local import build_learners
 from srl_train.players import build_sampling, matchmaking_of
@@ -56,42 +57,28 @@ class History(NamedTuple):
 
 
 class LearnerWorker:
-    """Learner of one model, in its actor.
+    """Learner of `model` in its actor, which loads no other model."""
 
-    Args:
-        config: Configuration of the run.
-        model: Name of the model; no other is loaded.
-        make_env: Constructor of the environment.
-        starts: Function from (configuration, make_env, bases) to the bases to load.
-    """
-
-    def __init__(
-        self,
-        config: RunConfig,
-        model: str,
-        make_env: Callable[[], Any],
-        starts: Callable[..., dict[str, str]] | None = None,
-    ) -> None:
-        self._settings = config, model, make_env, starts
+    def __init__(self, config: RunConfig, model: str, make_env: Callable[[], Any]) -> None:
+        self._config, self._model, self._make_env = config, model, make_env
         self._stage: StageLearner | None = None
         self._build()
 
     def _build(self) -> None:
         """Load the model and build its learner; raises as `build.build_run`."""
-        config, model, make_env, starts = self._settings
+        config, model, make_env = self._config, self._model, self._make_env
         torch.set_num_threads(config.threads)
         processes.start(config.models.device, config.threads)
         with closing(make_env()) as env:
             matchmaking = matchmaking_of(config, env)
         sampling, bases = build_sampling(config, matchmaking), config.models.bases
-        if starts is not None:
-            bases = starts(config, make_env, bases)
+        if config.backend.PLACED_SERVERS:
+            bases = Plugin(config.backend.PLACED_SERVERS).load().servable(make_env, bases)
         with processes.main_first():
             backends, modules, _ = learning_models(
                 config.models, {model: bases[model]}, make_env, config.seed
             )
         self._module, self._backend = modules[model], backends[model]
-        self._make_env, self._seed = make_env, config.seed
         self._device = next(self._module.parameters()).device
         tokenizers = {model: self._backend.tokenizer}
         self._learner = build_learners(
@@ -100,14 +87,10 @@ class LearnerWorker:
         self._changes = 0
 
     def run(self, history: History, call: Call, changes: bool, saves: bool) -> tuple[Any, Any]:
-        """Make a call after all changes of the history, and return (its result, state or None).
+        """Make a call, and return its result and, if `saves`, the state after it (else None).
 
-        Args:
-            history: All changes before the call. After a restart, they are restored first; all
-                randomness is seeded, so the weights are the same.
-            call: The call.
-            changes: True if the call changes the learner.
-            saves: True to return the state after the call.
+        A restarted actor first restores the changes of `history`; all randomness is seeded, so the
+        weights are the same. `changes` says if this call changes the learner.
         """
         if self._changes != history.changes:
             if self._changes:
@@ -137,7 +120,7 @@ class LearnerWorker:
             self._backend.tokenizer,
             section,
             planned_steps=planned_steps,
-            seed=self._seed,
+            seed=self._config.seed,
         )
         self._stage_settings = {"section": section, "planned_steps": planned_steps}
 
@@ -183,19 +166,17 @@ class RemoteLearner:
 
     Methods that change the learner are recorded since the last snapshot of its state, which is
     taken after each update and stored by this process. Each call carries this history, so a
-    restarted actor continues with the same weights and no update counts twice.
-
-    Args:
-        name: Name of the model.
-        actor: Actor with a `LearnerWorker`.
-        put: Function that stores a value for all calls and returns a reference.
+    restarted actor continues with the same weights and no update counts twice. `actor` holds a
+    LearnerWorker; `put` stores a value for several calls and returns a reference.
     """
 
     target: Literal["learner", "stage"] = "learner"
     CHANGES: ClassVar = (
-        "begin_update", "compute_gradients", "apply_gradients", "set_weights", "set_reference",
+        "begin_update", "compute_gradients", "apply_gradients", "set_reference",
         "load_optimizer_state", "load_counters",
     )  # fmt: skip
+    ENDS: ClassVar = ("learn", "end_update")
+    """Changes that end an update, after which the state is saved."""
     READS: ClassVar = (
         "reference", "optimizer_state", "refuse_state", "counters", "parallelism",
         "tokenised", "reference_logprobs",
@@ -209,20 +190,19 @@ class RemoteLearner:
         """Losses of the latest pass of the current stage."""
 
     def __getattr__(self, method: str) -> Any:
-        if method in self.CHANGES or method in self.READS:
-            return partial(self._call, self.target, method, changes=method in self.CHANGES)
-        raise AttributeError(method)
+        if method not in (*self.CHANGES, *self.ENDS, *self.READS):
+            raise AttributeError(method)
+        ends = method in self.ENDS
+        changes = ends or method in self.CHANGES
+        return partial(self._call, self.target, method, changes=changes, saves=ends)
 
-    def learn(self, samples: Sequence[Any], seed: int, version: int) -> Learned:
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """See Learner."""
-        arguments = samples, seed, version
-        learned: Learned = self._call(self.target, "learn", *arguments, changes=True, saves=True)
-        return learned
-
-    def end_update(self) -> dict[str, float]:
-        """See Learner."""
-        metrics: dict[str, float] = self._call(self.target, "end_update", changes=True, saves=True)
-        return metrics
+        before = self._weights
+        self._call("learner", "set_weights", weights, changes=True)
+        if before is not None:  # The actor copies the values into parameters of the same types.
+            values = {n: t.detach().to(before[n], copy=True) for n, t in weights.items()}
+            self._weights = before | values
 
     def weights(self) -> dict[str, Tensor]:
         """Return the trainable parameters after the last change, on the CPU."""

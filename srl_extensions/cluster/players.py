@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Actor
 
 
-class Access(Protocol):
-    """Connection details of the model servers of a run, picklable."""
-
-    def attach(self, config: RunConfig) -> Any:
-        """Return the models that sample in the servers, as `build_backends` receives them."""
-        ...
-
-
 @dataclass(frozen=True)
 class PlayerPublication:
     """Weights, or a version on model servers, that a model plays from."""
@@ -55,11 +47,8 @@ Publications = Mapping[str, PlayerPublication]
 class PlayerWorker:
     """Environments, policies and weights of a player, in its actor.
 
-    Args:
-        config: Configuration of the run.
-        make_env: Constructor of the environment.
-        in_flight: Maximum number of concurrent episodes.
-        servers: Model servers to sample in; None samples in the actor.
+    `in_flight` limits the concurrent episodes. Models sample in the actor, or in `servers`, whose
+    method `attach(config)` returns Samplers.
     """
 
     def __init__(
@@ -67,7 +56,7 @@ class PlayerWorker:
         config: RunConfig,
         make_env: Callable[[], Any],
         in_flight: int | None = None,
-        servers: Access | None = None,
+        servers: Any = None,
     ) -> None:
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
@@ -116,11 +105,8 @@ class PlayerPool:
     """Player actors of a run, and the publications that their next episodes use.
 
     Each share of episodes is sent with all publications, so a restarted player plays the same
-    episodes from the same weights. All shares of a rollout use the same publications.
-
-    Args:
-        actors: Actors with a `PlayerWorker` each.
-        group_size: Number of episodes of a group, which one player plays if possible.
+    episodes from the same weights. All shares of a rollout use the same publications. If possible,
+    one player plays all `group_size` episodes of a group.
     """
 
     def __init__(self, actors: Sequence[Actor], group_size: int) -> None:
@@ -130,7 +116,7 @@ class PlayerPool:
         self._publications: dict[str, PlayerPublication] = {}
         self._published = 0
         self._open: dict[Future[list[Episode]], Publications] = {}
-        self._changed = threading.Condition()
+        self._changed = threading.Lock()
 
     def models(self) -> list[Future[tuple[Mapping[str, ModelText], frozenset[str]]]]:
         """Start all players; each returns the texts and the adapters of `Players`."""
@@ -167,11 +153,12 @@ class PlayerPool:
         """Wait until no current episode samples from this name of the servers."""
         with self._changed:
             users = [
-                share
+                asyncio.wrap_future(share)
                 for share, used in self._open.items()
                 if any(served_as in one.arguments for one in used.values())
             ]
-        await _ended(users)
+        # The code that requested the shares receives their errors.
+        await asyncio.gather(*users, return_exceptions=True)
 
     def close(self) -> None:
         """End the actors; waiting shares are cancelled."""
@@ -183,21 +170,13 @@ class PlayerPool:
         episodes: list[Episode]
         episodes, usage = actor.call("play", games, publications)
         with self._changed:
-            for name, own in usage.items():
-                self.usage.setdefault(name, Usage()).add_usage(own)
+            for name, added in usage.items():
+                self.usage.setdefault(name, Usage()).add_usage(added)
         return episodes
 
     def _end(self, share: Future[list[Episode]]) -> None:
         with self._changed:
             self._open.pop(share, None)
-
-
-async def _ended(shares: Iterable[Future[Any]]) -> None:
-    """Wait until all shares have ended; the code that requested them receives their errors."""
-    if waiting := [asyncio.wrap_future(share) for share in shares]:
-        await asyncio.wait(waiting)
-        for share in waiting:
-            share.cancelled() or share.exception()  # An error is retrieved here as well.
 
 
 class RayPublisher(WeightPublisher):
@@ -212,14 +191,7 @@ class RayPublisher(WeightPublisher):
 
 
 class PlayerSampler:
-    """Players as the sampler of one base on model servers.
-
-    Args:
-        pool: Players.
-        name: Name of the base in records.
-        base: Name of the base on the servers.
-        stop_ids: Tokens that end an answer.
-    """
+    """Players as the sampler of one base, which is `name` in records and `base` on the servers."""
 
     def __init__(self, pool: PlayerPool, name: str, base: str, stop_ids: frozenset[int]) -> None:
         self.name, self.base, self.stop_ids = name, base, stop_ids

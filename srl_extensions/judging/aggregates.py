@@ -1,7 +1,7 @@
 """Aggregates of scores over seeds and tasks, with stratified bootstrap intervals.
 
-Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice". The
-values are equal to those of the authors' library, rliable.
+The aggregates are those of Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the
+Statistical Precipice". Their values are equal to those of the authors' library, rliable.
 """
 
 from __future__ import annotations
@@ -16,24 +16,31 @@ from srl_agents import seeding
 from srl_agents.evaluation.bootstrap import RESAMPLES, percentile_interval
 
 Scores = Mapping[str, Sequence[float]]
-"""Task to one score per independent run."""
+"""Mapping from task to the scores of independent runs (seeds)."""
 Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """Number with its 95 % interval."""
+    """Estimate with its 95 % interval."""
 
     value: float
     interval: tuple[float, float] | None
-    """Percentile bootstrap, runs drawn within tasks; None if no task has two runs.
+    """Percentile bootstrap that draws runs within each task; None if no task has two runs.
 
-    The bootstrap is too narrow for few runs. For normal scores on one task, the interval of the
-    interquartile mean covers the true value in 76 % of cases with 3 runs and 89 % with 5.
+    The interval is too narrow for few runs. For normal scores on one task, the interval of the
+    interquartile mean covers the true value in 76 % of cases with 3 runs, and in 89 % with 5.
     """
 
 
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean of the middle half of all scores.
+
+    Args:
+        scores: Scores of each task.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        The aggregate with its interval.
 
     Raises:
         ValueError: If a task has no score, or a score is not finite.
@@ -42,17 +49,17 @@ def interquartile_mean(scores: Scores, seed: int) -> Estimate:
 
 
 def mean(scores: Scores, seed: int) -> Estimate:
-    """Return the mean over tasks of the mean over runs. Raises as `interquartile_mean`."""
+    """Return the mean over tasks of the mean over runs; see `interquartile_mean`."""
     return _estimate(lambda by_task: _task_means(by_task).mean(axis=1), scores, seed)
 
 
 def median(scores: Scores, seed: int) -> Estimate:
-    """Return the median over tasks of the mean over runs. Raises as `interquartile_mean`."""
+    """Return the median over tasks of the mean over runs; see `interquartile_mean`."""
     return _estimate(lambda by_task: np.median(_task_means(by_task), axis=1), scores, seed)
 
 
 def optimality_gap(scores: Scores, seed: int) -> Estimate:
-    """Return the mean shortfall from a score of 1. Raises as `interquartile_mean`."""
+    """Return the mean amount by which scores are below 1; see `interquartile_mean`."""
 
     def gap(by_task: Sequence[Floats]) -> Floats:
         return np.asarray(1.0 - np.minimum(np.concatenate(by_task, axis=1), 1.0).mean(axis=1))
@@ -61,12 +68,13 @@ def optimality_gap(scores: Scores, seed: int) -> Estimate:
 
 
 def probability_of_improvement(ours: Scores, theirs: Scores, seed: int) -> Estimate:
-    """Return the probability that a run of `ours` has a higher score on a random task.
+    """Return the probability that a run of `ours` scores higher than a run of `theirs`.
 
-    Equal scores count half (Mann and Whitney's U over the number of pairs).
+    The probability is the mean over tasks of Mann and Whitney's U divided by the number of pairs of
+    runs, in which equal scores count half.
 
     Raises:
-        ValueError: As `interquartile_mean`, and if the tasks are different.
+        ValueError: If the tasks are different, a task has no score, or a score is not finite.
     """
     if ours.keys() != theirs.keys():
         raise ValueError(f"tasks must be the same, got {', '.join(ours)} and {', '.join(theirs)}")
@@ -88,7 +96,7 @@ def _estimate(
     scores: Mapping[str, Sequence[float]] | Mapping[tuple[str, str], Sequence[float]],
     seed: int,
 ) -> Estimate:
-    """Estimate a statistic, a function of [resample, run] of each stratum."""
+    """Estimate a statistic, a function of arrays of shape (resample, run), one per stratum."""
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
     if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):
         raise ValueError("scores must be finite numbers, one or more for each task")

@@ -20,7 +20,6 @@ from srl_extensions.judging.aggregates import (
     probability_of_improvement,
 )
 from srl_extensions.judging.shared import with_interval, write_results
-from srl_train.cli import COMMANDS
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_record, add_seed, check_numbers
 from srl_train.errors import ConfigError
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 ENOUGH_SEEDS = 10
-"""Seeds from which a bootstrap interval covers about 95 %, see `Estimate.interval`."""
+"""Number of seeds from which bootstrap intervals cover about 95 %, see `Estimate.interval`."""
 _SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
-"""End of a folder's name that contains the seed: run_3, run-seed3, run/3."""
+"""Part of a folder's name that contains the seed, such as the end of run_3, run-seed3 and run/3."""
 COLUMNS = {
     "interquartile_mean": "interquartile mean",
     "mean": "mean",
@@ -51,31 +50,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folders of `srl train`; runs of one METHOD are its seeds (default: runs that differ "
         "only in the seed)",
     )  # fmt: skip
-    add_seed(parser, "seed of resampling for the intervals")
+    add_seed(parser, "seed of the bootstrap intervals")
     add_record(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare the methods, print the comparison and write it."""
+    """Compare the methods, and print and write the comparison."""
+    from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
+
     check_numbers(args)
     named = [_split(word) for word in args.runs]
     names = [folder.resolve().name for _, folder in named]
     labels = names if len(set(names)) == len(names) else [str(folder) for _, folder in named]
     loaded = [
-        (method, label, COMMANDS.load("report").load(folder))
-        for (method, folder), label in zip(named, labels, strict=True)
+        (method, label, load(folder)) for (method, folder), label in zip(named, labels, strict=True)
     ]
     if args.out is not None:
         refuse_unwritable("--out", args.out)
     methods = methods_of(loaded)
-    score, normalised, scores = scores_of(methods)
+    score, normalized, scores = scores_of(methods)
     record = {
         "schema_version": SCHEMA_VERSION,
         "score": score,
         "interval": "95 %, by stratified bootstrap over the seeds of each environment",
         "seed": args.seed,
         "methods": [
-            {"name": name, "scores": own, **_aggregates(own, normalised, args.seed)}
+            {"name": name, "scores": own, **_aggregates(own, normalized, args.seed)}
             for name, own in scores.items()
         ],
         "probability_of_improvement": [
@@ -103,9 +103,14 @@ def _split(word: str) -> tuple[str | None, Path]:
 
 
 def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str, list[RecordedRun]]:
-    """Return method to runs, of (method or None, label, run).
+    """Group runs by method.
 
-    Runs without a method are one method if they differ only in the seed.
+    Args:
+        runs: For each run its method, or None if the command line names no method; a label; and the
+            run. Runs without a method are one method if they differ only in the seed.
+
+    Returns:
+        Mapping from method to runs.
     """
     found: dict[str, list[RecordedRun]] = {}
     for method, _, own in runs:
@@ -114,7 +119,7 @@ def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str,
     alike: dict[str, list[tuple[str, RecordedRun]]] = {}
     for method, label, own in runs:
         if method is None:
-            # A run without a configuration has nothing known in common with another run.
+            # A run without a configuration is a method of its own.
             same = {key: value for key, value in own.config.items() if key != "seed"}
             alike.setdefault(json.dumps(same, default=str) if same else label, []).append(
                 (label, own)
@@ -125,27 +130,30 @@ def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str,
             bare = {_SEED.sub("", label) for label, _ in members}
             name = (bare.pop() if len(bare) == 1 else "") or members[0][0]
             members = [(f"{name} ({len(members)} seeds)", own) for _, own in members]
-        # The same seed twice is the same run again, not a second sample.
+        # Runs with the same seed are not independent samples of one method.
         for label, own in members:
             found.setdefault(label, []).append(own)
     return found
 
 
 def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, dict[str, Scores]]:
-    """Return a description of scores, whether scores are normalised, and the scores by method.
+    """Return the scores of the runs of each method.
 
-    A score is the mean raw reward per agent and turn, evaluated after training if each run was,
-    else over the last tenth of the rounds. Scores are normalised if each environment knows uniform
-    play and the optimum.
+    A score is the mean raw reward per agent and step: of the evaluation after training if all runs
+    have one, else of the last tenth of the rounds. Scores are normalized, with uniform play at 0
+    and the optimum at 1, if both are known for all environments.
+
+    Returns:
+        Description of the scores, True if they are normalized, and the scores by method and task.
 
     Raises:
         RunFolderError: If a run has no reward, a method has a seed twice in one environment,
             methods have different environments, or scores of several environments cannot be
-            normalised.
+            normalized.
     """
     runs = [run for own in methods.values() for run in own]
     evaluated = all(math.isfinite(run.evaluated("after", "raw_reward")) for run in runs)
-    normalised = all(math.isfinite(run.position(0.0)) for run in runs)
+    normalized = all(math.isfinite(run.position(0.0)) for run in runs)
     scores: dict[str, dict[str, list[float]]] = {}
     for method, own in methods.items():
         seen = set()
@@ -159,7 +167,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, 
             )
             if not math.isfinite(value):
                 raise RunFolderError(f"{run.folder} has no reward yet")
-            scaled = run.position(value) if normalised else value
+            scaled = run.position(value) if normalized else value
             scores.setdefault(method, {}).setdefault(task, []).append(scaled)
     tasks = {method: sorted(own) for method, own in scores.items()}
     first, *others = tasks
@@ -169,80 +177,68 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, 
                 f"methods must have the same environments, got {', '.join(tasks[first])} of "
                 f"{first} and {', '.join(tasks[method])} of {method}"
             )
-    if len(tasks[first]) > 1 and not normalised:
+    if len(tasks[first]) > 1 and not normalized:
         unknown = next(run for run in runs if not math.isfinite(run.position(0.0)))
         raise RunFolderError(
-            f"{unknown.environment} does not know the rewards of uniform play and of the optimum, "
-            "so runs of several environments cannot be compared"
+            "runs of several environments require the rewards of uniform play and of the optimum, "
+            f"which {unknown.environment} lacks"
         )
     when = "evaluated after training" if evaluated else "over the last tenth of the rounds"
-    scale = ", between uniform play (0) and the optimum (1)" if normalised else ""
+    scale = ", between uniform play (0) and the optimum (1)" if normalized else ""
     ordered: dict[str, Scores] = {
         method: {task: own[task] for task in tasks[method]} for method, own in scores.items()
     }
-    return f"mean raw reward {when}{scale}", normalised, ordered
+    return f"mean raw reward {when}{scale}", normalized, ordered
 
 
 def _task_of(run: RecordedRun, among: Sequence[RecordedRun]) -> str:
-    """Return the run's environment, with the options that differ between runs."""
-
-    def options(one: RecordedRun) -> dict[str, object]:
-        environment = one.config.get("environment")
-        own = environment.get("options") if isinstance(environment, Mapping) else None
-        own = own if isinstance(own, Mapping) else {}
-        return {f"options.{key}": value for key, value in own.items()}
-
-    own = options(run)
-    rest = [options(other) for other in among if other.environment == run.environment]
-    different = sorted(
-        f"{key}={own.get(key)}"
-        for key in {key for one in (own, *rest) for key in one}
-        if any(one.get(key) != own.get(key) for one in rest)
-    )
+    """Return the environment of the run, with those options that differ between the runs."""
+    others = [other.options for other in among if other.environment == run.environment]
+    different = [
+        f"{key}={run.options.get(key)}"
+        for key in sorted({key for options in others for key in options})
+        if any(options.get(key) != run.options.get(key) for options in others)
+    ]
     return f"{run.environment} ({', '.join(different)})" if different else run.environment
 
 
-def _aggregates(scores: Scores, normalised: bool, seed: int) -> dict[str, Any]:
+def _aggregates(scores: Scores, normalized: bool, seed: int) -> dict[str, Any]:
     found = {"interquartile_mean": interquartile_mean(scores, seed), "mean": mean(scores, seed)}
     if len(scores) > 1:
         found["median"] = median(scores, seed)
-    if normalised:
+    if normalized:
         found["optimality_gap"] = optimality_gap(scores, seed)
     return {key: estimate._asdict() for key, estimate in found.items()}
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return the comparison as lines of text."""
+    """Return the comparison as text for a terminal."""
     methods = record["methods"]
     shown = [key for key in COLUMNS if all(key in method for method in methods)]
-    rows = [["", "tasks", "runs", *(COLUMNS[key] for key in shown)]]
+    rows = [["method", "tasks", "runs", *(COLUMNS[key] for key in shown)]]
     for method in methods:
         runs = sum(map(len, method["scores"].values()))
         values = [with_interval(**method[key]) for key in shown]
         rows.append([method["name"], str(len(method["scores"])), str(runs), *values])
-    lines = [f"{record['score']}, with 95 % intervals:", *aligned(rows)]
+    lines = [f"Score: {record['score']}. 95 % intervals in parentheses.", *aligned(rows)]
     fewest = {one["name"]: min(map(len, one["scores"].values())) for one in methods}
     single = [name for name, seeds in fewest.items() if seeds == 1]
     if single:
         lines.append(
-            f"caution: only one seed of {', '.join(single)}: any difference may be chance; "
-            "compare several seeds"
+            f"Caution: a single seed of {', '.join(single)}. Differences may be chance: compare "
+            "several seeds."
         )
     elif min(fewest.values()) < ENOUGH_SEEDS:
         lines.append(
-            f"fewer than {ENOUGH_SEEDS} seeds per environment: the intervals are too narrow "
-            "(with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %)"
+            f"Caution: fewer than {ENOUGH_SEEDS} seeds per environment, so the intervals are too "
+            "narrow (with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %)."
         )
     pairs = record["probability_of_improvement"]
     if pairs:
-        lines.append("probability that a run of the first scores more than one of the second:")
-        lines += aligned(
-            [
-                [
-                    f"{one['method']} over {one['over']}",
-                    with_interval(one["value"], one["interval"]),
-                ]
-                for one in pairs
-            ]
-        )
+        chances = [
+            [one["method"], one["over"], with_interval(one["value"], one["interval"])]
+            for one in pairs
+        ]
+        lines += ["", "Probability that a run of a method scores higher than a run of the other:"]
+        lines += aligned([["method", "other method", "probability"], *chances])
     return "\n".join(lines)

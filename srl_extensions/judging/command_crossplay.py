@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from srl_agents.policy import Policy
 from srl_envs import registry, scenarios
 from srl_extensions.judging import cross_play, crossplay_page
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
-from srl_extensions.judging.ratings import can_rate, rate_together
+from srl_extensions.judging.ratings import can_rate, rate
 from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
-from srl_train.cli import COMMANDS
+from srl_extensions.pages.document import write_page
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, setting
 from srl_train.errors import ConfigError
@@ -28,31 +27,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "players", metavar="[GROUP=]NAME", nargs="+",
-        help=f"players: {PLAYERS}; players of one GROUP are independent seeds of one method, "
-        "with a gap between self-play and cross-play",
+        help=f"players: {PLAYERS}; players of one GROUP are independent seeds of one method, whose "
+        "gap between self-play and cross-play is measured",
     )  # fmt: skip
-    places = "a player controls one team (or agent), another player the rest, in each place"
+    places = "an environment; one player controls a team (or agent), the other all other agents"
     add_list(parser, "--environment", "ENV", places, dest="environments")
-    focal = "a scenario: a player controls its focal agents, another its background"
+    focal = "a scenario; one player controls the focal agents, the other the background agents"
     add_list(parser, "--scenario", "NAME", focal, dest="scenarios")
-    option = "an option of one or all environments, such as max_cycles=10"
+    option = "an option of all environments or of ENV, such as max_cycles=10"
     add_list(parser, "--set", "[ENV.]KEY=VALUE", option, dest="options")
     parser.add_argument(
         "--episodes", type=int, default=16, metavar="N",
-        help="starts; each pair plays all of them in each place (default: 16)",
+        help="number of starts; each pair plays all starts in each place (default: 16)",
     )  # fmt: skip
-    add_seed(parser, "seed of all random numbers; the same starts for each pair")
+    add_seed(parser, "seed of all random numbers")
     parser.add_argument(
         "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
-        help="new folder for results.json and the page results.html (default: crossplay)",
+        help="new folder for results.json and results.html (default: crossplay)",
     )  # fmt: skip
-    parser.add_argument("--record", action="store_true", help="write all games to games/ENV.jsonl")
+    parser.add_argument(
+        "--record", action="store_true", help="write all episodes to games/ENV.jsonl in the folder"
+    )
     add_model_settings(parser)
     parser.add_argument("--quiet", action="store_true", help="print no tables")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play all pairs, print the results and write them."""
+    """Play all pairs of players, print the results, and write results.json and results.html."""
     groups = _groups(args.players)
     if not args.environments and not args.scenarios:
         raise ConfigError("--environment or --scenario is required")
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     for one, own in zip(arenas, policies, strict=True):
         games = _play(one, own, args)
         found.append(results(one, games, groups, args.seed))
-        played.append(cross_play.ArenaGames(one.name, tuple(groups), one.two_sided, tuple(games)))
+        played.append((one.two_sided, games))
         if not args.quiet:
             tell(crossplay_page.table_of_arena(found[-1]))
     rates_all = len(played) > 1 and can_rate()
@@ -84,17 +85,11 @@ def run(args: argparse.Namespace) -> int:
         "interval": "95 %, by bootstrap over starts; of gaps over seeds and starts",
         "versions": versions(),
         "arenas": found,
-        "overall": asdict(rate_together(played, args.seed)) if rates_all else None,
+        "overall": rate(list(groups), played, args.seed) if rates_all else None,
     }
-    page = COMMANDS.load("report").write_page(
-        crossplay_page.page(record), args.out / "results.html"
-    )
+    page = write_page(crossplay_page.page(record), args.out / "results.html")
     if not args.quiet and rates_all:
-        tell(
-            "\n".join(
-                ["", *crossplay_page.as_lines(crossplay_page.ratings(record["overall"], None))]
-            )
-        )
+        tell(crossplay_page.as_text(crossplay_page.ratings(record["overall"], None)))
     write_results(path, record, quiet=args.quiet)
     if not args.quiet:
         tell(f"written: {page}")
@@ -102,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _groups(words: Sequence[str]) -> dict[str, str]:
-    """Return player to group, which is the player's name by default."""
+    """Return the group of each player, which is by default the name of the player."""
     found: dict[str, str] = {}
     for word in words:
         group, equals, name = word.rpartition("=")
@@ -135,7 +130,7 @@ def _arenas(args: argparse.Namespace) -> list[cross_play.Arena]:
 def _play(
     arena: cross_play.Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
 ) -> list[cross_play.PairGame]:
-    """Play the arena's games, and write them with `--record`."""
+    """Play the games of an arena, and write their episodes if --record was given."""
     episodes: list[Episode] = []
 
     def keep(game: cross_play.PairGame, episode: Episode) -> None:

@@ -23,12 +23,13 @@ from srl_train.cli.options import (
     players_of,
 )
 from srl_train.errors import ConfigError
-from srl_train.metrics.tables import aligned
+from srl_train.metrics.tables import MISSING, aligned, measured
 from srl_train.run_files import asked_for, refuse_unwritable, versions
 
 HELD_OUT = {"only": True, "none": False, "all": None}
 SCHEMA_VERSION = 3
-"""2 added `samples`, and `solved` to each score; 3 changed `focal.kind` of scripted policies."""
+"""Version of the file of --out. Version 2 added `samples` and `solved`; version 3 changed
+`focal.kind` of scripted policies."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,47 +37,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_list(parser, "--scenario", "NAME", "a scenario (--list shows them)", dest="scenarios")
     add_list(
         parser, "--environment", "ENV",
-        "all scenarios of an environment, or 'module:function' for your own environment, in which "
+        "all scenarios of an environment; 'module:function' for your own environment, in which "
         "each agent without --background is focal",
         dest="environments",
     )  # fmt: skip
     parser.add_argument(
         "--held-out", choices=tuple(HELD_OUT), default="all",
-        help="of the scenarios of --environment or --list, only or none of those that are kept for "
-        "evaluation (default: all)",
+        help="scenarios of --environment or --list: only held-out scenarios (excluded from "
+        "training), none of them, or all (default: all)",
     )  # fmt: skip
-    parser.add_argument("--policy", metavar="NAME", help=f"evaluated policy: {PLAYERS}")
+    parser.add_argument("--policy", metavar="NAME", help=f"policy to evaluate: {PLAYERS}")
     add_list(
         parser, "--background", "NAME",
-        "policy of the background agents instead of the scenario's; AGENT=NAME for any agent, "
-        "which is then not focal",
+        "policy of the background agents, instead of that of the scenario; AGENT=NAME for one "
+        "agent, which is then not focal",
     )  # fmt: skip
     parser.add_argument(
         "--episodes", type=int, default=64, metavar="N",
-        help="starts per scenario; of tasks: problems (default: 64)",
+        help="number of starts per scenario, which are problems in tasks (default: 64)",
     )  # fmt: skip
     parser.add_argument(
         "--samples", type=int, default=1, metavar="N",
-        help="episodes of each start, such as a task's problem (default: 1)",
+        help="number of episodes per start (default: 1)",
     )  # fmt: skip
     parser.add_argument(
         "--pass-at", type=int, nargs="+", default=[], metavar="K",
-        help="probability that one of K samples solves the problem, for each K (default, for "
-        "tasks: 1 and the number of --samples)",
+        help="values of K for pass@K, the probability that one of K samples solves the problem "
+        "(default for tasks: 1 and the number of --samples)",
     )  # fmt: skip
-    add_seed(parser, "seed of all random numbers; the same games for each policy")
+    add_seed(parser, "seed of all random numbers")
     add_record(parser)
     parser.add_argument(
         "--record", type=Path, metavar="FOLDER",
-        help="write all episodes to this folder, as <scenario>.jsonl",
+        help="write the episodes of each scenario to FOLDER/SCENARIO.jsonl",
     )  # fmt: skip
     add_model_settings(parser)
-    parser.add_argument("--list", action="store_true", help="list scenarios and stop")
+    parser.add_argument("--list", action="store_true", help="list scenarios and exit")
     parser.add_argument("--quiet", action="store_true", help="print no table")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the scenarios, print the scores and write them."""
+    """Play the scenarios, and print and write the scores."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         refuse_unwritable("--out", args.out)
     players.prepare(args.threads)
-    scores, unwritten = [], None
+    scores, recorded = [], {}
     for scenario in chosen:
         played = play_scenario(
             scenario,
@@ -114,11 +115,7 @@ def run(args: argparse.Namespace) -> int:
             background=players.by_agent(scenario.background, scenario.make),
         )
         if path := records.get(scenario.name):
-            try:
-                with asked_for("--record", path):
-                    write_jsonl(path, played)
-            except ConfigError as error:  # The scores are still printed and written.
-                unwritten = error
+            recorded[path] = played
         scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
     if not args.quiet:
         tell(table(args.policy, scores))
@@ -134,8 +131,9 @@ def run(args: argparse.Namespace) -> int:
             "scores": [score.as_record() for score in scores],
         }
         write_results(args.out, record, quiet=args.quiet)
-    if unwritten is not None:
-        raise unwritten
+    for path, played in recorded.items():  # After the scores, which a full disk does not lose.
+        with asked_for("--record", path):
+            write_jsonl(path, played)
     return 0
 
 
@@ -153,20 +151,20 @@ def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """Return the scenario with other background policies and without held-out partners."""
+    """Return the scenario with the background policies of the command line, if there are any."""
     if not words:
         return scenario
     agents = [*scenario.focal, *scenario.background]
     own = players_of("--background", words, agents, list(scenario.background))
     focal = tuple(agent for agent in scenario.focal if agent not in own)
     if not focal:
-        raise ConfigError("--background must leave one agent to --policy, got all agents")
+        raise ConfigError("--background must leave one agent for --policy, got all agents")
     background = {**scenario.background, **own}
     return dataclasses.replace(scenario, focal=focal, background=background, held_out_partners=())
 
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
-    """Return the sorted k of pass@k, empty for one sample and no --pass-at."""
+    """Return the sorted values of k for pass@k; [] for one sample without --pass-at."""
     for k in args.pass_at:
         if not 1 <= k <= args.samples:
             raise ConfigError(f"--pass-at must be 1 to --samples ({args.samples}), got {k}")
@@ -181,18 +179,18 @@ def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[in
 
 
 def table(policy: str, scores: Sequence[ScenarioScore]) -> str:
-    """Return the scores as lines of text: returns per focal agent, then solved problems."""
-    rows: list[tuple[str, ...]] = [
-        ("scenario", "focal return", "95 % interval", "background", "unread", "outcomes")
+    """Return the scores as text for a terminal: mean returns, then solved problems."""
+    headers = ("scenario", "return", "95 % interval", "background return", "parse failures")
+    lines = [
+        f"{policy}: mean return per agent and episode, {len(scores[0].episodes)} episodes per "
+        "scenario",
+        *aligned(measured((*headers, "outcomes"), map(_row, scores))),
     ]
-    rows += [_row(score) for score in scores]
-    if not any(row[-1] for row in rows[1:]):
-        rows = [row[:-1] for row in rows]
-    lines = [f"{policy}, per focal agent and episode ({len(scores[0].episodes)} episodes each):"]
-    lines += aligned(rows)
     solved = {_name(score): score.solved for score in scores if score.solved is not None}
     if solved:
-        lines += ["", "solved, with 95 % intervals:", *aligned(_solved_rows(solved))]
+        lines += ["", "Solved problems (95 % intervals):", *aligned(_solved_rows(solved))]
+    if any(score.scenario.holdout for score in scores):
+        lines.append("* held out: excluded from training")
     return "\n".join(lines)
 
 
@@ -205,8 +203,8 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
     return (
         _name(score),
         f"{score.focal_return:.3f}",
-        "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
-        "-" if score.background_return is None else f"{score.background_return:.3f}",
+        MISSING if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        MISSING if score.background_return is None else f"{score.background_return:.3f}",
         f"{score.parse_failures:.1%}",
         ", ".join(notes),
     )

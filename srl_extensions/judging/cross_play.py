@@ -22,33 +22,34 @@ from srl_extensions.judging.scenarios import DRAWN
 
 @dataclass(frozen=True)
 class Arena:
-    """One environment of a cross-play, with its agents divided between two players."""
+    """Environment whose agents are divided between two players."""
 
     name: str
     make: Callable[[], Any]
     """Constructor of the environment, a PettingZoo ParallelEnv."""
     agents: tuple[str, ...]
     places: tuple[tuple[str, ...], ...]
-    """Sets of agents that one player controls, its partner all others: teams, or single agents."""
+    """Groups of agents that a player may control: teams, or single agents. Its partner controls
+    all other agents."""
 
     @property
     def two_sided(self) -> bool:
-        """True if the agents outside each place are the other place."""
+        """True if the arena has exactly two places, which include all agents."""
         return len(self.places) == 2 and sorted(self.agents) == sorted(sum(self.places, ()))
 
 
 @dataclass(frozen=True)
 class PairGame:
-    """Result of one game. Returns are raw, per agent and episode."""
+    """Result of one game; a return is the mean raw return of the agents of one player."""
 
     first: str
-    """Player of the agents of the place."""
+    """Name of the player that controls the place."""
     second: str
-    """Player of all other agents."""
+    """Name of the player that controls all other agents."""
     place: int
-    """Index of the arena's place."""
+    """Index in `Arena.places`."""
     start: int
-    """Number of the start; games of one start share all seeds."""
+    """Number of the start. Games with the same start have the same seeds."""
     seed: int
     """Seed of the environment's reset."""
     first_return: float | None
@@ -60,18 +61,16 @@ class PairGame:
     failure: str | None = None
 
 
-@dataclass(frozen=True)
-class ArenaGames:
-    """Games of one arena."""
-
-    arena: str
-    players: tuple[str, ...]
-    two_sided: bool
-    games: tuple[PairGame, ...]
-
-
 def arena(name: str, make: Callable[[], Any]) -> Arena:
-    """Return the environment with each team as a place, or each agent if it has no `teams`.
+    """Return an arena in which each team of the environment is a place.
+
+    Args:
+        name: Name of the arena.
+        make: Constructor of a PettingZoo ParallelEnv. If the environment has no attribute `teams`
+            (agent to team), each agent is a place.
+
+    Returns:
+        The arena.
 
     Raises:
         EnvConfigError: If the environment has one agent or one team.
@@ -91,12 +90,12 @@ def arena(name: str, make: Callable[[], Any]) -> Arena:
 
 
 def scenario_arena(scenario: Scenario) -> Arena:
-    """Return the scenario's environment with its focal agents as the only place.
+    """Return an arena with the focal agents of a scenario as its only place.
 
-    The partner controls the agents of the background.
+    The partner controls the background agents.
 
     Raises:
-        EnvConfigError: If each agent is focal.
+        EnvConfigError: If the scenario has no background agents.
     """
     if not scenario.background:
         raise EnvConfigError(
@@ -115,23 +114,26 @@ def play_cross(
     *,
     at_game: Callable[[PairGame, Episode], None] = lambda game, episode: None,
 ) -> list[PairGame]:
-    """Play each pair of players, self-play included, in each place from the same starts.
+    """Play all pairs of players, self-play included, in each place from the same starts.
 
-    In a two-sided arena one game counts for both orders of its players. Self-play is one game per
-    start. Failed games are returned with their failure.
+    In a two-sided arena, a game counts for both orders of its players. Self-play has one game per
+    start.
 
     Args:
         arena: Environment and places.
-        players: Player to agent to policy, for each agent of the arena.
+        players: Player to agent to policy, for all agents of the arena.
         episodes: Number of starts.
         seed: Seed of all environments and policies.
-        at_game: Function called with each game and its episode.
+        at_game: Function that is called with each game and its episode.
+
+    Returns:
+        All games. A failed game has its failure, and None as returns.
 
     Raises:
         ValueError: If there are fewer than two players or one episode, or the seed is invalid.
     """
     if len(players) < 2:
-        raise ValueError(f"cross-play needs at least two players, got {len(players)}")
+        raise ValueError(f"players must be at least two, got {len(players)}")
     episodes = whole_number("episodes", episodes, low=1)
     seed = whole_number("seed", seed, low=0, high=MOST)
     env_seeds, policy_seeds = of_games(generator(seed, "cross_play"), episodes)
@@ -180,7 +182,10 @@ def play_cross(
 def _winner(
     episode: Episode, held: Sequence[str], rest: Sequence[str], teams: Mapping[str, str]
 ) -> Literal["first", "second", "draw"] | None:
-    """Return the winner if the environment names an agent, team or side of one player only."""
+    """Return the player whose agent, team or side is the `winner` in the last infos.
+
+    None if the infos name no winner, or a team or side with agents of both players.
+    """
     ends = {agent: episode.end_of(agent) for agent in episode.seats}
     named = next((end["winner"] for end in ends.values() if end.get("winner") is not None), None)
     if named is None:

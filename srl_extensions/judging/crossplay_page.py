@@ -1,4 +1,4 @@
-"""Page and terminal tables of a cross-play: heat maps, ratings and gaps."""
+"""Page and terminal output of a cross-play: payoff matrices, ratings, rankings and gaps."""
 
 from __future__ import annotations
 
@@ -6,18 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from srl_envs.loading import pip_line
-from srl_train.metrics.tables import MISSING, aligned, measured, number
+from srl_extensions.pages.document import (
+    Block,
+    Document,
+    Heatmap,
+    Notes,
+    PageSection,
+    Table,
+    Text,
+    table,
+)
+from srl_train.metrics.tables import MISSING, number
 
 SHOWN_FAILURES = 20
-NO_MATCH = "no ratings: a match requires three players, or an environment that names winners."
-NO_OPENSKILL = f"no ratings: OpenSkill is not installed: {pip_line('judge')}."
-Block = Mapping[str, Any]
-"""Block of a page as JSON data, with the fields of a class in srl_extensions/pages/document.py."""
+PAYOFFS = "raw return per agent and episode of the row's player with the column's player"
+NO_MATCH = "No ratings: they require three players, or an environment that names winners."
+NO_OPENSKILL = f"No ratings: OpenSkill is not installed. Install it with {pip_line('judge')}."
 RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
 
 
-def page(record: Mapping[str, Any]) -> Block:
-    """Return the document of a results.json."""
+def page(record: Mapping[str, Any]) -> Document:
+    """Return the page of the record that results.json contains."""
     arenas = record["arenas"]
     names = [one["name"] for one in record["players"]]
     failed = [
@@ -28,94 +37,77 @@ def page(record: Mapping[str, Any]) -> Block:
     ]
     notes: list[Block] = []
     if failed:
-        title = f"{len(failed)} games failed and are not counted; the first {SHOWN_FAILURES}"
-        notes = [{"kind": "notes", "title": title, "lines": failed[:SHOWN_FAILURES]}]
+        title = f"{len(failed)} games failed and are excluded"
+        if len(failed) > SHOWN_FAILURES:
+            title += f"; the first {SHOWN_FAILURES}"
+        notes = [Notes(title, failed[:SHOWN_FAILURES])]
     sections = []
     if record["overall"] is not None:
         blocks = ratings(record["overall"], None)
-        sections = [{"title": "Ratings over all environments", "blocks": blocks}]
+        sections = [PageSection("Ratings over all environments", blocks)]
     for arena in arenas:
         blocks = [_matrix(arena), *_tables(arena)]
-        sections.append({"title": arena["name"], "blocks": blocks})
-    return {
-        "title": f"Cross-play of {len(names)} players",
-        "subtitle": " · ".join(names),
-        "blocks": notes,
-        "sections": sections,
-    }
+        sections.append(PageSection(arena["name"], blocks))
+    return Document(f"Cross-play of {len(names)} players", " · ".join(names), notes, sections)
 
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
-    """Return the results of one environment as lines of text."""
-    names = arena["players"]
+    """Return the results of one environment as text for a terminal."""
+    names, title = arena["players"], f"{arena['name']}: {PAYOFFS}, +- half of the 95 % interval"
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
-    lines = [
-        f"\n{arena['name']}: raw return per agent of the row's player, playing with the column's, "
-        "+- half of the 95 % interval"
+    rows = [
+        [f"{label} {name}", *map(_mean_in_words, row)]
+        for label, name, row in zip(numbers, names, arena["matrix"], strict=True)
     ]
-    rows = [["", *numbers]]
-    for label, name, row in zip(numbers, names, arena["matrix"], strict=True):
-        rows.append([f"{label} {name}", *map(_mean_in_words, row)])
-    lines += [*aligned(rows), *as_lines(_tables(arena))]
+    blocks = [Table(["", *numbers], rows, title), *_tables(arena)]
     failed = arena["failed"]
     if failed:
         first = failed[0]
-        lines.append(
-            f"{len(failed)} of {len(arena['games'])} games failed and are not counted; the first, "
+        blocks.append(Text(
+            f"{len(failed)} of {len(arena['games'])} games failed and are excluded. The first is "
             f"{first['first']} with {first['second']}: {first['failure']}"
-        )
-    return "\n".join(lines)
+        ))  # fmt: skip
+    return as_text(blocks)
 
 
 def ratings(rated: Mapping[str, Any] | None, rankings: Mapping[str, Any] | None) -> list[Block]:
-    """Return the table of ratings and rankings.
+    """Return a table with the ratings and rankings of the players.
 
     Args:
-        rated: Ratings, or None without OpenSkill.
-        rankings: Player to rankings, or None.
+        rated: Ratings as of `rate`, or None without OpenSkill.
+        rankings: Player to rankings, or None without rankings.
     """
-    missing = NO_OPENSKILL if rated is None else NO_MATCH
-    if rated is None:
-        rated = {"matches": 0, "ratings": [{"player": name} for name in rankings or ()]}
-    matches = rated["matches"]
-    headers = [
-        "player",
-        *(["rating", "95 % interval"] if matches else ()),
-        *(RANKINGS.values() if rankings is not None else ()),
-    ]
-    rows = []
-    for one in rated["ratings"]:
-        row = [one["player"]]
-        if matches:
-            row += [f"{one['mu']:.2f}", "{:.2f} to {:.2f}".format(*one["interval"])]
-        if rankings is not None:
-            row += [f"{rankings[one['player']][key]:z.3f}" for key in RANKINGS]
-        rows.append(row)
-    shown = [_table(headers, rows)] if len(headers) > 1 else []
-    if not matches:
-        return [*([_text("Rankings", "heading")] if shown else ()), *shown, _text(missing)]
-    heading = f"Ratings by {rated['by']}, over {matches} matches"
-    return [_text(heading, "heading"), *shown]
+    if rated is not None and rated["matches"]:
+        rows = {
+            one["player"]: [f"{one['mu']:.2f}", "{:.2f} to {:.2f}".format(*one["interval"])]
+            for one in rated["ratings"]
+        }
+        title = f"OpenSkill ratings from {rated['matches']} matches, compared by {rated['by']}"
+        headers, missing = ["rating", "95 % interval"], []
+    else:
+        rows = {name: [] for name in rankings or ()}
+        title, headers, missing = (
+            "Rankings",
+            [],
+            [Text(NO_OPENSKILL if rated is None else NO_MATCH)],
+        )
+    if rankings is not None:
+        headers = [*headers, *RANKINGS.values()]
+        for name, row in rows.items():
+            row += [f"{rankings[name][key]:z.3f}" for key in RANKINGS]
+    shown = [table(["player", *headers], [[name, *row] for name, row in rows.items()], title)]
+    return [*(shown if headers else ()), *missing]
 
 
-def as_lines(blocks: Sequence[Block]) -> list[str]:
-    """Return the texts and tables among the blocks as lines for a terminal."""
-    found: list[str] = []
+def as_text(blocks: Sequence[Block]) -> str:
+    """Return texts and tables for a terminal, each after an empty line."""
+    lines: list[str] = []
     for block in blocks:
-        if block["kind"] == "text":
-            found.append(block["text"])
-        elif block["kind"] == "table":
-            found += aligned([block["headers"], *block["rows"]])
-    return found
-
-
-def _text(text: str, style: str = "quiet") -> Block:
-    return {"kind": "text", "text": text, "style": style}
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Block:
-    shown, *cells = measured(headers, rows)
-    return {"kind": "table", "headers": shown, "rows": cells}
+        if isinstance(block, Text):
+            lines += ["", block.text]
+        elif isinstance(block, Table):
+            lines += ["", *block.lines()]
+    return "\n".join(lines)
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Block]:
@@ -131,11 +123,8 @@ def _tables(arena: Mapping[str, Any]) -> list[Block]:
             )
             for gap in arena["gaps"]
         ]
-        headers = ["method", "seeds", "self-play", "cross-play", "gap", "95 % interval"]
-        blocks += [
-            _text("Self-play and cross-play of independent seeds", "heading"),
-            _table(headers, rows),
-        ]
+        headers = ["method", "seeds", "self-play", "cross-play", "gap", "95 % interval of the gap"]
+        blocks.append(table(headers, rows, "Self-play and cross-play between seeds of a method"))
     return blocks
 
 
@@ -149,15 +138,13 @@ def _matrix(arena: Mapping[str, Any]) -> Block:
             f"{_interval(cell['interval'])}, {cell['games']} games, {cell['failed']} failed"
         )
 
-    return {
-        "kind": "heatmap",
-        "title": "Raw return per agent and episode of the row's player, playing with the column's, "
-        "and its 95 % interval",
-        "labels": arena["players"],
-        "values": each(lambda cell: cell["mean"]),
-        "notes": each(lambda cell: "" if cell["interval"] is None else _interval(cell["interval"])),
-        "hints": each(hint),
-    }
+    return Heatmap(
+        f"Mean {PAYOFFS}; below it, the 95 % interval.",
+        arena["players"],
+        values=each(lambda cell: cell["mean"]),
+        notes=each(lambda cell: "" if cell["interval"] is None else _interval(cell["interval"])),
+        hints=each(hint),
+    )
 
 
 def _mean_in_words(cell: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Results of cross-play as plain data: payoff matrix, cross-play gap, ratings and rankings."""
+"""Results of a cross-play as plain data: payoff matrix, gaps, ratings and rankings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from srl_agents import seeding
 from srl_agents.evaluation.bootstrap import RESAMPLES, bootstrap_interval, percentile_interval
-from srl_extensions.judging.cross_play import Arena, ArenaGames, PairGame
-from srl_extensions.judging.ratings import can_rate, rankings, rate_together
+from srl_extensions.judging.cross_play import Arena, PairGame
+from srl_extensions.judging.ratings import can_rate, rankings, rate
 
 SCHEMA_VERSION = 1
 
@@ -24,22 +24,22 @@ Indices = NDArray[np.int64]
 def results(
     arena: Arena, games: Sequence[PairGame], groups: Mapping[str, str], seed: int
 ) -> dict[str, Any]:
-    """Return the results of all games of an arena as plain data.
+    """Compute the results of all games of an arena.
 
     Args:
-        arena: The arena.
+        arena: Arena of the games.
         games: Games of `play_cross`.
-        groups: Player to group.
-        seed: Seed of resampling and of the order of matches.
+        groups: Player to group. Players of one group are seeds of one method.
+        seed: Seed of the bootstrap and of the order of rated matches.
 
     Returns:
-        "matrix" contains the cells of `cells`, "gaps" the gaps of `gaps`. "rankings" is None if a
-        pair has no complete game, "ratings" is None without OpenSkill.
+        Plain data: "matrix" as in `cells`, "gaps" as in `gaps`, "ratings" as in `rate` (None
+        without OpenSkill), "rankings" as in `rankings` (None if a pair has no complete game), the
+        failed games and all games.
     """
     players = list(groups)
     returns_RCE = returns_by_start(games, players, arena.two_sided)
     payoffs = means(returns_RCE)
-    played = ArenaGames(arena.name, tuple(players), arena.two_sided, tuple(games))
     return {
         "name": arena.name,
         "places": [list(place) for place in arena.places],
@@ -47,7 +47,7 @@ def results(
         "players": players,
         "matrix": cells(games, players, arena.two_sided, seed),
         "gaps": gaps(returns_RCE, players, groups, seed),
-        "ratings": asdict(rate_together([played], seed)) if can_rate() else None,
+        "ratings": rate(players, [(arena.two_sided, games)], seed) if can_rate() else None,
         "rankings": None if payoffs is None else rankings(payoffs, players),
         "failed": [
             {"first": one.first, "second": one.second, "start": one.start, "failure": one.failure}
@@ -59,7 +59,16 @@ def results(
 
 
 def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_sided: bool) -> Floats:
-    """Return the row player's mean return over places, [row, column, start]; NaN if all failed."""
+    """Return the mean return of the row's player with the column's player.
+
+    Args:
+        games: Games of `play_cross`.
+        players: Names of the players in the order of rows and columns.
+        two_sided: True if each game counts for both orders of its players.
+
+    Returns:
+        Means over places, shape (row, column, start); NaN if all games failed.
+    """
     index = {name: number for number, name in enumerate(players)}
     size = len(players), len(players), 1 + max(game.start for game in games)
     sums, counts = np.zeros(size), np.zeros(size)
@@ -80,11 +89,11 @@ def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_side
 def cells(
     games: Sequence[PairGame], players: Sequence[str], two_sided: bool, seed: int
 ) -> list[list[dict[str, Any]]]:
-    """Return the payoff matrix row by row.
+    """Return the payoff matrix, a list of rows of cells.
 
-    A cell has the row player's mean return per agent and episode (None if each game failed), its
-    95 % interval by bootstrap over starts, and the numbers of complete and failed games. A game of
-    a two-sided arena counts in two cells.
+    A cell has the mean return of the row's player per agent and episode (None if all games failed),
+    its 95 % interval by bootstrap over starts, and the numbers of complete and failed games. Each
+    game of a two-sided arena counts in two cells.
     """
     returns_RCE = returns_by_start(games, players, two_sided)
     complete, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
@@ -119,11 +128,19 @@ def means(returns_RCE: Floats) -> Floats | None:
 def gaps(
     returns_RCE: Floats, players: Sequence[str], groups: Mapping[str, str], seed: int
 ) -> list[dict[str, Any]]:
-    """Return the difference of self-play and cross-play between the seeds of each method.
+    """Return self-play minus cross-play of the seeds of each method.
 
-    The gap measures zero-shot coordination (Hu et al. 2020, "Other-Play"). A group needs two seeds
-    and a complete game of each pair. The 95 % interval, by bootstrap over seeds and starts
-    together, needs three seeds.
+    The gap measures zero-shot coordination (Hu et al. 2020, "Other-Play").
+
+    Args:
+        returns_RCE: Returns, shape (row, column, start), as of `returns_by_start`.
+        players: Names of the players in the order of rows and columns.
+        groups: Player to group.
+        seed: Seed of the bootstrap over seeds and starts.
+
+    Returns:
+        An entry per group with at least two players and a complete game of each pair. The 95 %
+        interval is None for two players.
     """
     found = []
     for group in dict.fromkeys(groups.values()):
@@ -147,7 +164,7 @@ def gaps(
 
 
 def _gap_interval(within_RCE: Floats, seed: int) -> tuple[float, float] | None:
-    """Return the interval, or None for two seeds: most resamples would repeat one seed."""
+    """Return the 95 % interval, or None for two seeds, because most resamples repeat one seed."""
     seeds, starts = within_RCE.shape[1:]
     if seeds < 3:
         return None
@@ -163,7 +180,7 @@ def _gap_interval(within_RCE: Floats, seed: int) -> tuple[float, float] | None:
 
 
 def _self_and_cross(within_RCE: Floats, drawn: Indices, starts: Indices) -> tuple[float, float]:
-    """Return mean self-play and cross-play; two draws of one seed are not cross-play."""
+    """Return mean self-play and cross-play of a resample; pairs of one seed are not cross-play."""
     chosen_RCE = within_RCE[np.ix_(drawn, drawn, starts)]
     same = drawn[:, None] == drawn[None, :]
     own = np.eye(len(drawn), dtype=bool)

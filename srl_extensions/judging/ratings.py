@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,46 +12,31 @@ from numpy.typing import ArrayLike
 from srl_agents import seeding
 from srl_agents.evaluation.nash_averaging import Floats, margins, nash_average, square
 from srl_envs.loading import needed_by
-from srl_extensions.judging.cross_play import ArenaGames, PairGame
+from srl_extensions.judging.cross_play import PairGame
 
 SPREAD = 1.96
-"""Standard deviations from the mean to each end of a 95 % interval."""
+"""Number of standard deviations from the mean to each end of a 95 % interval."""
 WINNERS, RETURNS = "winners", "returns with the same partners"
+"""Quantities by which the players of a match are compared."""
 NEUTRAL = 0.01
-"""Fixation probability of a worse mutant in the limit of strong selection, relative to that of a
-better one. The chain reaches every player because it is above 0."""
-
-Match = Mapping[str, float]
-"""Player to score; higher is better, equal scores draw."""
+"""Probability that a worse mutant replaces the resident, in place of the limit 0 of strong
+selection. A value above 0 makes every player reachable."""
 
 
-@dataclass(frozen=True)
-class Rating:
-    """Strength of a player on OpenSkill's scale, which starts at 25."""
+def matches_of(games: Sequence[PairGame], two_sided: bool) -> tuple[str, list[dict[str, float]]]:
+    """Return the matches of the games in one arena.
 
-    player: str
-    mu: float
-    sigma: float
-    interval: tuple[float, float]
-    """95 %: mu -+ 1.96 sigma."""
+    If the games name winners, each game between two different players is a match. Otherwise a match
+    compares the returns of all players that had the same place, partner and start. Failed games
+    and self-play are excluded.
 
+    Args:
+        games: Games of `play_cross`.
+        two_sided: True if the partner's agents are the arena's other place.
 
-@dataclass(frozen=True)
-class Rated:
-    """Ratings in descending order."""
-
-    by: str
-    """Compared quantity: winners or returns."""
-    matches: int
-    ratings: tuple[Rating, ...]
-
-
-def matches_of(games: Sequence[PairGame], two_sided: bool) -> tuple[str, list[Match]]:
-    """Return the compared quantity and the matches of the games.
-
-    If games name winners, each game between two different players is a match. Otherwise players
-    that had the same place, partner and start are ranked by their returns. Failed games are left
-    out, and so are games of a player with itself.
+    Returns:
+        The compared quantity (WINNERS or RETURNS), and for each match the score by player. The
+        highest score wins, and equal scores are a draw.
     """
     complete = [game for game in games if game.failure is None]
     if any(game.winner is not None for game in complete):
@@ -65,7 +50,7 @@ def matches_of(games: Sequence[PairGame], two_sided: bool) -> tuple[str, list[Ma
     for game in complete:
         assert game.first_return is not None and game.second_return is not None
         scores.setdefault((game.second, game.place, game.start), {})[game.first] = game.first_return
-        if two_sided:  # The agents that the first player leaves are the other place.
+        if two_sided:
             place = (game.first, 1 - game.place, game.start)
             scores.setdefault(place, {})[game.second] = game.second_return
     matches = [
@@ -80,38 +65,53 @@ def can_rate() -> bool:
     return find_spec("openskill") is not None
 
 
-def rate(players: Sequence[str], matches: Iterable[Match], by: str, seed: int) -> Rated:
-    """Rate the players by all matches, once each, in an order drawn from the seed."""
+def rate(
+    players: Sequence[str], played: Sequence[tuple[bool, Sequence[PairGame]]], seed: int
+) -> dict[str, Any]:
+    """Rate the players with OpenSkill's Plackett-Luce model, whose ratings start at 25.
+
+    Args:
+        players: Names of the players.
+        played: For each arena, whether the arena is two-sided, and its games.
+        seed: Seed of the order in which the matches are rated.
+
+    Returns:
+        Plain data: the compared quantity "by", the number of "matches", and "ratings" in descending
+        order, each with the player, `mu`, `sigma` and the 95 % interval.
+
+    Raises:
+        ImportError: If OpenSkill is not installed.
+    """
     with needed_by("ratings of players"):
         from openskill.models import PlackettLuce
+    found = [matches_of(games, two_sided) for two_sided, games in played]
+    compared = {by for by, _ in found}
+    matches = [match for _, own in found for match in own]
+    seeding.generator(seed, "rating").shuffle(matches)
     model = PlackettLuce()
     ratings = {name: model.rating(name=name) for name in players}
-    order = list(matches)
-    seeding.generator(seed, "rating").shuffle(order)
-    for match in order:
+    for match in matches:
         sides = [[ratings[name]] for name in match]
         after = model.rate(sides, scores=[float(score) for score in match.values()])
         ratings |= {name: own for name, [own] in zip(match, after, strict=True)}
-    found = {name: (float(own.mu), float(own.sigma)) for name, own in ratings.items()}
     rated = [
-        Rating(name, mu, sigma, (mu - SPREAD * sigma, mu + SPREAD * sigma))
-        for name, (mu, sigma) in found.items()
+        {
+            "player": name,
+            "mu": float(own.mu),
+            "sigma": float(own.sigma),
+            "interval": (own.mu - SPREAD * own.sigma, own.mu + SPREAD * own.sigma),
+        }
+        for name, own in ratings.items()
     ]
-    return Rated(by, len(order), tuple(sorted(rated, key=lambda one: -one.mu)))
-
-
-def rate_together(played: Sequence[ArenaGames], seed: int) -> Rated:
-    """Rate the players by the games of one or several arenas, which are one pool of matches."""
-    players = dict.fromkeys(name for one in played for name in one.players)
-    found = [matches_of(one.games, one.two_sided) for one in played]
-    compared = {by for by, _ in found}
-    matches = [match for _, own in found for match in own]
-    by = compared.pop() if len(compared) == 1 else f"{WINNERS}, elsewhere {RETURNS}"
-    return rate(list(players), matches, by, seed)
+    return {
+        "by": compared.pop() if len(compared) == 1 else f"{WINNERS}, elsewhere {RETURNS}",
+        "matches": len(matches),
+        "ratings": sorted(rated, key=lambda one: -one["mu"]),
+    }
 
 
 def rankings(payoffs_NN: Floats, players: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return the α-Rank share, the Nash weight and the Nash value of each player."""
+    """Return α-Rank share, Nash weight and Nash value by player, from a matrix of payoffs."""
     shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
     return {
         name: {"alpha_rank": float(share), "nash_weight": float(weight), "nash_value": float(value)}
@@ -120,14 +120,17 @@ def rankings(payoffs_NN: Floats, players: Sequence[str]) -> dict[str, dict[str, 
 
 
 def alpha_rank(payoffs_NN: ArrayLike) -> Floats:
-    """Compute the stationary distribution of α-Rank over players, shape (player,).
+    """Compute the stationary distribution of α-Rank over players.
 
-    One population with the local selection of Omidshafiei et al. 2019, "α-Rank: Multi-Agent
-    Evaluation by Evolution", in the limit of strong selection, which depends on the order of
-    payoffs only.
+    The method has one population with local selection, in the limit of strong selection, which
+    depends on the order of the payoffs only (Omidshafiei et al. 2019, "α-Rank: Multi-Agent
+    Evaluation by Evolution").
 
     Args:
-        payoffs_NN: Payoffs of the row's player against the column's.
+        payoffs_NN: Payoffs of the row's player against the column's player.
+
+    Returns:
+        Share of each player, shape (player,).
 
     Raises:
         ValueError: If the matrix is not square, finite and of at least two players.

@@ -1,4 +1,4 @@
-"""Scores in scenarios: per-capita returns of the evaluated agents, and collective outcomes.
+"""Scores of policies in scenarios: mean returns of the focal agents, and outcomes.
 
 score(scenario("coop_compete_pair_v0.tit_for_tat"), Uniform(), episodes=64).focal_return
 """
@@ -36,15 +36,15 @@ AT_THE_END: Mapping[str, str] = {
     "nash_share": "Nash product over the greatest possible",
     "pareto_efficient": "share of outcomes that no deal improves for all",
 }
-"""Key of the last infos to meaning; averaged over the focal agents with this key."""
+"""Outcomes in the last infos, averaged over the focal agents that have the key, with meanings."""
 SUMMED: Mapping[str, str] = {"regret": "regret per episode and agent"}
-"""Key of all infos, summed over an episode."""
+"""Outcomes that are summed over the infos of an episode, with meanings."""
 JUDGED: Mapping[str, str] = {
     "agreement": "share of episodes that end in an agreement",
     "won": "share of agents that won, alone or with their team or side",
     "drawn": "share of episodes without a winner",
 }
-"""Outcomes from the values of `outcome` and `winner` in the last infos."""
+"""Outcomes computed from `outcome` and `winner` in the last infos, with meanings."""
 DRAWN = ("draw", "tie")
 """Values of `winner` for a draw."""
 
@@ -56,14 +56,17 @@ class EpisodeScore:
     seed: int
     """Seed of the environment's reset."""
     seats: Mapping[str, str]
+    """Agent to name of its policy."""
     returns: Mapping[str, float]
+    """Agent to return."""
     focal_return: float | None
-    """Mean over the focal agents; None for a failed episode."""
+    """Mean return of the focal agents; None for a failed episode."""
     background_return: float | None
-    """Mean over the background agents; None without any, and for a failed episode."""
+    """Mean return of the background agents; None for a failed episode or without such agents."""
     outcomes: Mapping[str, float]
     """Values of AT_THE_END, SUMMED and JUDGED."""
     failure: str | None = None
+    """Error that ended the episode, or None."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +75,23 @@ class ScenarioScore:
 
     scenario: Scenario
     focal: tuple[str, ...]
+    """Names of the focal policies."""
     seed: int
     episodes: tuple[EpisodeScore, ...]
     focal_return: float
+    """Mean return per focal agent and episode."""
     focal_interval: tuple[float, float] | None
-    """95 % interval over episodes, those of one problem together; None for a single episode."""
+    """95 % interval of `focal_return` by bootstrap over problems; None for a single problem."""
     background_return: float | None
+    """Mean return per background agent and episode; None without such agents."""
     parse_failures: float
-    """Share of unreadable answers of the focal agents."""
+    """Share of the focal agents' answers without a legal action."""
     cooperation_rate: float | None
-    """Share of cooperative actions of the focal agents, if the environment has any."""
+    """Share of the focal agents' actions that cooperate, if the environment defines such."""
     outcomes: Mapping[str, float]
     """Means over episodes of AT_THE_END, SUMMED and JUDGED."""
     solved: Solved | None
-    """Solved problems of tasks, and of other environments on request."""
+    """Solved problems of a task, or of any environment if `pass_at` was given."""
 
     @property
     def failed(self) -> int:
@@ -93,7 +99,7 @@ class ScenarioScore:
         return sum(episode.failure is not None for episode in self.episodes)
 
     def as_record(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return the score as plain data for JSON."""
         record: dict[str, Any] = _plain(self)
         record["scenario"]["tags"] = list(self.scenario.tags)
         record["solved"] = None if self.solved is None else self.solved.as_record()
@@ -110,22 +116,27 @@ def score(
     background: Mapping[str, Policy] | None = None,
     pass_at: Sequence[int] = (),
 ) -> ScenarioScore:
-    """Play a scenario and return the score of the focal policies.
+    """Play a scenario, and compute the score of the focal policies.
 
     Args:
-        scenario: The scenario.
-        focal: Policy of the focal agents, or several, which are dealt to the agents in turn.
+        scenario: Scenario to play.
+        focal: Policy of the focal agents, or several policies, which are assigned to the agents in
+            turn.
         episodes: Number of starts.
         seed: Seed of all random numbers.
         samples: Number of episodes of each start.
-        background: Agent to policy, instead of the scenario's background policies.
-        pass_at: Each k of pass@k.
+        background: Agent to policy, instead of the background policies of the scenario.
+        pass_at: Values of k for pass@k.
+
+    Returns:
+        Score with all episodes.
 
     Raises:
-        ValueError: If an argument is out of range, or as `solved`.
-        PolicyError: If an argument is not a policy, or cannot play the environment.
+        ValueError: If an argument is out of range, or `pass_at` is given for a scenario without
+            problems to solve.
+        PolicyError: If an argument is not a policy, or cannot act in the environment.
         EnvConfigError: If the scenario does not name each agent of its environment once.
-        RolloutError: If each episode failed.
+        RolloutError: If all episodes failed.
     """
     played = play_scenario(scenario, focal, episodes, seed, samples=samples, background=background)
     return scored(scenario, played, seed, pass_at=pass_at)
@@ -140,15 +151,18 @@ def play_scenario(
     samples: int = 1,
     background: Mapping[str, Policy] | None = None,
 ) -> list[Episode]:
-    """Return the episodes that `score` scores, with the samples of one start in a row."""
+    """Play a scenario with the arguments of `score`, and return the episodes.
+
+    The samples of one start follow each other.
+    """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
-        raise ValueError("focal is empty: at least one policy is required")
+        raise ValueError("focal must have at least one policy, got an empty list")
     for one in team:
         if isinstance(one, type) or missing_methods(one):
             raise PolicyError(
-                f"focal must be a policy, such as classic_policy('uniform', scenario.make()), or a "
-                f"list of policies, got {one!r}"
+                f"focal must be a policy or a list of policies, got {one!r}; for scripted policies "
+                "use classic_policy('uniform', scenario.make())"
             )
     episodes = whole_number("episodes", episodes, low=1)
     samples = whole_number("samples", samples, low=1)
@@ -196,7 +210,7 @@ def play_scenario(
 def scored(
     scenario: Scenario, played: Sequence[Episode], seed: int, *, pass_at: Sequence[int] = ()
 ) -> ScenarioScore:
-    """Return the score of episodes of `play_scenario`. Raises RolloutError, and as `solved`."""
+    """Compute the score of the episodes of `play_scenario`; arguments and errors as in `score`."""
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
     if not focal_returns:
@@ -274,7 +288,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return the same data in dicts and lists."""
+    """Return dataclasses, mappings and tuples as dicts and lists."""
     if is_dataclass(value):
         return _plain(vars(value))
     if isinstance(value, Mapping):

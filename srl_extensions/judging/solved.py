@@ -1,4 +1,4 @@
-"""Success rates on problems: solved fractions and pass@k, with confidence intervals."""
+"""Success rates on problems: share of solved problems and pass@k, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_envs.scenarios import Scenario
 
 KINDS = ("difficulty", "family")
-"""Keys of infos by which shares are grouped."""
+"""Keys of infos by which solved shares are grouped."""
 
 
 @dataclass(frozen=True)
 class ProblemScore:
-    """Samples of one problem, that is of one start."""
+    """Result of all samples of one start, which all have the same problem."""
 
     seed: int
+    """Seed of the environment's reset."""
     problem: str
-    """Name of the problem, which several starts may share, or the seed."""
+    """Name of the problem, which other starts may have, too; the seed if the problem has none."""
     kinds: Mapping[str, int | str]
+    """Values of KINDS."""
     n: int
     """Number of complete episodes."""
     c: int
@@ -40,23 +42,24 @@ class PassAt:
     estimate: float | None
     """Mean over problems; None if no problem has k samples."""
     interval: tuple[float, float] | None
-    """95 %; None for one problem."""
+    """95 % interval by bootstrap over problems; None for one problem."""
     problems: int
     """Number of problems with at least k complete samples."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Problems of a scenario that its focal agent solved."""
+    """Share of the problems of a scenario that the focal agent solved."""
 
     problems: tuple[ProblemScore, ...]
     share: float
     """Mean over problems of the share of samples that solved the problem, equal to pass@1."""
     interval: tuple[float, float] | None
+    """95 % interval of `share`, by bootstrap over problems; None for one problem."""
     pass_at: tuple[PassAt, ...]
 
     def as_record(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return the results as plain data for JSON."""
         return {
             "share": self.share,
             "interval": self.interval,
@@ -69,7 +72,7 @@ class Solved:
         }
 
     def by(self, kind: str) -> dict[str, dict[str, float]]:
-        """Return problems, samples and solved share for each value of `kind` (one of KINDS)."""
+        """Return problems, samples and solved share by value of `kind`, one of KINDS."""
         found: dict[int | str, list[ProblemScore]] = {}
         for one in self.problems:
             if kind in one.kinds and one.n:
@@ -85,35 +88,38 @@ class Solved:
 
 
 def refuse_unsolvable(scenario: Scenario) -> None:
-    """Raise ValueError for several focal agents, or an environment without `success` in infos."""
+    """Raise ValueError unless the scenario has one focal agent and `success` in its infos."""
     if len(scenario.focal) > 1:
         raise ValueError(
-            f"solved problems (samples, pass@k) need one focal agent, {scenario.name} has "
+            f"samples and pass@k require one focal agent, {scenario.name} has "
             f"{len(scenario.focal)} focal agents"
         )
     with closing(scenario.make()) as env:
         _, infos = env.reset(seed=0)
     if "success" not in infos[scenario.focal[0]]:
         raise ValueError(
-            f"solved problems (samples, pass@k) need 'success' in infos, {scenario.environment} "
-            "has none: use a task or a maze"
+            f"samples and pass@k require 'success' in the infos of reset(), which "
+            f"{scenario.environment} lacks: use a task or a maze"
         )
 
 
 def solved(
     scenario: Scenario, played: Sequence[Episode], seed: int, pass_at: Sequence[int] = ()
 ) -> Solved:
-    """Return the problems that the focal agent solved; failed episodes are left out.
+    """Compute the share of problems that the focal agent solved, without failed episodes.
 
     Args:
-        scenario: The scenario.
-        played: Episodes; those of one seed have the same problem.
-        seed: Seed of resampling.
-        pass_at: Values of k of pass@k, by default 1 and the number of samples.
+        scenario: Scenario of the episodes.
+        played: Episodes. Those with the same seed are samples of one problem.
+        seed: Seed of the bootstrap.
+        pass_at: Values of k for pass@k; by default 1 and the number of samples.
+
+    Returns:
+        The solved share and pass@k, with 95 % intervals.
 
     Raises:
-        ValueError: If a k is below 1 or above the number of samples, if each episode failed, or as
-            `refuse_unsolvable`.
+        ValueError: If a k is not between 1 and the number of samples, if all episodes failed, or if
+            the scenario has several focal agents or no `success` in its infos.
     """
     if len(scenario.focal) > 1:
         refuse_unsolvable(scenario)
@@ -123,7 +129,7 @@ def solved(
     samples = min(map(len, starts.values()))
     for k in pass_at:
         if not 1 <= k <= samples:
-            raise ValueError(f"k of pass@k must be 1 to {samples}, the number of samples, got {k}")
+            raise ValueError(f"pass_at must be 1 to the number of samples ({samples}), got {k}")
     problems = tuple(_problem(scenario, start, own) for start, own in starts.items())
     counted = [one for one in problems if one.n]
     if not counted:
@@ -138,7 +144,7 @@ def solved(
 
 
 def problem_of(info: Mapping[str, Any], start: int) -> str:
-    """Return the name of the problem from an info, or the seed of the reset."""
+    """Return the name of the problem in an info, or the seed `start` if the info has none."""
     return str(info.get("problem", start))
 
 
@@ -159,17 +165,21 @@ def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> Probl
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return the unbiased estimate 1 - C(n - c, k) / C(n, k) of pass@k.
+    """Compute the unbiased estimate 1 - C(n - c, k) / C(n, k) of pass@k.
 
-    Chen et al. 2021, "Evaluating Large Language Models Trained on Code", eq. 1.
+    pass@k is the probability that at least one of k answers is correct (Chen et al. 2021,
+    "Evaluating Large Language Models Trained on Code", eq. 1).
 
     Args:
         n: Number of answers.
         c: Number of correct answers.
         k: Number of attempts.
 
+    Returns:
+        Estimate in [0, 1].
+
     Raises:
-        ValueError: If k is not in 1..n, or c not in 0..n.
+        ValueError: If k is not in 1..n, or c is not in 0..n.
     """
     if not 1 <= k <= n:
         raise ValueError(f"k must be 1 to {n}, the number of answers, got {k}")

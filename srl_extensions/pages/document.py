@@ -1,6 +1,6 @@
-"""Document of a page: typed blocks, their JSON, and the HTML file with the scripts that draw it.
+"""Document of a page: typed blocks, their JSON, and the HTML file that draws them.
 
-`assets/page.js` draws the document and computes nothing but running means.
+`assets/page.js` draws the document; the only numbers that the script computes are running means.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 from srl_envs.untrusted import cut, printable
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.tables import measured
+from srl_train.metrics.tables import aligned, measured
 from srl_train.run_files import write_whole
 
-SCHEMA_VERSION = 2
-"""Version of the blocks' fields; the page refuses unknown versions."""
+SCHEMA_VERSION = 3
+"""Version of the blocks and their fields. The script draws only documents of this version."""
 LONGEST_TEXT, LONGEST_CELL = 20_000, 1_000
 """Limits in characters of a paragraph or listing, and of any other text."""
 SCRIPTS = ("uPlot.iife.min.js", "page.js")
@@ -38,10 +38,9 @@ _PAGE = """<!doctype html>
 <title>{title}</title>
 {styles}
 </head>
-<body><main><noscript>This page is drawn by a script inside it, which the browser does not run.\
-</noscript></main>
+<body><main><noscript>Enable JavaScript to see this page.</noscript></main>
 <script type="application/json" id="document">{document}</script>
-<!-- The drawing of charts is uPlot's.
+<!-- The charts are drawn by uPlot.
 {licence}-->
 {scripts}
 </body>
@@ -51,7 +50,7 @@ _PAGE = """<!doctype html>
 
 @dataclass(frozen=True)
 class Line:
-    """One curve; y may contain NaN. A band from `low` to `high` disables smoothing."""
+    """Curve of a panel. `y` may contain NaN. A line with a band (`low`, `high`) is not smoothed."""
 
     label: str
     x: Sequence[float]
@@ -62,40 +61,61 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes; lines are running means over `window` values, with a band."""
+    """Chart with one or several lines."""
 
     title: str
     lines: Sequence[Line]
     guides: Sequence[tuple[str, float]] = ()
+    """Label and height of horizontal reference lines."""
     percent: bool = False
-    window: int = 1
+    smooth: bool = True
+    """True to draw running means with a band of one standard deviation."""
     across: str = "round"
+    """Label of the x axis."""
 
 
 @dataclass(frozen=True)
 class Raster:
-    """One row of blocks per model, filled in the listed rounds."""
+    """Strip per model that is filled in some of the rounds."""
 
     title: str
     rows: Sequence[tuple[str, Sequence[int]]]
+    """Name of each model, and the rounds in which its strip is filled."""
     rounds: Sequence[int]
-    across: str = "round"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Drawings side by side with a caption."""
+    """Charts side by side, with a caption below."""
 
     drawings: Sequence[Panel | Raster]
-    caption: str
+    caption: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; columns of numbers are aligned to the right."""
+    """Table of texts. Columns in which all cells are numbers are aligned to the right."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
+    title: str = ""
+
+    def lines(self) -> list[str]:
+        """Return the title and the table as lines of text for a terminal."""
+        title = [f"{self.title}:"] if self.title else []
+        return [*title, *aligned([self.headers, *self.rows])]
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Square table of numbers on a color scale, with a note below and a tooltip on each cell."""
+
+    title: str
+    labels: Sequence[str]
+    """Labels of the rows; the columns have the same order."""
+    values: Sequence[Sequence[float | None]]
+    notes: Sequence[Sequence[str]]
+    hints: Sequence[Sequence[str]]
 
 
 Card = tuple[str, str, str]
@@ -103,14 +123,14 @@ Card = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Cards:
-    """Headline of a page: a name, a value and more words per card."""
+    """Headline numbers: a label, a value and an explanation for each card."""
 
     cards: Sequence[Card]
 
 
 @dataclass(frozen=True)
 class Notes:
-    """Box of warnings or missing parts."""
+    """Box with a title and a list of warnings."""
 
     title: str
     lines: Sequence[str]
@@ -118,7 +138,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraph, heading within a section, or listing with its line breaks and spaces."""
+    """Paragraph, error message ("bad"), heading within a section, or preformatted listing."""
 
     text: str
     style: Literal["quiet", "bad", "heading", "listing"] = "quiet"
@@ -126,22 +146,23 @@ class Text:
 
 @dataclass(frozen=True)
 class Transcript:
-    """Episode as a table, or as an animation if `seconds` is the time of a frame.
-
-    A turn has a `number`, a `frame` (a PNG file, or None) and `steps`, see `transcript.py`.
-    """
+    """Episode as a table, or as an animation."""
 
     summary: str
     failure: str | None
     rules: Sequence[tuple[str, str]]
+    """Names of agents, and the rules of the environment as these agents read them."""
     turns: Sequence[Mapping[str, Any]]
+    """Turns with a `number`, a `frame` (a PNG file or None) and `steps` (see transcript.py)."""
     left_out: int = 0
+    """Number of turns that are not shown."""
     seconds: float | None = None
+    """Time for which the animation shows a frame, or None for a table."""
 
 
 @dataclass(frozen=True)
 class RoundProgress:
-    """Progress of a run: a share from 0 to 1, or NaN if unknown, and words."""
+    """Progress bar of a run: the completed share in [0, 1] or NaN if unknown, with a legend."""
 
     share: float
     words: Sequence[str]
@@ -149,17 +170,17 @@ class RoundProgress:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs to choose from, each with a `name`, words `about` it and its `progress`."""
+    """List of links to runs, each with a `name`, a description `about` and its `progress`."""
 
     runs: Sequence[Mapping[str, Any]]
 
 
-Block = RoundProgress | Runs | Figure | Table | Cards | Notes | Text | Transcript
+Block = RoundProgress | Runs | Figure | Table | Heatmap | Cards | Notes | Text | Transcript
 
 
 @dataclass(frozen=True)
 class PageSection:
-    """Part of the page with a heading."""
+    """Section of a page."""
 
     title: str
     blocks: Sequence[Block]
@@ -167,7 +188,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Document:
-    """Content of one page: blocks, followed by sections."""
+    """Content of one page: blocks, then sections."""
 
     title: str
     subtitle: str
@@ -177,9 +198,10 @@ class Document:
 
 
 def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
-    """Return a document or a part of one as JSON data; dataclasses are mappings with a `kind`.
+    """Return a document or a part of it as JSON data.
 
-    All texts are made printable and cut; numbers that are not finite become null.
+    Dataclasses become mappings with the class name as `kind`. Texts are made printable and cut to
+    `longest` characters. Numbers are rounded to six digits; NaN and infinities become null.
     """
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -198,19 +220,18 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
     return value
 
 
-def to_json(document: Document | Mapping[str, Any]) -> str:
+def to_json(document: Document) -> str:
     """Return the document as ASCII JSON that is safe inside a `<script>` element."""
-    versioned = {"schema_version": SCHEMA_VERSION, **plain(document)}
-    text = json.dumps(versioned, allow_nan=False, separators=(",", ":"))
-    # These characters occur only in strings; escaped, no string ends the element.
+    text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
+    # JSON has these characters only in strings. Escaped, they cannot end the element.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def html(document: Document | Mapping[str, Any]) -> str:
-    """Return the self-contained page of a document as text.
+def html(document: Document) -> str:
+    """Return the HTML file of a document, which makes no external requests.
 
-    The page's policy allows only the scripts and styles with these hashes and embedded pictures.
-    Trusted Types prevent the scripts from creating HTML from text.
+    The Content-Security-Policy of the page allows embedded pictures, and only the scripts and
+    styles of `assets`, by their hashes. Trusted Types prevent scripts from creating HTML from text.
     """
     styles, scripts = ([asset(name) for name in names] for names in (STYLES, SCRIPTS))
     policy = (
@@ -218,10 +239,9 @@ def html(document: Document | Mapping[str, Any]) -> str:
         f"script-src {hashes(scripts)}; base-uri 'none'; form-action 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    title = document["title"] if isinstance(document, Mapping) else document.title
     return _PAGE.format(
         policy=policy,
-        title=escape(printable(f"Core SRL: {title}"[:200], multiline=False)),
+        title=escape(printable(f"Core SRL: {document.title}"[:200], multiline=False)),
         styles="\n".join(f"<style>{one}</style>" for one in styles),
         document=to_json(document),
         licence=asset("uPlot.LICENSE.txt"),
@@ -229,8 +249,12 @@ def html(document: Document | Mapping[str, Any]) -> str:
     )
 
 
-def write_page(document: Document | Mapping[str, Any], path: Path) -> Path:
-    """Write the page, whole or not at all. Raises RunFolderError if the file cannot be written."""
+def write_page(document: Document, path: Path) -> Path:
+    """Write the HTML file of a document atomically, and return its path.
+
+    Raises:
+        RunFolderError: If the file cannot be written.
+    """
     try:
         write_whole(path, html(document))
     except OSError as error:
@@ -239,17 +263,17 @@ def write_page(document: Document | Mapping[str, Any], path: Path) -> Path:
 
 
 def hashes(texts: Iterable[str]) -> str:
-    """Return the hashes of inline scripts and styles for a Content-Security-Policy."""
+    """Return the SHA-256 hashes of scripts or styles as sources of a Content-Security-Policy."""
     digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in texts)
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
 
 def asset(name: str) -> str:
-    """Return the text of a file in `assets`."""
+    """Return the text of the file `name` in `assets`."""
     return files("srl_extensions.pages").joinpath("assets", name).read_text("utf-8")
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Return a table without the columns in which nothing was measured."""
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
+    """Return a table of the rows, without columns in which all values are missing."""
     shown, *cells = measured(headers, rows)
-    return Table(shown, cells)
+    return Table(shown, cells, title)

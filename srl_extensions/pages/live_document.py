@@ -1,4 +1,4 @@
-"""Documents of the live page: a run with its progress, or several runs side by side."""
+"""Documents of the live page: one run with its progress, or an overview of all runs."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ MOST_COMPARED = 12
 
 
 def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document:
-    """Return the document of one run; `trusted` as in `report.write_report`."""
+    """Return the page of the run `name`; `trusted` as in `report.write_report`."""
     run = watched.record
-    problems = [Notes("Files that cannot be read.", watched.problems)] if watched.problems else []
+    problems = [Notes("Files that cannot be read", watched.problems)] if watched.problems else []
     if run is None:
         return Document(name, "", problems)
-    warned = [Notes("Warnings of the run.", run.warnings)] if run.warnings else []
-    thinned = []
+    warned = [Notes("Warnings of the run", run.warnings)] if run.warnings else []
+    reading = report.READING_CHARTS
     if run.rows and len(run.rows) <= run.rows[-1]["round"]:
-        thinned = [Text(f"{len(run.rows)} of the rounds are drawn; sums are over these rounds.")]
+        reading += f" The page has {len(run.rows)} of the rounds; sums are over these rounds."
     parts = [
-        PageSection("Currently running episode", list(_running_episode(watched, run, trusted))),
+        PageSection("Newest episode", list(_running_episode(watched, run, trusted))),
         *report.sections(run),
         PageSection("Configuration", report.configuration(run)),
     ]
     return Document(
         report.title(run),
-        f"{name} · {report.settings_line(run)}",
-        [*problems, *warned, progress(run), Cards(report.measured_cards(run)), *thinned],
+        f"run {name} · {report.settings_line(run)}",
+        [*problems, *warned, progress(run), Cards(report.measured_cards(run)), Text(reading)],
         [part for part in parts if part.blocks],
     )
 
 
 def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
-    """Return the document of all runs below the `given` folders."""
+    """Return the page that links the runs below the `given` folders and compares the newest."""
     folders = ", ".join(map(str, given))
     if not runs:
         waiting = f"No run is in {folders} yet. The first run appears here."
@@ -70,37 +70,36 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
         lines.append({"name": name, "about": about, "progress": done})
     newest_runs = list(runs.items())[-MOST_COMPARED:]
     compared = {name: one.record for name, one in newest_runs if one.record is not None}
-    caption = "The number after a name is its last value."
     return Document(
         f"{len(runs)} runs" if len(runs) > 1 else "One run",
         folders,
         [Runs(lines[::-1])],
-        [PageSection("Side by side", figures.figure(figures.side_by_side(compared), caption))],
+        [PageSection("Comparison of the runs", figures.figure(figures.side_by_side(compared)))],
     )
 
 
 def progress(run: RecordedRun) -> RoundProgress:
-    """Return the number of rounds that were completed, the pace and the time left."""
+    """Return the progress of a run: completed rounds, seconds per round and time left."""
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
     seconds = _seconds_per_round(run)
     if planned <= done:
-        words.append("done")
+        words.append("finished")
     elif not done and run.stages:
         stage, rows = list(run.stages.items())[-1]
         epochs = number(number_at(run.config, stage, "epochs"), 9)
-        words.append(f"{stage.upper()}: pass {len(rows)} of {epochs}")
+        words.append(f"{stage.upper()} pass {len(rows)} of {epochs}")
     elif not done:
         words.append("the first round is running")
     elif math.isfinite(seconds):
-        words.append(f"{number(seconds, 3)} s a round")
+        words.append(f"{number(seconds, 3)} s per round")
         if 0 < (left := seconds * (planned - done)) < 1e9:
             words.append(f"{timedelta(seconds=round(left))} left")
     return RoundProgress(done / planned if planned > 0 else math.nan, words)
 
 
 def _seconds_per_round(run: RecordedRun) -> float:
-    """Return the mean duration of the newest rounds; NaN if it is unknown."""
+    """Return the mean duration of the newest rounds, or NaN if it is unknown."""
     parts = (run.series("seconds", part)[-RECENT_ROWS:] for part in ("rollout", "train", "overlap"))
     return mean(
         [
@@ -116,7 +115,6 @@ def _running_episode(watched: WatchedRun, run: RecordedRun, trusted: bool) -> It
         return
     number = episode.extra.get("round")
     part = "Evaluation" if number is None else f"Round {number}"
-    ended = watched.playing_ended
-    state = "finished" if ended else f"turn {len(episode.turns) + 1} is running"
-    yield Text(f"{part}: {state}. The newest turns are first.")
+    turn = f"turn {len(episode.turns) + 1} is running"
+    yield Text(f"{part}: {'finished' if watched.playing_ended else turn}. Newest turns first.")
     yield from report.sample_episode(episode, run, trusted=trusted, drawn=newest)

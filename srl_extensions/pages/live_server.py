@@ -7,7 +7,7 @@ import hmac
 import json
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,22 +20,22 @@ from srl_extensions.pages.live_runs import RunFolders
 
 with needed_by("the live page"):
     from starlette.applications import Starlette
-    from starlette.datastructures import Headers, MutableHeaders
     from starlette.exceptions import HTTPException
-    from starlette.requests import HTTPConnection, Request
+    from starlette.middleware import Middleware
+    from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+    from starlette.requests import Request
     from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn import Config, Server
 
 PAUSE, LONGEST_PAUSE = 0.5, 5.0
-"""Shortest and longest time in seconds until a document is built again."""
+"""Shortest and longest time in seconds between two builds of a document."""
 SHARE = 0.1
-"""Share of one core for building a document."""
+"""Share of one CPU core that is spent on building a document."""
 MOST_CONNECTIONS = 64
 COOKIE = "srl_watch_{port}"
-"""Name of the cookie with the token. Browsers send the cookies of a host to all of its ports."""
+"""Name of the cookie with the token; it has the port, because all ports of a host share cookies."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -53,20 +53,22 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Built:
-    """Encoded document."""
+    """Document as JSON, as sent to clients."""
 
     content: bytes
     etag: str
     versions: dict[str, int]
-    """Version of each run in the document."""
+    """`WatchedRun.version` of each run in the document."""
     until: float
-    """Time until which the document is not built again."""
+    """Time (of time.monotonic) until which the document is not built again."""
 
 
 class LivePages:
-    """Documents of the runs in several folders, built again if files of the runs changed.
+    """Documents of the runs in several folders, built when requested and files have changed.
 
-    Files are read only if a document is requested. The method may be called from any thread.
+    Args:
+        given: Folders of runs, or folders that contain them.
+        trusted: True to load code and files that the configurations of the runs name.
     """
 
     def __init__(self, given: Sequence[Path], *, trusted: bool = False) -> None:
@@ -76,10 +78,13 @@ class LivePages:
         self._built: dict[str, Built] = {}
 
     def document(self, name: str) -> tuple[Built, float]:
-        """Return a document and the seconds since a file of its runs was written.
+        """Return a document; threads may call this method at the same time.
 
         Args:
             name: Name of a run; "" for the overview, or for the only run that was given.
+
+        Returns:
+            The document, and the seconds since a file of its runs was written.
 
         Raises:
             KeyError: If there is no such run.
@@ -120,17 +125,20 @@ def server(
     names: Sequence[str] = (),
     trusted: bool = False,
 ) -> Server:
-    """Return the server of the live page; `run(sockets=[listener])` serves until interrupted.
+    """Return the server of the live page.
 
     Args:
-        folders: Run folders, or folders with several of them.
-        token: Token that every reader must present, or None.
+        folders: Folders of runs, or folders that contain them.
+        token: Token that each client must present, or None if no token is required.
         names: Host names that are accepted in addition to localhost and IP addresses.
-        trusted: Whether code and files named in the runs' configurations may be loaded.
+        trusted: True to load code and files that the configurations of the runs name.
+
+    Returns:
+        Server whose `run(sockets=[listener])` serves until interrupted.
     """
     pages = LivePages(folders, trusted=trusted)
 
-    # A function that is not a coroutine runs in a thread, so that no reader waits for another.
+    # Starlette runs a plain function in a thread, so that requests do not wait for each other.
     def document(request: Request) -> Response:
         try:
             built, quiet = pages.document(request.query_params.get("run", ""))
@@ -141,73 +149,52 @@ def server(
             return Response(status_code=304, headers=headers)
         return Response(built.content, media_type="application/json", headers=headers)
 
+    async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        answer = refusal(request, token, names) or await call_next(request)
+        answer.headers.update(HEADERS)
+        return answer
+
     routes = [
         Route("/", HTMLResponse(asset("live.html"))),
         Mount("/assets", StaticFiles(packages=[("srl_extensions.pages", "assets")])),
         Route("/document", document),
     ]
+    app = Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)])
     return Server(Config(
-        Guard(Starlette(routes=routes), token, names), log_level="error", access_log=False,
-        server_header=False, ws="none", timeout_graceful_shutdown=1,
-        limit_concurrency=MOST_CONNECTIONS,
+        app, log_level="error", access_log=False, server_header=False, ws="none",
+        timeout_graceful_shutdown=1, limit_concurrency=MOST_CONNECTIONS,
     ))  # fmt: skip
 
 
-class Guard:
-    """Middleware that admits reads by pages of this server, with the token. Adds HEADERS.
+def refusal(request: Request, token: str | None, names: Sequence[str]) -> Response | None:
+    """Return the answer to a request that may not read the pages, or None if it may.
 
-    Args:
-        app: Application behind the guard.
-        token: Token in the address (`/?token=...`, which is exchanged for a cookie), in the cookie
-            or as `Authorization: Bearer`; None if no token is required.
-        names: Host names that are accepted in addition to localhost and IP addresses.
+    Allowed are reads from pages of this server. If there is a token, they must present it in the
+    cookie or as `Authorization: Bearer`. The address `/?token=...` sets the cookie.
     """
+    host = request.headers.get("host", "")
+    if not is_own_request(host, request.headers.get("origin"), names):
+        return PlainTextResponse(
+            "The request's Host is not a name of this server, or its Origin is another site. "
+            "Use the address of the server, or allow its name: srl watch --name NAME\n", 421,
+        )  # fmt: skip
+    if request.method not in ("GET", "HEAD"):
+        return PlainTextResponse("This server is read-only.\n", 405)
+    if token is None:
+        return None
 
-    def __init__(self, app: ASGIApp, token: str | None, names: Iterable[str] = ()) -> None:
-        self._app = app
-        self._token = None if token is None else token.encode()
-        self._names = tuple(names)
+    def is_token(given: str) -> bool:
+        return hmac.compare_digest(given.encode(), token.encode())
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it to the application."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-
-        async def guarded_send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        refusal = PlainTextResponse("not found\n", 404)
-        answer = self._refusal(scope) if scope["type"] == "http" else refusal
-        await (answer or self._app)(scope, receive, guarded_send)
-
-    def _refusal(self, scope: Scope) -> ASGIApp | None:
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if not is_own_request(host, headers.get("origin"), self._names):
-            return PlainTextResponse(
-                "The request's Host is not a name of this server, or its Origin is another site. "
-                "Use the server's address, or allow its name: srl watch --name NAME\n", 421,
-            )  # fmt: skip
-        if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("This server is read-only.\n", 405)
-        if self._token is None:
-            return None
-        request = HTTPConnection(scope)
-        given = request.query_params.get("token", "")
-        cookie = COOKIE.format(port=urlsplit(f"//{host}").port or 80)
-        if scope["path"] == "/" and self._is_token(given):
-            answer = RedirectResponse("/", 303)
-            answer.set_cookie(cookie, given, httponly=True, samesite="lax")
-            return answer
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._is_token(bearer.strip()):
-            return None
-        if self._is_token(request.cookies.get(cookie, "")):
-            return None
-        return PlainTextResponse("Open the address with a token that `srl watch` printed.\n", 401)
-
-    def _is_token(self, given: str) -> bool:
-        return self._token is not None and hmac.compare_digest(given.encode(), self._token)
+    in_address = request.query_params.get("token", "")
+    cookie = COOKIE.format(port=urlsplit(f"//{host}").port or 80)
+    if request.url.path == "/" and is_token(in_address):
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(cookie, in_address, httponly=True, samesite="lax")
+        return answer
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and is_token(bearer.strip()):
+        return None
+    if is_token(request.cookies.get(cookie, "")):
+        return None
+    return PlainTextResponse("Open the address with a token that `srl watch` printed.\n", 401)

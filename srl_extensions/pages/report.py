@@ -18,72 +18,101 @@ from srl_extensions.pages.document import (
     Card,
     Cards,
     Document,
+    Figure,
     Notes,
     PageSection,
-    Panel,
-    Raster,
     Table,
     Text,
     Transcript,
     table,
     write_page,
 )
-from srl_extensions.pages.figures import smoothing_window
 from srl_extensions.pages.headline import FOR_THE_OPTIMUM, ends, headline, in_words
 from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean, number_at
 from srl_extensions.pages.transcript import transcript, view_of
-from srl_train.metrics.tables import MISSING, aligned, number, share
+from srl_train.metrics.tables import MISSING, number, share
+
+READING_CHARTS = (
+    "Charts: lines are running means over a tenth of the rounds (at least three), with a band of "
+    "one standard deviation. The number in a legend is the last value, or the value under the "
+    "pointer."
+)
+REWARDS = (
+    "Raw reward: reward of the environment. Shaped reward: reward after the mode's reward shaping, "
+    "which is used for training. Both are means over agents and steps."
+)
+LOSSES = "stages.jsonl in the run's folder has all other metrics of TRL."
+PERFORMANCE = (
+    "Rewards are raw rewards per agent and step. Start and end are means over the first and the "
+    "last tenth of the rounds; cooperation and parse failures are those at the end."
+)
+STALENESS = "Staleness: number of updates of the model since a sample was drawn."
+WEIGHTS = "Change of the trainable weights in a round. Rounds without an update are skipped."
 
 Cell = Callable[[str], str | float]
-"""Function from a row's name to a cell of the row."""
+"""Function from the name of a row to a cell of this row."""
 
 
 def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = False) -> Path:
-    """Write the report of a run, and return its path.
+    """Write the report of a run as an HTML file.
 
     Args:
-        run_dir: Folder of the run. Missing files are named in the report.
+        run_dir: Folder of the run. The report names missing files.
         out: File to write; `run_dir`/report.html by default.
-        trusted: If True, code and files named in the configuration may be loaded.
+        trusted: True to load code and files that the configuration of the run names.
+
+    Returns:
+        Path of the report.
 
     Raises:
-        RunFolderError: If there is no run in `run_dir` or its files are damaged.
+        RunFolderError: If `run_dir` has no run or damaged files, or `out` cannot be written.
     """
     document = report(load(run_dir), trusted=trusted)
     return write_page(document, run_dir / "report.html" if out is None else out)
 
 
 def report(run: RecordedRun, *, trusted: bool = False) -> Document:
-    """Return the report as a document."""
+    """Return the report of a run; `trusted` as in `write_report`."""
     parts = [
         *sections(run),
         PageSection("Sample episodes", _samples(run, trusted)),
         PageSection("Configuration", configuration(run)),
     ]
+    boxes = (("Warnings of the run", run.warnings), ("This report is incomplete", run.notes))
     return Document(
         title(run),
-        f"{settings_line(run)} · {run.folder.resolve().name}",
-        [*notes(run), Cards([*measured_cards(run), *_size_cards(run)])],
+        f"{settings_line(run)} · run {run.folder.resolve().name}",
+        [
+            *(Notes(name, lines) for name, lines in boxes if lines),
+            Cards([*measured_cards(run), *_size_cards(run)]),
+            Text(READING_CHARTS),
+        ],
         [part for part in parts if part.blocks],
     )
 
 
 def sections(run: RecordedRun) -> list[PageSection]:
-    """Return the sections with figures and tables."""
+    """Return the sections with charts and tables, which the live page has, too."""
+    returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
+    shares = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures"}
+    models: list[Block] = [_performance(run), Text(PERFORMANCE)] if run.models else []
     return [
-        PageSection("Learned from data", _stages(run)),
+        PageSection("Training on data", figures.figure(figures.stages(run), LOSSES)),
         PageSection("Reward", _reward(run)),
-        PageSection("The models", _models(run)),
-        PageSection("Cooperation and parse failures", _behavior(run)),
+        PageSection("Models", [*figures.figure(figures.per_model(run, returns)), *models]),
+        PageSection(
+            "Cooperation and parse failures",
+            figures.figure(figures.per_model(run, shares, percent=True)),
+        ),
         PageSection("Updates", _updates(run)),
-        PageSection("Metrics of the learners", _curves(run, figures.learning(run))),
+        PageSection("Training metrics", figures.figure(figures.learning(run))),
     ]
 
 
 def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
     tables = [_evaluations(run), _performance(run), _environments(run)]
-    shown = [aligned([one.headers, *one.rows]) for one in tables if one is not None]
+    shown = [["", *one.lines()] for one in tables if one is not None and one.rows]
     return "\n".join([*in_words(run), *chain.from_iterable(shown)])
 
 
@@ -93,7 +122,7 @@ def title(run: RecordedRun) -> str:
     models = f"{run.environment}: {len(run.models)} model{'' if len(run.models) == 1 else 's'}"
     if run.rows:
         return f"{models} learning together{f' after {stages}' if stages else ''}"
-    return f"{models}, {stages}" if stages else f"{run.environment}: nothing learned yet"
+    return f"{models}, {stages}" if stages else f"{run.environment}: not trained yet"
 
 
 def settings_line(run: RecordedRun) -> str:
@@ -101,44 +130,29 @@ def settings_line(run: RecordedRun) -> str:
     return f"mode {run.mode} · updates {run.strategy} · seed {run.seed}"
 
 
-def how_drawn(rounds: int) -> str:
-    """Return the part of a caption that explains the lines of a figure."""
-    window = smoothing_window(rounds)
-    if window == 1:
-        return "The number after a name is its last value."
-    return (
-        f"Lines: running mean over {window} rounds, with its last value after the name; "
-        "bands: the standard deviation of those rounds."
-    )
-
-
-def notes(run: RecordedRun) -> list[Notes]:
-    """Return boxes with the warnings of the run and with its missing files."""
-    boxes = (("Warnings of the run.", run.warnings), ("This report is partial.", run.notes))
-    return [Notes(name, lines) for name, lines in boxes if lines]
-
-
 def measured_cards(run: RecordedRun) -> list[Card]:
-    """Return cards with the reward, the way to the optimum, cooperation and parse failures."""
+    """Return cards with the reward, its share of the optimum, cooperation and parse failures."""
     head = headline(run)
     evaluated = math.isfinite(head.after - head.before)
-    how = "evaluated before → after" if evaluated else "first → last rounds"
-    more = f"per agent and step · standard error {number(head.error, 2)}" if evaluated else ""
+    how = "evaluations before → after training" if evaluated else "first → last rounds"
+    error = f" · standard error of the difference {number(head.error, 2)}" if evaluated else ""
     known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
-    optimum = ("Way to the optimum", MISSING, known or "no baselines")
+    optimum = ("Gap to the optimum", MISSING, known or "no baselines")
     if known and run.mode not in FOR_THE_OPTIMUM:
-        optimum = (*optimum[:2], f"{known} · not what this mode trains for")
+        optimum = (*optimum[:2], f"{known} · not the objective of this mode")
     elif math.isfinite(head.learned):
-        error = f"{known} · standard error {share(head.learned_error)}"
-        optimum = ("Of the way to the optimum, learned", share(head.learned), error)
+        error_of_share = f"{known} · standard error {share(head.learned_error)}"
+        optimum = ("Gap to the optimum closed", share(head.learned), error_of_share)
     elif known:
-        optimum = ("Between uniform play and optimum", share(head.position), known)
+        optimum = ("Between uniform play and the optimum", share(head.position), known)
     return [
-        (f"Raw reward, {how}", " → ".join(map(number, ends(run, "raw_reward"))), more),
+        ("Raw reward per agent and step", " → ".join(map(number, ends(run, "raw_reward"))),
+         how + error),
         optimum,
-        ("Cooperation rate", " → ".join(map(share, ends(run, "cooperation_rate"))), ""),
-        ("Parse failures", " → ".join(map(share, ends(run, "parse_failures"))), "of all answers"),
-    ]
+        ("Cooperation rate", " → ".join(map(share, ends(run, "cooperation_rate"))), how),
+        ("Parse failures", " → ".join(map(share, ends(run, "parse_failures"))),
+         "share of answers without a legal action"),
+    ]  # fmt: skip
 
 
 def _size_cards(run: RecordedRun) -> list[Card]:
@@ -146,14 +160,15 @@ def _size_cards(run: RecordedRun) -> list[Card]:
     failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
     seconds = number_at(run.summary, "seconds")
     rounds = [
-        ("Failed episodes", f"{failed:.0f} of {played:.0f}", "kept out of training"),
-        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in all"),
+        ("Failed episodes", f"{failed:.0f} of {played:.0f}", "excluded from training"),
+        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in total"),
     ]
-    return [*([("Passes over data", passes, "")] if passes else ()), *(rounds if run.rows else ())]
+    return [*([("Passes over the data", passes, "")] if passes else ()),
+            *(rounds if run.rows else ())]  # fmt: skip
 
 
 def sample_label(name: str) -> str:
-    """Return 'Round 12' for round_00012.jsonl."""
+    """Return the heading of a file of sample episodes: 'Round 12' for round_00012.jsonl."""
     kind, _, place = name.removesuffix(".jsonl").rpartition("_")
     return f"{kind} {int(place)}".capitalize() if kind and place.isdecimal() else name
 
@@ -165,14 +180,23 @@ def sample_episode(
     trusted: bool,
     drawn: Callable[[Episode, TextView | None], Transcript] = transcript,
 ) -> Sequence[Block]:
-    """Return the transcript of an episode of the run, and a note on missing texts."""
-    named = run.config.get("environment")
-    options = (named.get("options") if isinstance(named, Mapping) else None) or {}
+    """Return the transcript of an episode of a run.
+
+    Args:
+        episode: Episode to show.
+        run: Run of the episode; its configuration has the options of the environment.
+        trusted: True to load code and files that the options name.
+        drawn: Function that makes the transcript from the episode and the environment's texts.
+
+    Returns:
+        The transcript. If the options name code and `trusted` is False, a note is first and the
+        transcript shows observations as numbers.
+    """
     try:
-        view = view_of(episode, run.environment, options, trusted=trusted)
+        view = view_of(episode, run.environment, run.options, trusted=trusted)
     except UntrustedError as error:
-        why = Text(f"Agents are shown without their words: {error}.")
-        return why, drawn(episode, None)
+        note = Text(f"Observations are shown as numbers: {error}.")
+        return note, drawn(episode, None)
     return (drawn(episode, view),)
 
 
@@ -186,14 +210,6 @@ def configuration(run: RecordedRun) -> list[Block]:
 
 
 # Sections
-
-
-def _curves(run: RecordedRun, drawings: Sequence[Panel | Raster], caption: str = "") -> list[Block]:
-    return figures.figure(drawings, f"{caption} {how_drawn(len(run.rows))}".strip())
-
-
-def _headed(heading: str, found: Table | None) -> list[Block]:
-    return [] if found is None else [Text(heading, "heading"), found]
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
@@ -210,52 +226,26 @@ def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
     return found
 
 
-def _stages(run: RecordedRun) -> list[Block]:
-    caption = (
-        "Losses: running mean over the steps, with its last value after the name; bands: the "
-        "standard deviation of those steps. All other metrics of TRL are in stages.jsonl."
-    )
-    return figures.figure(figures.stages(run), caption)
-
-
 def _reward(run: RecordedRun) -> list[Block]:
-    caption = (
-        "Raw: the environment's own, mean per agent and step. Shaped: after the mode's mixing."
-    )
-    several = _curves(run, figures.environments(run), "Rounds that played the environment.")
+    several = figures.figure(figures.environments(run))
+    tables = (_evaluations(run), _environments(run), _winners(run))
     return [
-        *_curves(run, figures.reward(run), caption),
-        *_headed("Evaluations", _evaluations(run)),
+        *figures.figure(figures.reward(run), REWARDS),
         *([Text("Each environment", "heading"), *several] if several else ()),
-        *_headed("Environments, evaluated", _environments(run)),
-        *_headed("Winners", _winners(run)),
+        *(one for one in tables if one is not None),
     ]
-
-
-def _models(run: RecordedRun) -> list[Block]:
-    titles = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
-    means = "Start and end are means over a tenth of the rounds; rewards are per step."
-    shown: list[Block] = [_performance(run), Text(means)] if run.models else []
-    return [*_curves(run, figures.per_model(run, titles)), *shown]
-
-
-def _behavior(run: RecordedRun) -> list[Block]:
-    titles = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures per answer"}
-    return _curves(run, figures.per_model(run, titles, percent=True))
 
 
 def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
-    weights = (
-        "Weight change: L2 norm of a round's change of the trainable weights; only rounds that "
-        "changed a model's weights are joined."
-    )
-    staleness = "Staleness: updates of the model since a sample was drawn."
+    raster = figures.updates(run)
+    always = all(len(rounds) == len(run.rows) for _, rounds in raster.rows)
+    filled = Figure([raster], "Filled: the model was updated in this round.")
     return [
-        *figures.figure(figures.updates(run), "Filled: updated in that round. Grey: not."),
-        *_curves(run, figures.versions(run), staleness),
-        *_curves(run, figures.weights(run), weights),
+        Text("Each model was updated in each round.") if always else filled,
+        *figures.figure(figures.versions(run), STALENESS),
+        *figures.figure(figures.weights(run), WEIGHTS),
         _update_table(run),
     ]
 
@@ -269,14 +259,14 @@ def _performance(run: RecordedRun) -> Table:
     def edge(key: str, end: int) -> Callable[[str], float]:
         return lambda model: edges(run.series("models", model, key))[end]
 
-    return _table_of("model", run.models, {
-        "agents, last round": lambda m: ", ".join(last.get(m, {}).get("seats") or ()),
-        "raw reward, start": edge("raw_reward", 0),
+    return _table_of("Reward of each model", "model", run.models, {
+        "agents": lambda m: ", ".join(last.get(m, {}).get("seats") or ()),
+        "start": edge("raw_reward", 0),
         "end": edge("raw_reward", 1),
-        "evaluated before": lambda m: run.evaluated("before", "per_model", m),
-        "after": lambda m: run.evaluated("after", "per_model", m),
-        "cooperation, end": lambda m: share(edge("cooperation_rate", 1)(m)),
-        "parse failures, end": lambda m: share(edge("parse_failures", 1)(m)),
+        "eval before": lambda m: run.evaluated("before", "per_model", m),
+        "eval after": lambda m: run.evaluated("after", "per_model", m),
+        "cooperation": lambda m: share(edge("cooperation_rate", 1)(m)),
+        "parse failures": lambda m: share(edge("parse_failures", 1)(m)),
     })  # fmt: skip
 
 
@@ -294,9 +284,9 @@ def _evaluations(run: RecordedRun) -> Table | None:
         "success": of("success", share),
         "cooperation": of("cooperation_rate", share),
         "parse failures": of("parse_failures", share),
-        "games": of("episodes", lambda count: number(count, 8)),
+        "episodes": of("episodes", lambda count: number(count, 8)),
     }
-    return _table_of("evaluated", names, columns) if names else None
+    return _table_of("Evaluations", "training", names, columns) if names else None
 
 
 def _environments(run: RecordedRun) -> Table | None:
@@ -309,13 +299,14 @@ def _environments(run: RecordedRun) -> Table | None:
         "training episodes": lambda label: number(
             run.total("by_environment", label, "episodes"), 8
         ),
-        "return, evaluated before": of("before", "raw_return"),
-        "return, after": of("after", "raw_return"),
-        "success, evaluated before": of("before", "success", share),
-        "success, after": of("after", "success", share),
-        "parse failures, after": of("after", "parse_failures", share),
+        "return before": of("before", "raw_return"),
+        "return after": of("after", "raw_return"),
+        "success before": of("before", "success", share),
+        "success after": of("after", "success", share),
+        "parse failures after": of("after", "parse_failures", share),
     }
-    return _table_of("environment", labels, columns) if labels else None
+    title = "Evaluations by environment, before and after training"
+    return _table_of(title, "environment", labels, columns) if labels else None
 
 
 def _winners(run: RecordedRun) -> Table | None:
@@ -330,7 +321,7 @@ def _winners(run: RecordedRun) -> Table | None:
         if all_won := count.total():
             shares = (f"{count[name]:.0f} ({share(count[name] / all_won)})" for name in names)
             rows.append((part, *shares))
-    return table(["rounds", *names], rows) if rows else None
+    return table(["rounds", *names], rows, "Episodes won") if rows else None
 
 
 def _update_table(run: RecordedRun) -> Table:
@@ -344,24 +335,24 @@ def _update_table(run: RecordedRun) -> Table:
     def total(key: str, unit: float = 1) -> Cell:
         return lambda model: number(run.total("models", model, key) / unit, 8)
 
-    sent = {"MB sent": total("bytes_sent", 1e6), "received": total("bytes_received", 1e6)}
+    sent = {"MB sent": total("bytes_sent", 1e6), "MB received": total("bytes_received", 1e6)}
     counted = any("communicated_bytes" in row for row in run.rows)
-    return _table_of("model", run.models, {
-        "rounds updated": total("updated"),
+    return _table_of("Updates of each model", "model", run.models, {
+        "rounds with an update": total("updated"),
         "updates": last("updates"),
         "samples": total("samples"),
-        "weight change, sum": lambda m: run.total("models", m, "weight_change"),
-        "staleness, mean": lambda m: mean(run.series("models", m, "staleness", "mean")),
-        "most": most_stale,
-        "samples dropped as stale": last("samples_dropped_stale"),
+        "sum of weight changes": lambda m: run.total("models", m, "weight_change"),
+        "mean staleness": lambda m: mean(run.series("models", m, "staleness", "mean")),
+        "max staleness": most_stale,
+        "dropped stale samples": last("samples_dropped_stale"),
         **(sent if counted else {}),
     })  # fmt: skip
 
 
-def _table_of(kind: str, names: Sequence[str], columns: Mapping[str, Cell]) -> Table:
-    """Return a table with a row per name; a cell that is a number gets four digits."""
+def _table_of(title: str, kind: str, names: Sequence[str], columns: Mapping[str, Cell]) -> Table:
+    """Return a table with a row per name. Cells that are numbers get four significant digits."""
     rows = []
     for name in names:
         cells = [of(name) for of in columns.values()]
         rows.append((name, *(cell if isinstance(cell, str) else number(cell) for cell in cells)))
-    return table([kind, *columns], rows)
+    return table([kind, *columns], rows, title)

@@ -1,7 +1,6 @@
 """Reader of run folders: rows, stages, summary and configuration.
 
-The complete parts of a running or killed run are read, and `RecordedRun.notes` lists the missing
-parts.
+Runs that are running or were stopped can be read, too; `RecordedRun.notes` lists missing parts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import Opener, open_plain, read_rows
 
 LARGEST = 1e100
-"""Largest measured number; sums of its squares are finite."""
+"""Limit of the magnitude of numbers; sums of squares of such numbers are finite."""
 Row = Mapping[str, Any]
 _Numbers = dict[str, Annotated[float, Field(gt=-LARGEST, lt=LARGEST)]]
 
@@ -38,7 +37,7 @@ class _Environment(TypedDict, total=False):
 
 
 class _RecordedRow(TypedDict, total=False):
-    """Row of a round, with `environment`, or of a pass, with `stage`."""
+    """Row of a round (with `environment`) or of a pass over the data of a stage (with `stage`)."""
 
     round: Required[Annotated[int, Field(gt=-(10**9), lt=10**9)]]
     models: Required[dict[str, _Model]]
@@ -58,7 +57,7 @@ _ROW, _SUMMARY = TypeAdapter(_RecordedRow), TypeAdapter(_Summary)
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """Records of a run."""
+    """Recorded run, as read from its folder."""
 
     folder: Path
     rows: Sequence[Row]
@@ -66,16 +65,25 @@ class RecordedRun:
     stages: Mapping[str, Sequence[Row]]
     """Rows of stages.jsonl by stage, one per pass, in order."""
     summary: Row
-    """summary.json; empty if it does not exist yet."""
+    """Content of summary.json, which is written at the end; empty before."""
     config_text: str
+    """Content of config.yaml, as text."""
     config: Row
+    """Content of config.yaml, parsed."""
     notes: Sequence[str]
-    """Missing parts, one sentence each."""
+    """Sentences about missing parts."""
 
     @property
     def environment(self) -> str:
         """Name of the environment."""
         return self._named("environment", "environment", "name")
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options of the environment in the configuration."""
+        named = self.config.get("environment")
+        options = named.get("options") if isinstance(named, Mapping) else None
+        return options if isinstance(options, Mapping) else {}
 
     @property
     def mode(self) -> str:
@@ -94,13 +102,13 @@ class RecordedRun:
 
     @cached_property
     def models(self) -> tuple[str, ...]:
-        """Trained models in the order of the rounds' rows, then of the stages'."""
+        """Names of the trained models, in the order of the rows."""
         passes = (row for rows in self.stages.values() for row in rows)
         return tuple(dict.fromkeys(name for row in (*self.rows, *passes) for name in row["models"]))
 
     @property
     def rounds(self) -> list[int]:
-        """Number of each row's round."""
+        """Number of the round of each row."""
         return [row["round"] for row in self.rows]
 
     @property
@@ -112,35 +120,35 @@ class RecordedRun:
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Mean raw reward per agent and step of known policies, by name."""
+        """Mean raw reward per agent and step by name of the reference policy, such as "uniform"."""
         found = self.summary.get("baselines") or {}
         known = {name: number_at(found, name) for name in found}
         return {name: value for name, value in known.items() if math.isfinite(value)}
 
     @property
     def sample_files(self) -> list[Path]:
-        """Files of sample episodes, in order."""
+        """Files of sample episodes in the order of the rounds."""
         return sorted(path for path in self.folder.glob("episodes/*.jsonl") if path.is_file())
 
     def series(self, *keys: str) -> list[float]:
-        """Return the number at a path of keys in each row, or NaN."""
+        """Return the number at a path of keys in each row, NaN where it is missing."""
         return [number_at(row, *keys) for row in self.rows]
 
     def edges(self, key: str) -> tuple[float, float]:
-        """Return means of an environment number over the first and the last tenth of the rounds."""
+        """Return the means of an environment metric over the first and the last tenth of rounds."""
         return edges(self.series("environment", key))
 
     def position(self, value: float) -> float:
-        """Return (value - uniform) / (optimum - uniform), or NaN if it is undefined."""
+        """Return (value - uniform) / (optimum - uniform), or NaN without these baselines."""
         uniform, optimum = (self.baselines.get(one, math.nan) for one in ("uniform", "optimum"))
         return (value - uniform) / (optimum - uniform) if optimum != uniform else math.nan
 
     def evaluated(self, when: str, *keys: str) -> float:
-        """Return a number of the evaluation `before` or `after` training, or NaN."""
+        """Return a number of an evaluation such as "before" or "after", or NaN if it is missing."""
         return number_at(self.summary, "evaluation", when, *keys)
 
     def names(self, *keys: str) -> list[str]:
-        """Return the distinct keys of the mappings at a path in each row, in order."""
+        """Return the distinct keys of the mappings at a path of keys in the rows."""
         found: dict[str, None] = {}
         for row in self.rows:
             place: Any = row
@@ -150,7 +158,7 @@ class RecordedRun:
         return list(found)
 
     def total(self, *keys: str) -> float:
-        """Return the sum of a series, without missing numbers."""
+        """Return the sum over rows of the number at a path of keys, without missing numbers."""
         return math.fsum(value for value in self.series(*keys) if math.isfinite(value))
 
     def _named(self, key: str, section: str, field: str) -> str:
@@ -178,17 +186,20 @@ def mean(values: Sequence[float]) -> float:
 
 
 def edges(values: Sequence[float]) -> tuple[float, float]:
-    """Return the means over the first and the last tenth, without NaN."""
+    """Return the means over the first and the last tenth of the values, without NaN."""
     tenth = max(1, len(values) // 10)
     return mean(values[:tenth]), mean(values[-tenth:])
 
 
 def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
-    """Load the run in `folder`, without incomplete parts.
+    """Load the run in `folder`.
 
     Args:
         folder: Folder of the run.
         opened: Function that opens a file for reading.
+
+    Returns:
+        The run, without an incomplete last row.
 
     Raises:
         RunFolderError: If there is no run, or its records are damaged or cannot be read.
@@ -201,7 +212,7 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
             with opened(folder / name) as file:
                 data = file.read(most + 1)
         except FileNotFoundError:
-            notes.append(f"{name} is not there{missing}")
+            notes.append(f"{name} is missing{missing}")
             return b""
         if len(data) > most:
             raise RunFolderError(f"{folder / name} has more than {most} bytes")
@@ -219,7 +230,7 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
         config_text = content("config.yaml", MAX_YAML, ": the settings of the run are unknown.")
         text = content(
             "summary.json", MAX_BYTES,
-            ": the run is running or was stopped. Baselines and evaluations are missing here.",
+            ": the run is running or was stopped. Baselines and evaluations are not shown.",
         )  # fmt: skip
         rows = list(rows_of("metrics.jsonl", "environment"))
         stages: dict[str, list[Row]] = {}
@@ -229,8 +240,8 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
         raise RunFolderError(f"cannot read {error.filename}: {error.strerror}") from error
     if not (config_text or text or rows):
         raise RunFolderError(
-            f"no run at {folder}: config.yaml, summary.json and metrics.jsonl are missing; "
-            "give a folder that `srl train` wrote"
+            f"no run in {folder}: config.yaml, summary.json and metrics.jsonl are missing; use a "
+            "folder that `srl train` wrote"
         )
     where = folder / "summary.json"
     try:
@@ -242,11 +253,11 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
     config = config if isinstance(config, dict) else {}
     planned, done = number_at(config, "rounds"), rows[-1]["round"] + 1 if rows else 0
     if done < planned:
-        notes.append(f"{done} of {planned:.0f} rounds have been played.")
+        notes.append(f"{done} of {planned:.0f} rounds are complete.")
     for name, own in stages.items():
         planned = number_at(config, name, "epochs")
         if len(own) < planned:
-            notes.append(f"{len(own)} of {planned:.0f} passes of {name} are done.")
+            notes.append(f"{len(own)} of {planned:.0f} passes of {name} are complete.")
     shown = config_text.decode("utf-8", "replace")
     return RecordedRun(folder, rows, stages, summary, shown, config, notes)
 

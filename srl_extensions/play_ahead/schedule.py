@@ -71,12 +71,9 @@ class Activity:
 
 
 class LearnerThread:
-    """Thread in which models learn from all rounds, in order.
+    """Thread in which `models` learn together from all rounds, in order, from round `first` on.
 
-    Args:
-        models: Models that learn together.
-        room: Number of rounds that may be played ahead of the models.
-        first: Number of the first round.
+    At most `room` rounds are played ahead of the models.
     """
 
     def __init__(self, models: tuple[str, ...], room: int, first: int) -> None:
@@ -87,7 +84,7 @@ class LearnerThread:
         """Round to its statistics, until they are returned."""
         self.learning = threading.Lock()
         """Locked while the models learn."""
-        self.thread = ThreadPoolExecutor(1, " ".join(models))
+        self.executor = ThreadPoolExecutor(1, " ".join(models))
 
 
 class PlayAhead:
@@ -109,12 +106,12 @@ class PlayAhead:
         self._in_flight = None if bound is None else asyncio.Semaphore(bound)
         self._news = threading.Event()
         """Set if episodes or an update have ended."""
-        self._closing = False
+        self._closed = False
         self._play_thread = LoopThread("play")
         rooms = {m: room(run.config, m, run.matchmaking.most_held(m)) for m in run.learners}
         independent = run.config.updates.strategy == INDEPENDENT
         together = [(model,) for model in rooms] if independent else [tuple(rooms)]
-        self._threads = [
+        self._learners = [
             LearnerThread(models, min(map(rooms.__getitem__, models)), run.next_round)
             for models in together
         ]
@@ -127,7 +124,7 @@ class PlayAhead:
     def next_round(self) -> RoundResult:
         """Return the next round once all models have trained on it.
 
-        Raises errors of episodes and learners; the schedule is closed then.
+        An error of an episode or a learner closes the schedule and is raised.
         """
         try:
             number = self._returned
@@ -143,7 +140,7 @@ class PlayAhead:
     def settle(self) -> list[RoundResult]:
         """Wait for all prepared rounds and return the ones after the last returned round.
 
-        Nothing is learned afterwards until `next_round` is called. Raises as `next_round`.
+        Afterwards, no model learns until `next_round` is called. Errors are raised as there.
         """
         try:
             while not self._have_learned(self._prepared - 1):
@@ -155,19 +152,19 @@ class PlayAhead:
 
     def close(self) -> None:
         """Cancel all episodes, let models complete their current round, and end all threads."""
-        if not self._closing:
-            self._closing = True
+        if not self._closed:
+            self._closed = True
             self._play_thread.close()
-            for own in self._threads:
-                own.thread.shutdown(cancel_futures=True)
+            for learner in self._learners:
+                learner.executor.shutdown(cancel_futures=True)
 
     def _start_rounds(self) -> None:
         while self._may_start(self._started):
             number = self._started
             with ExitStack() as between_updates:
                 if growth_is_due(self._run, number):
-                    for own in self._threads:
-                        between_updates.enter_context(own.learning)
+                    for learner in self._learners:
+                        between_updates.enter_context(learner.learning)
                 plan = plan_round(self._run, number)
             load_opponents(self._run, plan.opponents[0])  # RunConfig: the same in all groups
             self._playing[number] = playing = self._play_thread.submit(self._rollout(number, plan))
@@ -180,7 +177,7 @@ class PlayAhead:
         if self._run.pools and self._prepared < number:
             # A pool plays one snapshot at a time, and the next draw depends on all results.
             return False
-        return all(number - own.learned <= own.room for own in self._threads)
+        return all(number - learner.learned <= learner.room for learner in self._learners)
 
     async def _rollout(self, number: int, plan: RoundPlan) -> list[Episode]:
         self._activity.change("rollout", 1)
@@ -207,35 +204,37 @@ class PlayAhead:
             raise
         self._played[number] = prepare(self._run, number, self._playing.pop(number).result())
         self._prepared += 1
-        for own in self._threads:
-            learning = own.thread.submit(self._learn, own, self._played[number])
-            own.updates[number] = learning
+        for learner in self._learners:
+            learning = learner.executor.submit(self._learn, learner, self._played[number])
+            learner.updates[number] = learning
             learning.add_done_callback(lambda _: self._news.set())
         return True
 
-    def _learn(self, own: LearnerThread, played: PlayedRound) -> dict[str, UpdateStats]:
-        if own.learned < played.number:
+    def _learn(self, learner: LearnerThread, played: PlayedRound) -> dict[str, UpdateStats]:
+        if learner.learned < played.number:
             raise CancelledError  # an earlier round has failed
-        with own.learning:
+        with learner.learning:
             self._activity.change("train", 1)
-            updates = learn(self._run, played, own.models)
+            updates = learn(self._run, played, learner.models)
             self._activity.change("train", -1)
-        own.learned += 1
+        learner.learned += 1
         return updates
 
     def _have_learned(self, number: int) -> bool:
         """Return True if all models have trained on the round; raise the error of a learner."""
         self._news.clear()
-        for own in self._threads:
-            for learning in own.updates.values():
+        for learner in self._learners:
+            for learning in learner.updates.values():
                 if learning.done():
                     learning.result()
-        return self._prepared > number and all(own.learned > number for own in self._threads)
+        return self._prepared > number and all(
+            learner.learned > number for learner in self._learners
+        )
 
     def _result(self, number: int) -> RoundResult:
         updates: dict[str, UpdateStats] = {}
-        for own in self._threads:
-            updates |= own.updates.pop(number).result()
+        for learner in self._learners:
+            updates |= learner.updates.pop(number).result()
         self._returned += 1
         return finish(self._run, self._played.pop(number), updates, self._activity.seconds())
 
@@ -243,10 +242,7 @@ class PlayAhead:
 def room(config: RunConfig, model: str, agents: int) -> int:
     """Return the number of rounds that may be played ahead of a model.
 
-    Args:
-        config: Configuration of the run.
-        model: Name of the model.
-        agents: Largest number of agents that the model plays in an episode.
+    `agents` is the largest number of agents that the model plays in an episode.
     """
     per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))

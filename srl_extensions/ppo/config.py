@@ -1,4 +1,4 @@
-"""Section `algorithm` of models that learn by PPO, and the presets of published settings."""
+"""Section `algorithm` of models that train with PPO, and presets of published settings."""
 
 from __future__ import annotations
 
@@ -11,48 +11,47 @@ from srl_train.config.learning.learners import Count, NotNegative, Positive, Sur
 
 
 class PpoConfig(SurrogateConfig):
-    """Proximal policy optimization (Schulman et al. 2017): advantages from a critic."""
+    """Proximal policy optimization (Schulman et al. 2017), with a critic (docs/training/ppo.md)."""
 
     LEARNER: ClassVar = "srl_extensions.ppo.trl_ppo:PpoLearner"
     OWN_ADVANTAGES: ClassVar = True
 
     name: Literal["ppo"] = "ppo"
-    """Learning algorithm (docs/training/ppo.md)."""
+    """Algorithm of the models in training."""
     minibatches: Count = 2
-    """Number of parts of an update's samples, with one optimizer step each; a divisor of
+    """Number of optimizer steps per pass over an update's samples, a divisor of
     rollout.group_size."""
     num_iterations: Count = 2
-    """Number of passes over the samples of an update (PPO's epochs)."""
+    """Number of passes over each update's samples (epochs in PPO)."""
     critic: Literal["shared", "separate", "central"] = "separate"
-    """Critic: a value head on the policy's backbone, on a copy of it, or a network on the joint
-    state of the environment (MAPPO)."""
+    """Critic: a value head on the policy's backbone (`shared`), on a separate backbone (`separate`),
+    or a network that reads the joint state (`central`, MAPPO)."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Lambda of generalized advantage estimation, per answer: 0 uses the critic's next value, 1
-    only rewards."""
+    """Lambda of generalized advantage estimation per step: 0 uses only the critic, 1 only rewards."""
     normalize_advantages: Literal["group", "update", "none"] = "group"
-    """Samples over which advantages get mean 0: the same step of the same group, or the update.
-    Both divide by the standard deviation over the update."""
+    """Normalization of advantages to mean 0 and standard deviation 1: over the same step of a group,
+    over the whole update, or none."""
     value_coefficient: NotNegative = 0.05
     """Weight of the value loss."""
     value_normalisation: Literal["none", "running"] = "none"
-    """Targets of the critic: returns, or returns normalized by the running mean and standard
-    deviation of all updates (MAPPO)."""
+    """Targets of the critic: returns (`none`), or returns normalized by the running mean and standard
+    deviation over all updates (`running`, MAPPO)."""
     value_clip: Positive | None = None
-    """Largest change of a value in an update that reduces its loss, in units of the critic's
-    targets; null is no limit."""
+    """Maximum change of a value per update before its loss is clipped, in units of return, or of
+    standard deviations with value_normalisation; null disables clipping."""
     value_learning_rate: Positive | None = None
-    """Learning rate of the critic's parameters; null is learning_rate."""
+    """Learning rate of the critic's parameters; null uses the policy's."""
     entropy_coef: NotNegative = 0.0
-    """Weight of the entropy bonus: the mean entropy per answer token, in nats."""
+    """Weight of the entropy bonus, the mean entropy per answer token in nats."""
 
     @property
     def reads_states(self) -> bool:
-        """See SurrogateConfig."""
+        """True for the critic `central`."""
         return self.critic == "central"
 
     @property
     def own_units(self) -> bool:
-        """See SurrogateConfig."""
+        """True with running value normalization."""
         return self.value_normalisation == "running"
 
 
@@ -69,8 +68,8 @@ _YU: Mapping[str, Any] = {
     "value_clip": 0.2,
     "entropy_coef": 0.01,
 }
-"""PPO as Yu et al. 2022 recommend it: sec. 5, and the tables of their appendix."""
+"""PPO settings recommended by Yu et al. 2022, sec. 5 and the tables of the appendix."""
 MAPPO = {"algorithm": {**_YU, "critic": "central"}}
-"""Yu et al. 2022, sec. 5, with a squared error for the values."""
+"""Preset `mappo` (Yu et al. 2022, sec. 5), with a squared value loss."""
 IPPO = {"algorithm": {**_YU, "critic": "separate"}}
-"""de Witt et al. 2020, with the settings of MAPPO: the IPPO of Yu et al. 2022."""
+"""Preset `ippo` (de Witt et al. 2020), with the settings of MAPPO as in Yu et al. 2022."""

@@ -1,4 +1,4 @@
-"""Branching rollouts: several answers to each situation, each tried on a copy of the environment.
+"""Branching rollouts: several answers per observation, each played on a copy of the environment.
 
 Tree-structured sampling of AT-GRPO (Zhao et al. 2025, sec. 4).
 """
@@ -28,52 +28,52 @@ from srl_train.trajectory import Game
 
 @runtime_checkable
 class Branches(Protocol):
-    """A policy whose memories can be continued more than once."""
+    """Policy whose memories can be continued more than once."""
 
     def branch(self, state: Any, seed: int) -> Any:
-        """Return a memory of the same past that draws from `seed`."""
+        """Return a copy of the memory `state` whose further samples use `seed`."""
         ...
 
 
 @dataclass(frozen=True)
 class Branching:
-    """Settings of the branches."""
+    """Settings of branching episodes."""
 
     agents: Collection[str]
-    """Agents whose answers are drawn several times."""
+    """Agents with several answers per observation."""
     count: int
-    """Answers to every situation, 2 or more."""
+    """Number of answers per observation, 2 or more."""
     worth: Callable[[Episode, str, int], float]
-    """(record of a branch, agent, number of the turn) -> value of the agent's answer."""
+    """Function from (record of a branch, agent, step) to the value of the agent's answer."""
 
 
 @dataclass(frozen=True)
 class Siblings:
-    """Answers that were drawn to one situation."""
+    """All sampled answers of an agent to one observation."""
 
     agent: str
     turn: int
-    """Number of the turn, from 0."""
+    """Step number, from 0."""
     decisions: tuple[Decision, ...]
     worth: tuple[float, ...]
-    """Value of each answer, next to the first answers of all other agents."""
+    """Value of each answer, played with the first answers of all other agents."""
 
 
 @dataclass(frozen=True)
 class BranchedEpisode(Episode):
-    """An episode with all answers that were tried; files of episodes do not contain those."""
+    """Episode with the answers of its branches, which episode files do not contain."""
 
     siblings: tuple[Siblings, ...] = ()
     branch_steps: int = 0
-    """Environment steps in branches."""
+    """Number of environment steps in branches."""
 
 
 @dataclass
 class BranchingGame(EpisodeGame):
-    """A current episode that tries several answers per turn and continues with the best.
+    """Running episode that tries several answers per step and continues with the best one.
 
-    Each branch is one step on a copy of the environment, including its random state: all answers to
-    a situation meet the same chance.
+    Each branch is one step on a copy of the environment, including its random state. All answers
+    to an observation are therefore compared under the same random outcomes.
     """
 
     branching: Branching = field(kw_only=True)
@@ -81,13 +81,13 @@ class BranchingGame(EpisodeGame):
     branch_steps: int = 0
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions that the episode continues with."""
+        """Add the decisions with which the episode continues to `decisions`."""
         places, count = list(self.env.possible_agents), self.branching.count
         seeds = of_branches(self.policy_seed, len(self.turns), len(places) * count)
         asked = [
             agent
             for agent in self.env.agents
-            if agent in self.branching.agents and self.without_say(agent) is None
+            if agent in self.branching.agents and self.forced_decision(agent) is None
         ]
         before = dict(self.memories)
         made = {
@@ -126,7 +126,7 @@ class BranchingGame(EpisodeGame):
     def _best(
         self, first: Mapping[str, Decision], answers: Mapping[str, list[Decision]]
     ) -> dict[str, int]:
-        """Try every answer next to the other agents' first; return agent to its best answer."""
+        """Play each answer with the others' first answers; return the best index per agent."""
         as_drawn = self._branch(first)
         turn, best = len(self.turns), {}
         for agent, own in answers.items():
@@ -137,7 +137,7 @@ class BranchingGame(EpisodeGame):
         return best
 
     def _branch(self, decisions: Mapping[str, Decision]) -> Episode:
-        """Return the record of a copy of the episode after one step with these decisions."""
+        """Return the record of a copy of the episode after a step with `decisions`."""
         game = EpisodeGame(
             copied(self.env),
             self.seats,
@@ -157,16 +157,17 @@ class BranchingGame(EpisodeGame):
         return game.episode()
 
     def episode(self) -> BranchedEpisode:
-        """Return the record of the episode and of all answers that were tried."""
+        """Return the record of the episode with all branches."""
         played = super().episode()
         own = {each.name: getattr(played, each.name) for each in dataclasses.fields(played)}
         return BranchedEpisode(**own, siblings=tuple(self.siblings), branch_steps=self.branch_steps)
 
 
 def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -> list[TokenSample]:
-    """Return the samples of one model: one per answer, all answers to a situation in a row.
+    """Return the training samples of a model, one per answer.
 
-    The return of a sample is the value of its answer.
+    The answers to an observation are consecutive and form a group. The return of a sample is the
+    value of its answer.
     """
     samples = []
     for episode in episodes:
@@ -196,7 +197,7 @@ def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -
 
 
 def _read_before(episode: Episode, siblings: Siblings) -> tuple[int, ...]:
-    """Return all tokens that the agent had read and written before the turn."""
+    """Return all prompt and answer tokens of the agent before the step."""
     read: tuple[int, ...] = ()
     before = episode.steps_before(siblings.agent, siblings.turn)
     for step in episode.steps_of(siblings.agent)[:before]:

@@ -1,4 +1,4 @@
-"""Credit from replays: the gain of each action over other actions at the same step."""
+"""Credit from replays: compare each action with other actions at the same step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from srl_train.trajectory import Game, Trajectory
 
 
 class Replays:
-    """Episodes replayed with one action replaced; other agents' actions and chance stay the same.
+    """Replay of episodes with one action replaced, and all other actions and random draws equal.
 
     Args:
         alternatives: Maximum number of other actions per step; None tries the environment's default
@@ -89,7 +89,7 @@ class Replays:
         shown = replay(episode, watched)
         try:
             for number, turn in enumerate(episode.turns):
-                next(shown)  # plays the turn before, and compares it with the record
+                next(shown)  # replays one step and compares it with the record
                 for step in turn:
                     if step.agent in agents and step.decision.asked:
                         own = episode.steps_before(step.agent, number)
@@ -100,8 +100,7 @@ class Replays:
                 pass
         except (EpisodeError, EnvError) as error:
             raise TrainingError(
-                f"this credit.name needs games that can be played again exactly: {error}; give "
-                "agent_turn"
+                f"this credit.name needs deterministic replays: {error}; use agent_turn"
             ) from error
         self.steps += len(episode.turns)
         return {
@@ -135,7 +134,7 @@ class Replays:
             self.steps += len(turns)
             other = dataclasses.replace(episode, turns=(*episode.turns[:number], *turns))
             instead.append(self._to_go(self._game_of(other), step.agent, own))
-        # Less the mean over all legal actions, its own among them.
+        # The mean is over all legal actions, including the chosen one.
         return weight * (self._to_go(game, step.agent, own) - sum(instead) / len(instead))
 
     def _to_go(self, game: Game, agent: str, own: int) -> float:
@@ -145,7 +144,7 @@ class Replays:
 def difference(scale: str) -> CreditScheme:
     """Compare difference rewards with the group's, as in `agent_turn`.
 
-    D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, less
+    D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`.
     """
     return per_agent(
@@ -159,7 +158,7 @@ def counterfactual(scale: str) -> CreditScheme:
     """Subtract the mean over all legal actions of the step, from replays of the episode.
 
     A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
-    of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays in place
+    of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays instead
     of a critic. The root mean square is over all steps of the agent in the group. Requires
     `Trajectory.gains`.
     """
@@ -224,4 +223,4 @@ def check_copies(setting: str, env: Any) -> None:
     try:
         copied(env)
     except EnvError as error:
-        raise ConfigError(f"{setting}, and {error}; compare whole games (agent_turn)") from error
+        raise ConfigError(f"{setting}, and {error}; use agent_turn") from error

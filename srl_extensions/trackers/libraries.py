@@ -14,35 +14,37 @@ from srl_train.metrics.errors import TrackerError
 
 @dataclass(frozen=True)
 class Opening:
-    """Arguments for opening a run in a library."""
+    """Arguments with which a run is opened in a library."""
 
     config: LoggingConfig
     folder: Path
+    """Folder of the run."""
     name: str
+    """Name of the run in the library."""
     settings: Mapping[str, int | float | str]
-    """Settings of the run by dotted name, without secrets."""
+    """Settings of the run by dotted name, such as "algorithm.name", without secrets."""
     step: int
-    """First step to log. Rows at or after this step are logged again after a resume."""
+    """First step to log. A resumed run logs this step and later steps again."""
     run_id: str | None = None
     """Identifier of the run in the library, or None for a new run."""
 
     def options(self, tracker: str) -> dict[str, Any]:
-        """Return the configured arguments of a tracker."""
+        """Return the arguments of `logging.tracker_options` for a tracker."""
         return dict(self.config.tracker_options.get(tracker, {}))  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
 class TrackerRun:
-    """Run in one library. All calls come from one thread; any library error may be raised."""
+    """Run in one library. All calls come from one thread, and may raise any error."""
 
     tracker: Any
     """Tracker of `accelerate.tracking`."""
     run_id: str
-    """Identifier by which the run is found again."""
-    finish: Callable[[bool], object]
-    """Function that ends the run; it receives whether the training is complete."""
+    """Identifier of the run in the library."""
+    close: Callable[[bool], object]
+    """Function that sends pending records and ends the run, as complete if its argument is True."""
     hides_from: int | None = None
-    """Step from which on the library hides earlier records of the run, or None."""
+    """First step whose earlier records the library hides from now on, or None."""
     with_step: bool = False
     """True if `step` is logged as a metric."""
 
@@ -53,21 +55,17 @@ class TrackerRun:
         else:
             self.tracker.log(dict(numbers), step=step)
 
-    def close(self, finished: bool) -> None:
-        """Send pending records, and mark the run as finished or stopped if possible."""
-        self.finish(finished)
-
 
 def _started(tracker: Any) -> Any:
     from accelerate import PartialState
 
-    PartialState()  # accelerate's loggers require the state, which learners have created.
+    PartialState()  # The loggers of accelerate require this state.
     tracker.start()
     return tracker
 
 
 def tensorboard_run(opening: Opening) -> TrackerRun:
-    """Open event files of TensorBoard."""
+    """Open a folder of TensorBoard event files: `tensorboard/` in the run's folder by default."""
     from accelerate.tracking import TensorBoardTracker
     from torch.utils.tensorboard.summary import hparams
 
@@ -84,7 +82,7 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
     hides_from = opening.step if exists else 0
     tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=hides_from))
     if hides_from == 0:
-        # Not store_init_configuration, which writes a second run into another folder.
+        # tracker.store_init_configuration would write a second run into another folder.
         shown = {"train/reward": 0.0, "eval/reward": 0.0}
         for summary in hparams(dict(opening.settings), shown):  # type: ignore[no-untyped-call]
             tracker.writer.file_writer.add_summary(summary)
@@ -105,11 +103,11 @@ def wandb_run(opening: Opening) -> TrackerRun:
         resume="allow",
         allow_val_change=True,
         reinit="create_new",  # A run that the caller has opened stays active.
-        settings=wandb.Settings(console="off"),  # Progress is drawn in place and is no log.
+        settings=wandb.Settings(console="off"),  # The progress line is not a log.
         **opening.options("wandb"),
     ))  # fmt: skip
     run = tracker.run
-    # The steps of W&B only grow, and rows of older steps are dropped.
+    # W&B drops rows whose own step is lower than the last one, so `step` is a metric.
     run.define_metric("step")
     run.define_metric("*", step_metric="step")
     return TrackerRun(
@@ -118,7 +116,7 @@ def wandb_run(opening: Opening) -> TrackerRun:
 
 
 def trackio_run(opening: Opening) -> TrackerRun:
-    """Open a run of Trackio, on this machine or in a Space."""
+    """Open a run of Trackio, on this machine or in a Hugging Face Space."""
     import trackio
     from accelerate.tracking import TrackioTracker
 
@@ -143,7 +141,7 @@ def trackio_run(opening: Opening) -> TrackerRun:
 
 
 def mlflow_run(opening: Opening) -> TrackerRun:
-    """Open a run of MLflow, whose active run belongs to one thread."""
+    """Open a run of MLflow; MLflow has an active run per thread."""
     import mlflow
     from accelerate.tracking import MLflowTracker
 
@@ -167,4 +165,4 @@ LIBRARIES: Mapping[str, Callable[[Opening], TrackerRun]] = {
     "wandb": wandb_run,
     "mlflow": mlflow_run,
 }
-"""Name in `logging.trackers` to the function that opens a run, or raises any library error."""
+"""Functions that open a run, by name in `logging.trackers`. They may raise any error."""

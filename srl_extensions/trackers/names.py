@@ -1,7 +1,7 @@
-"""Names of metrics and settings in trackers, such as `train/model_0/loss`, without secrets.
+"""Names of metrics and settings in trackers, such as `train/model_0/loss`.
 
-No name is the beginning of another name's path (`train/reward` next to `train/reward/model_0`),
-because MLflow's file store makes a folder of each slash.
+No metric name is a prefix of another one's path, such as `train/reward` of `train/reward/model_0`,
+because the file store of MLflow makes a folder for each slash.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 LONGEST_NAME, LONGEST_SETTING = 80, 1000
-"""Number of characters of a name in a path, and of the text of a setting."""
+"""Limits in characters of one part of a metric's name, and of the value of a setting."""
 LEFT_OUT = "(left out)"
 """Text that replaces a secret."""
 _RENAMED = {"raw_reward": "reward", "raw_return": "return"}
@@ -30,7 +30,7 @@ _SECRET_IN_TEXT = re.compile(
 
 
 def of_round(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of a round's row by name."""
+    """Return the metrics of a round by name, from a row of metrics.jsonl."""
     environment = dict(row["environment"])
     models = {model: dict(own) for model, own in row["models"].items()}
     agents: dict[str, dict[str, Any]] = {a: dict(own) for a, own in row.get("by_agent", {}).items()}
@@ -53,14 +53,17 @@ def of_round(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of a pass by name, under the name of the stage."""
+    """Return the metrics of a pass of a stage by name, from a row of stages.jsonl."""
     stage = row["stage"]
     whole = {"pass": row["pass"], "seconds": row["seconds"]}
     return dict([*_numbers(stage, whole), *_each(stage, row["models"])])
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of an evaluation by name: `eval/...`, or `eval/after_sft/...`."""
+    """Return the metrics of an evaluation by name, such as `eval/reward`.
+
+    Evaluations after a stage have names such as `eval/after_sft/reward`.
+    """
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -76,7 +79,10 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return the settings of a configuration by dotted name, without secrets."""
+    """Return the settings in a tree of mappings and lists by dotted name, without secrets.
+
+    `path` is the dotted name of the tree.
+    """
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
@@ -92,20 +98,20 @@ def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
 
 
 def without_secrets(text: str) -> str:
-    """Return the text without users and passwords in addresses and without quoted keys."""
+    """Return the text without user names and passwords in URLs, and without keys and tokens."""
     text = re.sub(r"(?<=://)[^/\s@]*@", "...@", text)
     text = re.sub(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+", r"\1 ...", text)
     return _SECRET_IN_TEXT.sub(r"\1\2...", text)
 
 
 def segment(name: str) -> str:
-    """Return the name as a part of a path that is valid in every library."""
+    """Return the name as a part of a metric's name that all libraries accept."""
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 
 
 def segments(names: Iterable[Any]) -> dict[Any, str]:
-    """Return a unique path segment for each name."""
+    """Return a distinct `segment` for each name."""
     found: dict[Any, str] = {}
     for name in names:
         label = first = segment(str(name))
@@ -123,7 +129,7 @@ def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tu
 
 
 def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the name and value of each number at any depth, also NaN and infinity."""
+    """Yield the name and value of each number at any depth, including NaN and infinities."""
     for key, value in values.items():
         name = f"{section}/{_RENAMED.get(key, key)}"
         if isinstance(value, Mapping):

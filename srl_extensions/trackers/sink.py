@@ -1,4 +1,7 @@
-"""Sink that sends a run to all configured trackers, each in a thread, and finds them on resume."""
+"""Sink that sends the metrics of a run to all configured trackers.
+
+Each tracker has its own thread. A resumed run continues the runs in the trackers.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
@@ -28,15 +31,16 @@ from srl_train.metrics.errors import TrackerError
 from srl_train.metrics.sinks import SinkContext, read_metrics
 
 FILE = "trackers.json"
-"""File in the run folder: identifier of the run in each library, and the last step of each kind."""
+"""File in the run's folder with the identifier of the run in each library, and its last steps."""
 _LOG = logging.getLogger(__name__)
 
 
 class KnownRun(TypedDict):
-    """Run in a library, as trackers.json records it."""
+    """Run in a library, as recorded in trackers.json."""
 
     run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]{0,200}$")]
     last: dict[str, int]
+    """Last logged step of each kind of record."""
 
 
 _STATE = TypeAdapter(dict[str, KnownRun], config=ConfigDict(extra="forbid", strict=True))
@@ -51,7 +55,17 @@ def check(config: RunConfig) -> None:
 
 
 def open_sink(context: SinkContext) -> TrackerSink | None:
-    """Open the configured trackers, and log the rows of a resumed run that they lack."""
+    """Open the configured trackers, and log those rows of a resumed run that they lack.
+
+    Args:
+        context: Configuration, folder and position of the run.
+
+    Returns:
+        The sink, or None if no trackers are configured.
+
+    Raises:
+        TrackerError: If a tracker cannot be opened, or trackers.json is damaged.
+    """
     config, folder = context.config, context.folder
     if not config.logging.trackers:
         return None
@@ -75,14 +89,17 @@ def open_sink(context: SinkContext) -> TrackerSink | None:
 
 
 class TrackerSink:
-    """All trackers of a run. A failure of a tracker is a warning, and the run continues.
+    """All trackers of a run. If a tracker fails, a warning is logged and the run continues.
 
-    A step is an update of the models: a pass over the data of a stage, then a round.
+    Steps count passes over the data of the stages, then rounds.
 
     Args:
-        opening: Arguments for every tracker.
-        passes: Stage to its number of passes, in order.
+        opening: Arguments with which each tracker is opened.
+        passes: Stage to its number of passes, in the order of the stages.
         rounds: Number of rounds of the run.
+
+    Raises:
+        TrackerError: If a tracker cannot be opened, or trackers.json cannot be read or written.
     """
 
     def __init__(self, opening: Opening, passes: Mapping[str, int], rounds: int) -> None:
@@ -114,7 +131,7 @@ class TrackerSink:
             self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Log an evaluation at the step before which it was made."""
+        """Log an evaluation, at the number of steps that precede it."""
         stages = list(self._passes)
         if when == "before":
             stages = []
@@ -128,11 +145,7 @@ class TrackerSink:
         self._log(names.of_evaluation(when, measured), "eval", step)
 
     def close(self, finished: bool = False) -> None:
-        """Wait for pending records, and end the runs. A library that fails now drops its records.
-
-        Args:
-            finished: Whether the training is complete.
-        """
+        """Log the pending records and end the runs, as complete if `finished` is True."""
         for one in self._threads:
             one.close(finished)
 
@@ -153,8 +166,8 @@ class TrackerThread:
     Args:
         name: Name of the library.
         opening: Arguments of the run.
-        last: Last step of each kind that the library has.
-        save: Function that is called after each record that was logged.
+        last: Last step of each kind of record that the library has.
+        save: Function that is called after each logged record.
 
     Raises:
         TrackerError: If the tracker cannot be opened.
@@ -166,8 +179,9 @@ class TrackerThread:
         self.last, self._submitted = dict(last), dict(last)
         self._name, self._save = name, save
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._closing = False
+        self._closing = self._given_up = False
         self._lost = 0
+        """Number of records that could not be logged."""
         try:
             self.run = self._pool.submit(LIBRARIES[name], opening).result()
         except Exception as error:
@@ -177,17 +191,16 @@ class TrackerThread:
             ) from error
 
     def log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log a record in the thread, unless the library has this step."""
+        """Log a record in the thread, unless the library has this or a later step of the kind."""
         seen = self._submitted.get(kind, (self.run.hides_from or 0) - 1)
         if step > seen:
             self._submitted[kind] = step
-            done = self._pool.submit(self._logged, numbers, kind, step)
-            done.add_done_callback(self._count_lost)
+            self._pool.submit(self._log, numbers, kind, step)
 
     def close(self, finished: bool) -> None:
-        """End the run after the pending records."""
+        """Log the pending records and end the run. After a failure, pending records are dropped."""
         self._closing = True
-        self._pool.submit(self.run.close, finished).add_done_callback(self._has_failed)
+        self._pool.submit(self._attempt, self.run.close, finished)
         self._pool.shutdown()
         if self._lost:
             _LOG.warning(
@@ -195,30 +208,31 @@ class TrackerThread:
                 self._name, self._lost,
             )  # fmt: skip
 
-    def _logged(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        self.run.log(numbers, step)
-        self.last[kind] = step
-        self._save()
+    def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
+        if self._attempt(self.run.log, numbers, step):
+            self.last[kind] = step
+            self._attempt(self._save)
+        else:
+            self._lost += 1
 
-    def _count_lost(self, future: Future[None]) -> None:
-        failed = self._has_failed(future)  # This may cancel other records, which count too.
-        self._lost += failed
-
-    def _has_failed(self, future: Future[None]) -> bool:
-        if future.cancelled():
-            return True
-        error = future.exception()
-        if error is not None and not self._lost:
-            _LOG.warning(
-                "%s failed to log a record, the run continues: %s", self._name, one_line(error)
-            )
-        if error is not None and self._closing:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-        return error is not None
+    def _attempt(self, call: Callable[..., object], *arguments: object) -> bool:
+        """Return True if the call succeeds. After a failure while closing, nothing is called."""
+        if self._given_up:
+            return False
+        try:
+            call(*arguments)
+        except Exception as error:  # noqa: BLE001 - libraries raise errors of any class
+            self._given_up = self._closing
+            if not self._lost:
+                _LOG.warning(
+                    "%s failed to log a record, the run continues: %s", self._name, one_line(error)
+                )
+            return False
+        return True
 
 
 def one_line(error: BaseException) -> str:
-    """Return a library's error in one line without keys and passwords."""
+    """Return the error as one line of text without keys and passwords."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return printable(names.without_secrets(text), multiline=False)[:400]
 

@@ -32,8 +32,7 @@ from srl_extensions.vllm.client import Sampled, VLLMClient
 from srl_extensions.vllm.routing import RoutedTask, Router
 
 PROMPTS_PER_CALL = 64
-"""Most prompts in one call. Servers share a large group, and a failed call concerns few episodes.
-"""
+"""Limit of a call, so that servers share a large group, and a failed call concerns few episodes."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ _Answers = asyncio.Future[list[Sampled | BaseException]]
 
 
 class VLLMBackend:
-    """Samples from a base model and its adapters on the server that the router chooses.
+    """Sampling backend of a base model and its adapters on the servers of a router.
 
     Every publication calls `serve` with the new name of an adapter. An answer comes from the
     version that was current at its request, and is marked with that version.
@@ -88,17 +87,13 @@ class VLLMBackend:
             stop_ids: Further ids that end an answer.
             chat_template_kwargs: Arguments of the tokenizer's chat template.
         """
-        self.name = name or base
-        self.base = base
-        """Name of the base on the servers."""
-        self.tokenizer = tokenizer
-        self.positions = positions
+        self.name, self.base = name or base, base
+        self.tokenizer, self.positions = tokenizer, positions
         self.vocabulary = len(tokenizer) if vocabulary is None else vocabulary
-        self._router = router
         self.chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
         """Conversion of conversations to tokens."""
         self.stop_ids = self.chat.stop_ids
-        """Tokens that end an answer."""
+        self._router = router
         self._batcher: Batcher[_Versioned, tuple[_Answers, int]] = Batcher(self._calls)
         # Publications and requests come from different threads.
         self._lock = threading.Lock()
@@ -114,18 +109,13 @@ class VLLMBackend:
         with self._lock:
             self._served[adapter] = Served(version, served_as)
 
-    def identity(self, adapter: str | None = None) -> ModelVersion:
-        """Return the current version. Raises BackendError for an adapter that is not served."""
-        return self._current(adapter).version
-
     async def drained(self, served_as: str) -> None:
         """Wait until a served name has no open requests."""
         while True:
             with self._lock:
                 requests = list(self._open.get(served_as, ()))
-                if not requests:
-                    self._open.pop(served_as, None)
-                    return
+            if not requests:
+                return
             await asyncio.wait([asyncio.wrap_future(request) for request in requests])
 
     async def complete(self, request: Request) -> Completion:
@@ -157,27 +147,27 @@ class VLLMBackend:
     def release(self, conversation: int) -> None:
         """Do nothing: the caches of the servers evict old conversations."""
 
-    def _current(self, adapter: str | None) -> Served:
-        if adapter not in self._served:
-            raise BackendError(
-                f"{self.name} lacks the adapter {adapter!r}; it has {[*self._served][1:]}: "
-                "publish the adapter first"
-            )
-        return self._served[adapter]
-
     @asynccontextmanager
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
         """Yield the weights for a request, which counts as open in the body."""
         answered: Future[None] = Future()
         with self._lock:
-            served = self._current(request.adapter)
+            served = self._served.get(request.adapter)
+            if served is None:
+                raise BackendError(
+                    f"{self.name} lacks the adapter {request.adapter!r}; it has "
+                    f"{[*self._served][1:]}: publish the adapter first"
+                )
             check_version(request, served.version)
-            self._open.setdefault(served.name, set()).add(answered)
+            waiting = self._open.setdefault(served.name, set())
+            waiting.add(answered)
         try:
             yield served
         finally:
             with self._lock:
-                self._open[served.name].remove(answered)
+                waiting.remove(answered)
+                if not waiting:
+                    self._open.pop(served.name, None)
             answered.set_result(None)
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
@@ -239,8 +229,8 @@ def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
     """Raise BackendError for token ids that the model does not have."""
     if (highest := max(sampled.ids)) >= vocabulary:
         raise BackendError(
-            f"the server answered with token {highest} as {served_as!r}, whose model has ids up to "
-            f"{vocabulary - 1}: does it serve the same base?"
+            f"tokens of {served_as!r} must be at most {vocabulary - 1}, got {highest}: does the "
+            "server hold the same base?"
         )
 
 

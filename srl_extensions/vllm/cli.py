@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from srl_extensions.vllm.fleet import Fleet
 
 LOOK = 1.0
-"""Seconds between two checks for a server that was given up."""
+"""Seconds between two checks for a server that failed too often."""
 
 
-def add_arguments(what: Any) -> None:
-    """Declare the arguments of the command, `what` being the subparsers of `srl serve`."""
+def add_arguments(subparsers: Any) -> None:
+    """Add the command `models` to the subparsers of `srl serve`."""
     start = add_command(
-        what, "models", "start the servers of a configuration, and end them on Ctrl-C or SIGTERM"
+        subparsers,
+        "models",
+        "start the servers of a configuration, and end them on Ctrl-C or SIGTERM",
     )
     start.add_argument("config", type=Path, help="a run's YAML with the section backend.managed")
     one = "replace one setting, such as backend.managed.base_port=9001"
@@ -41,7 +43,7 @@ def models(args: argparse.Namespace) -> int:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with _started(config) as fleet:
-            tell("The servers answer. To train through them, replace backend.managed by:\n")
+            tell("The servers are ready. To train with them, replace backend.managed by:\n")
             tell(f"backend:\n  name: vllm\n  servers: {json.dumps(fleet.urls)}\n")
             tell("Ctrl-C ends them.")
             while True:
@@ -55,20 +57,21 @@ def models(args: argparse.Namespace) -> int:
 
 
 def _started(config: Any) -> Fleet:
+    """Start the servers. Raises ConfigError if the configuration has none to start."""
     from srl_extensions.vllm.config import VLLMBackendConfig
 
     backend = config.backend
     if not isinstance(backend, VLLMBackendConfig) or backend.managed is None:
         raise ConfigError(
-            "backend.managed: there is nothing to start, give `backend: {name: vllm, managed: "
-            "{python: /opt/vllm/bin/python}}`, by the Python of the environment that has vLLM"
+            "backend.managed: missing; allowed: `backend: {name: vllm, managed: {python: "
+            "/opt/vllm/bin/python}}`, with the Python of the environment that has vLLM"
         )
     prepare_torch()
     from srl_extensions.vllm.models import check_python, open_fleet, servable, served_bases
     from srl_train.environment import build_env
 
     check_python(backend.managed)
-    starts = servable(config, partial(build_env, config), config.models.bases)
+    starts = servable(partial(build_env, config), config.models.bases)
     sources = served_bases(config, starts)
     for base, source in sources.items():
         tell(f"starting {base} ({source}), which takes a minute")

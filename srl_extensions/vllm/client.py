@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
@@ -48,18 +48,17 @@ class Sampled:
     ids: tuple[int, ...]
     """At least one token; the last is a stop token if `ended`."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each token, as the server computed it. At temperature 0 this is
-    not the log-probability of the distribution that the token was drawn from."""
+    """Natural log-probability of each token, as the server computed it (none at temperature 0)."""
     ended: bool
     """False if `max_tokens` cut the answer."""
 
 
 class VLLMClient:
-    """Client of one server, on top of the SDK `openai`.
+    """Client of one server, on top of the SDK `openai`; its methods run in any event loop.
 
-    All methods may be awaited in any event loop. Transient failures (see RetryPolicy) are retried
-    within the deadline. A server that stays unreachable, or whose engine is dead, raises
-    ServerUnavailable; every other failure raises BackendError.
+    Transient failures (see RetryPolicy) are retried within the deadline. A server that stays
+    unreachable, or whose engine is dead, raises ServerUnavailable; every other failure raises
+    BackendError.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class VLLMClient:
         owner: bool = False,
         retries: RetryPolicy | None = None,
     ) -> None:
-        """Open no connection yet.
+        """Create the client; the first request opens a connection.
 
         Args:
             url: Address of the server, such as http://127.0.0.1:8000.
@@ -85,9 +84,7 @@ class VLLMClient:
         Raises:
             BackendError: If the SDK is not installed.
         """
-        self.url = url.rstrip("/").removesuffix("/v1")
-        self.name = self.url
-        """Name in messages and statistics."""
+        self.url = self.name = url.rstrip("/").removesuffix("/v1")
         with needed_by("a vLLM server", BackendError):
             import openai
         self._sdk = openai
@@ -103,11 +100,11 @@ class VLLMClient:
 
     async def models(self) -> list[str]:
         """Return the served names: the base and its adapters."""
-        came = await self._run(lambda: self._ask("get", "/v1/models"))
+        reply = await self._run(lambda: self._ask("get", "/v1/models"))
         try:
-            return [str(one["id"]) for one in came["data"]]
+            return [str(one["id"]) for one in reply["data"]]
         except (TypeError, KeyError) as error:
-            raise no_answer(self.name, came) from error
+            raise no_answer(self.name, reply) from error
 
     async def complete(
         self,
@@ -149,8 +146,8 @@ class VLLMClient:
             body["vllm_xargs"] = {ANSWERS: json.dumps(answers)}
 
         async def attempt() -> list[Sampled]:
-            came = await self._ask("post", "/v1/completions", body)
-            return _sampled(self.name, came, model, len(prompts), max_tokens)
+            reply = await self._ask("post", "/v1/completions", body)
+            return _sampled(self.name, reply, model, len(prompts), max_tokens)
 
         try:
             return await self._run(attempt)
@@ -177,9 +174,8 @@ class VLLMClient:
     async def update_weights(self, folder: Path) -> None:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
 
-        Open requests end with the old weights and new ones wait for the update. After a failure
-        the server may hold a part of each, so the server stays paused until another update
-        succeeds or the server is restarted.
+        Open requests end with the old weights, and new ones wait for the update. After a failure
+        the weights may be mixed, so the server stays paused until an update succeeds.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
 
@@ -201,8 +197,9 @@ class VLLMClient:
         await self._run(lambda: self._ask("post", OPEN))
 
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
-        """Request one token from `model`, at the first attempt: a server whose engine dies of its
-        first request reports that it is healthy.
+        """Request one token from `model`, in one attempt.
+
+        A server whose engine dies of its first request reports before that it is healthy.
 
         Raises:
             ServerUnavailable: If the server takes no connection, is not ready or has no engine.
@@ -212,10 +209,10 @@ class VLLMClient:
         body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
         limit = self._retries.deadline if seconds is None else seconds
-        asked = self._ask("post", "/v1/completions", body)
+        request = self._ask("post", "/v1/completions", body)
         try:
-            came = await background_loop.await_(_within(limit, asked))
-            _sampled(self.name, came, model, 1, 1)
+            reply = await background_loop.await_(_within(limit, request))
+            _sampled(self.name, reply, model, 1, 1)
         except TimeoutError as error:
             raise BackendError(f"{self.name}: no answer within {limit:g} s") from error
         except TransientError as error:
@@ -224,9 +221,9 @@ class VLLMClient:
 
     async def is_healthy(self, seconds: float) -> bool | None:
         """Return the server's own report on its engine, or None without a reply in time."""
-        asked = self._client.get(f"{self.url}/health", cast_to=str)
+        request = self._client.get(f"{self.url}/health", cast_to=str)
         try:
-            await background_loop.await_(_within(seconds, asked))
+            await background_loop.await_(_within(seconds, request))
         except (TimeoutError, self._sdk.APIConnectionError):
             return None
         except self._sdk.APIStatusError:
@@ -259,6 +256,8 @@ class VLLMClient:
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the JSON (or text) of one reply."""
+        if self._client.is_closed():
+            raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)
         content = {} if body is None else {"body": body}
         try:
@@ -271,10 +270,10 @@ class VLLMClient:
             raise
 
 
-async def _within(seconds: float, asked: Awaitable[T]) -> T:
+async def _within(seconds: float, request: Awaitable[T]) -> T:
     # asyncio.wait_for of Python 3.11 can lose the cancellation of a fleet that closes.
     async with asyncio.timeout(seconds):
-        return await asked
+        return await request
 
 
 class _Logprobs(BaseModel):
@@ -291,29 +290,30 @@ class _Choice(BaseModel):
     finish_reason: Literal["stop", "length"]
 
 
-_CHOICES = TypeAdapter(list[_Choice])
+class _Reply(BaseModel):
+    model: str
+    choices: list[_Choice]
 
 
-def _sampled(name: str, came: Any, model: str, count: int, longest: int) -> list[Sampled]:
+def _sampled(name: str, body: Any, model: str, count: int, longest: int) -> list[Sampled]:
     """Return the completions of a reply, of at most `longest` tokens, in the order of prompts."""
     try:
-        if came["model"] != model:
-            raise BackendError(
-                f"{name}: {printable(came['model'])[:200]!r} answered instead of {model!r}: is "
-                "another server at this address?"
-            )
-        choices = sorted(_CHOICES.validate_python(came["choices"]), key=lambda one: one.index)
-    except (TypeError, KeyError, ValueError) as error:
-        raise no_answer(name, came) from error
+        reply = _Reply.model_validate(body)
+    except ValueError as error:
+        raise no_answer(name, body) from error
+    if reply.model != model:
+        raise BackendError(
+            f"{name}: {printable(reply.model)[:200]!r} answered instead of {model!r}: is another "
+            "server at this address?"
+        )
+    choices = sorted(reply.choices, key=lambda choice: choice.index)
     sampled = [
         Sampled(
-            tuple(choice.token_ids),
-            tuple(choice.logprobs.token_logprobs),
-            choice.finish_reason == "stop",
+            tuple(one.token_ids), tuple(one.logprobs.token_logprobs), one.finish_reason == "stop"
         )
-        for choice in choices
+        for one in choices
     ]
     fits = all(len(one.ids) == len(one.logprobs) <= longest for one in sampled)
     if [choice.index for choice in choices] != list(range(count)) or not fits:
-        raise no_answer(name, came)
+        raise no_answer(name, body)
     return sampled

@@ -61,27 +61,30 @@ class ServerSpec:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
+    @property
+    def name(self) -> str:
+        """Name of the server in messages."""
+        return f"{self.served_name} at {self.url}"
+
 
 def program(python: str) -> str:
-    """Return the absolute path of an interpreter, given as a path or as a name on PATH.
+    """Return the absolute path of a program, given as a path or as a name on PATH.
 
-    Raises:
-        ServingError: If there is no such program.
+    Raises ServingError if there is no such program.
     """
     found = shutil.which(python)
     if found is None:
         raise ServingError(
-            f"there is no program {python!r} to run vLLM with: give the path of the Python of the "
-            "environment that vLLM is installed in; ~ is not replaced"
+            f"there is no program {python!r}; allowed: the path of the Python of the environment "
+            "that vLLM is installed in (~ is not replaced)"
         )
     return os.path.abspath(found)  # The link of a virtual environment must not be resolved.
 
 
 def arguments(spec: ServerSpec) -> list[str]:
-    """Return the command line of the server, the interpreter first.
+    """Return the command line of a server, the interpreter first.
 
-    Raises:
-        ServingError: For an address that other machines reach without a key, or too high a rank.
+    Raises ServingError for an address that other machines reach without a key, or too high a rank.
     """
     if spec.key is None and not is_loopback(spec.host):
         raise ServingError(
@@ -109,7 +112,7 @@ def arguments(spec: ServerSpec) -> list[str]:
     if spec.key is not None:
         words += ["--middleware", "gate.Gate"]
     if spec.adapter_slots:
-        rank = next((own for own in LORA_RANKS if spec.max_rank <= own), None)
+        rank = next((rank for rank in LORA_RANKS if spec.max_rank <= rank), None)
         if rank is None:
             raise ServingError(f"adapters of rank {spec.max_rank}: vLLM takes at most 512")
         words += ["--enable-lora", "--max-loras", spec.adapter_slots]
@@ -132,7 +135,7 @@ def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str
         for name, value in inherited.items()
         if name not in NOT_INHERITED and not name.startswith("TORCHELASTIC_")
     }
-    own = {
+    added = {
         "PYTHONPATH": str(PLUGINS),
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
         # The newer model runner, vLLM's choice on GPUs, refuses logits processors of this kind.
@@ -144,18 +147,18 @@ def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str
         "DO_NOT_TRACK": "1",
     }
     if spec.key is not None:
-        own[KEY] = spec.key
+        added[KEY] = spec.key
     if Path(spec.model).is_dir():
-        own["HF_HUB_OFFLINE"] = "1"
+        added["HF_HUB_OFFLINE"] = "1"
     if spec.gpus:
         visible = [name for name in inherited.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-        own["CUDA_VISIBLE_DEVICES"] = ",".join(
+        added["CUDA_VISIBLE_DEVICES"] = ",".join(
             visible[gpu] if visible else str(gpu) for gpu in spec.gpus
         )
     else:
-        own["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        added["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
         # Compiling small functions at the first request needs a compiler, which may be missing.
-        own["TORCH_COMPILE_DISABLE"] = "1"
+        added["TORCH_COMPILE_DISABLE"] = "1"
         # A second thread is twenty times slower while the trainer computes as well.
-        own["OMP_NUM_THREADS"] = inherited.get("OMP_NUM_THREADS", "1")
-    return kept | own
+        added["OMP_NUM_THREADS"] = inherited.get("OMP_NUM_THREADS", "1")
+    return kept | added

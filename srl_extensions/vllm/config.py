@@ -43,10 +43,10 @@ class ManagedServersConfig(Section):
     def _check_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in options:
             # vLLM accepts the beginning of an option's name.
-            ours = any(own.startswith(name.replace("_", "-")) for own in SET_BY_RUN)
-            if ours or not OPTION_NAME.fullmatch(name):
+            reserved = any(one.startswith(name.replace("_", "-")) for one in SET_BY_RUN)
+            if reserved or not OPTION_NAME.fullmatch(name):
                 raise ConfigError(
-                    f"options: got {name!r}: give names in small letters, without dashes in front, "
+                    f"options: got {name!r}; allowed: names in lower case, without leading dashes, "
                     f"of options that the run does not set itself ({', '.join(SET_BY_RUN)})"
                 )
         return options
@@ -66,18 +66,18 @@ class VLLMBackendConfig(BackendSection):
     IN_PROCESS: ClassVar = False
 
     name: Literal["vllm"] = "vllm"
-    """What samples for the models in training: `transformers` in the trainer's process, or `vllm`
-    in servers (docs/agents/serving.md)."""
+    """Sampler of the models in training: `transformers` in the trainer's process, or `vllm` in
+    servers (docs/agents/serving.md)."""
     servers: Names = ()
-    """Addresses of running servers, such as http://127.0.0.1:8001: of adapters any number that
-    serve their base, of whole models one for each, in order."""
+    """Addresses of running servers, such as http://127.0.0.1:8001: any number that serve the
+    adapters' base, or one for each whole model, in order."""
     managed: ManagedServersConfig | None = None
-    """Servers that the run starts itself, in place of `servers`."""
+    """Servers that the run starts itself, instead of `servers`."""
     max_divergence: Annotated[float, Field(gt=0)] = 0.1
-    """Between sampler and trainer, in log-probability: the mean absolute difference over the
-    tokens of an update at which training stops."""
+    """Mean absolute difference in log-probability between sampler and trainer, over the tokens of
+    an update, at which training stops."""
     publish_every: Annotated[int, Field(ge=1)] = 1
-    """The model's updates between two publications; samples are off-policy in between."""
+    """Updates of a model between two publications; samples are off-policy in between."""
     folder: str | None = None
     """Folder for published weights, which servers and Ray nodes on other machines must see under
     the same path. null takes a temporary folder."""
@@ -130,11 +130,11 @@ class VLLMBackendConfig(BackendSection):
                 f"backend.servers: got {len(self.servers)} where {models.count} whole models "
                 "train: give one for each, in order, or models.adapters for models on one base"
             )
-        drawn = [name for name, own in config.opponent_pools.items() if own.draw == "nash"]
+        drawn = [name for name, pool in config.opponent_pools.items() if pool.draw == "nash"]
         if drawn and self.publish_every > 1:
             raise ConfigError(
-                f"backend.publish_every: got {self.publish_every}, which plays older weights, "
-                f"beside 'nash' in opponent_pools.{min(drawn)}.draw, which requires the newest"
+                f"backend.publish_every must be 1 with 'nash' in opponent_pools.{min(drawn)}.draw, "
+                f"which requires the newest weights, got {self.publish_every}"
             )
         bound = config.updates.max_staleness
         if self.publication_lag > bound:

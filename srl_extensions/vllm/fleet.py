@@ -1,4 +1,4 @@
-"""Fleet: the model servers of a run, started or attached to, behind one router."""
+"""Fleet: the model servers of a run, started or attached to, behind one router per base."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from srl_agents.llm.backends.network import RejectedError
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.routing import MAX_WAIT, Router
-from srl_extensions.vllm.server import ModelServer, Server
+from srl_extensions.vllm.server import ModelServer
 
 CONCURRENCY = 64
 """Open calls of each server, of up to 64 prompts each."""
@@ -42,8 +42,9 @@ class Member:
 
     client: VLLMClient
     base: str
-    server: Server | None = None
-    """Process of the server; None for a server that the fleet is attached to."""
+    server: Any = None
+    """Process of the server, with the methods of ModelServer; None for a server that the fleet is
+    attached to."""
     up: bool = False
     """True if requests are sent to the server."""
     restarts: int = 0
@@ -57,13 +58,18 @@ class Fleet:
     """
 
     def __init__(
-        self, *, concurrency: int, deadline: float, sharing: Literal["fair", "priority"] = "fair"
+        self,
+        members: Sequence[Member],
+        concurrency: int,
+        deadline: float,
+        sharing: Literal["fair", "priority"] = "fair",
     ) -> None:
-        """Create a fleet without servers: use `managed` or `attached`."""
-        self._new_router = partial(Router[VLLMClient], sharing=sharing, max_wait=deadline)
-        self.routers: dict[str, Router[VLLMClient]] = {}
+        """Create a fleet whose servers are not watched yet: use `managed` or `attached`."""
+        self.members = members
+        self.routers: dict[str, Router[VLLMClient]] = {
+            member.base: Router(sharing=sharing, max_wait=deadline) for member in members
+        }
         """Base -> router of its servers."""
-        self.members: list[Member] = []
         self._concurrency = concurrency
         self._on_up: list[OnUp] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -77,7 +83,7 @@ class Fleet:
         *,
         concurrency: int = CONCURRENCY,
         deadline: float = MAX_WAIT,
-        run_by: Callable[[ServerSpec], Server] = ModelServer,
+        run_by: Callable[[ServerSpec], Any] = ModelServer,
         sharing: Literal["fair", "priority"] = "fair",
     ) -> Fleet:
         """Start servers and wait until they are ready.
@@ -86,16 +92,17 @@ class Fleet:
             specs: Settings of each server.
             concurrency: Limit on the open requests of each server.
             deadline: Seconds that a request waits for a server, restarts included.
-            run_by: Constructor of the object that runs a server.
+            run_by: Constructor of the object that runs a server, with the methods of ModelServer.
             sharing: Division of the capacity among owners; see Router.
 
         Raises:
             ServingError: If a server does not become ready. All others are ended.
         """
-        fleet = cls(concurrency=concurrency, deadline=deadline, sharing=sharing)
+        members = []
         for spec in specs:
             client = VLLMClient(spec.url, deadline=deadline, api_key=spec.key, owner=True)
-            fleet.members.append(Member(client, spec.served_name, run_by(spec)))
+            members.append(Member(client, spec.served_name, run_by(spec)))
+        fleet = cls(members, concurrency, deadline, sharing)
         return fleet._opened(fleet._bring_up)
 
     @classmethod
@@ -120,11 +127,9 @@ class Fleet:
         Raises:
             BackendError: If a server does not complete a token for its base.
         """
-        fleet = cls(concurrency=concurrency, deadline=deadline)
-        for base, own in urls.items():
-            for url in own:
-                client = VLLMClient(url, deadline=deadline, api_key=key)
-                fleet.members.append(Member(client, base))
+        clients = partial(VLLMClient, deadline=deadline, api_key=key)
+        members = [Member(clients(url), base) for base, of_base in urls.items() for url in of_base]
+        fleet = cls(members, concurrency, deadline)
         latest = time.monotonic() + patience
 
         async def attach(member: Member) -> None:
@@ -158,7 +163,7 @@ class Fleet:
         return [member.client.url for member in self.members]
 
     def close(self) -> None:
-        """End the servers that were started."""
+        """End the servers that were started; requests that still wait for a server fail."""
         background_loop.run(self._close())
 
     def __enter__(self) -> Fleet:
@@ -169,8 +174,6 @@ class Fleet:
 
     def _opened(self, bring_in: Callable[[Member], Coroutine[Any, Any, None]]) -> Fleet:
         """Bring in all servers at once, and watch them."""
-        for member in self.members:
-            self.routers.setdefault(member.base, self._new_router())
 
         async def opening() -> None:
             async with asyncio.TaskGroup() as group:
@@ -188,15 +191,15 @@ class Fleet:
         return self
 
     async def _keep_up(self, member: Member) -> None:
-        """Restart a server whenever it fails, or wait for one that others run."""
-        router, server = self.routers[member.base], member.server
+        """Restart a server whenever it fails, or wait until an attached server is back."""
+        router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
             await self._until_down(member)
             member.up = False
             router.mark_down(member.client)
-            cause = f"{member.client.name} does not answer"
+            cause = f"{name} does not answer"
             if server is not None:
-                cause = f"{server.name} died: {await asyncio.to_thread(server.cause_of_death)}"
+                cause = f"{name} died: {await asyncio.to_thread(server.cause_of_death)}"
             log.warning("%s", cause)
             while not member.up:
                 if server is not None and member.restarts >= MAX_RESTARTS:
@@ -214,9 +217,9 @@ class Fleet:
                         await asyncio.sleep(RESTART_WAIT)
                         await self._bring_up(member)
                 except (ServingError, BackendError, OSError) as error:
-                    cause = f"{member.client.name} did not come up again: {error}"
+                    cause = f"{name} did not come up again: {error}"
                     log.info("%s", cause)
-            log.warning("%s is up again", member.client.name)
+            log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
         """Wait until a process has ended, its engine is dead, or it does not reply."""
@@ -225,7 +228,7 @@ class Fleet:
         while time.monotonic() - heard < HANGS_AFTER:
             if server is None and not self.routers[member.base].servers[client.name].up:
                 return
-            if server is not None and not await _is_alive(server):
+            if server is not None and not await asyncio.to_thread(server.alive):
                 return
             healthy = await client.is_healthy(HANGS_AFTER)
             if healthy is False or (server is None and not healthy):
@@ -236,9 +239,7 @@ class Fleet:
 
     async def _bring_up(self, member: Member) -> None:
         """Start a server and let it receive requests."""
-        server = member.server
-        assert server is not None
-        spec = server.spec
+        server, spec = member.server, member.server.spec
         async with AsyncExitStack() as alone:
             # Each server measures the free memory of its GPUs as it starts, so only one may start
             # on a GPU. The order prevents two servers from waiting for each other.
@@ -268,43 +269,40 @@ class Fleet:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for member in self.members:
+            self.routers[member.base].remove(member.client)
         servers = [member.server for member in self.members if member.server is not None]
         await asyncio.gather(*(in_thread(server.stop) for server in servers))
         for member in self.members:
             await member.client.close()
 
 
-async def wait_ready(server: Server, client: VLLMClient, timeout: float) -> None:
-    """Wait until a server that was started has completed a token.
+async def wait_ready(server: Any, client: VLLMClient, timeout: float) -> None:
+    """Wait until a server that was started has completed a token, for at most `timeout` seconds.
 
-    Raises:
-        ServingError: If the server ends or refuses the request, and after `timeout` seconds.
+    Raises ServingError if the server ends, refuses the request or is not ready in time.
     """
-    end = time.monotonic() + timeout
+    name, end = server.spec.name, time.monotonic() + timeout
     while (left := end - time.monotonic()) > 0:
         try:
             return await client.check_ready(server.spec.served_name, left)
         except RejectedError as error:
-            raise ServingError(f"{server.name} completes no token: {error}") from error
+            raise ServingError(f"{name} completes no token: {error}") from error
         except BackendError as error:  # The server does not listen yet, or its engine just died.
-            log.debug("%s is not ready: %s", server.name, error)
-        if not await _is_alive(server):
+            log.debug("%s is not ready: %s", name, error)
+        if not await asyncio.to_thread(server.alive):
             cause = await asyncio.to_thread(server.cause_of_death)
-            raise ServingError(f"{server.name} ended as it started: {cause}")
+            raise ServingError(f"{name} ended as it started: {cause}")
         await asyncio.sleep(min(LOOK, 0.25))
     cause = await asyncio.to_thread(server.cause_of_death)
-    raise ServingError(f"{server.name} was not ready after {timeout:g} s: {cause}")
+    raise ServingError(f"{name} was not ready after {timeout:g} s: {cause}")
 
 
-async def _is_alive(server: Server) -> bool:
-    return await asyncio.to_thread(lambda: server.alive)
-
-
-async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+async def in_thread(function: Callable[[], None]) -> None:
     """Call a blocking function; a cancellation waits until the call has ended."""
-    running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    running = asyncio.ensure_future(asyncio.to_thread(function))
     try:
-        return await asyncio.shield(running)
+        await asyncio.shield(running)
     except asyncio.CancelledError:
         await asyncio.wait([running])
         raise

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from srl_agents.errors import PlacementError, ServingError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import source_of
+from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_extensions.vllm.backend import VLLMBackend
@@ -25,8 +27,9 @@ from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu, find_gpus, place
-from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, Write, write_weights
+from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, write_weights
 from srl_extensions.vllm.server import free_port, logs_folder
+from srl_train import processes
 from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
@@ -34,16 +37,19 @@ from srl_train.loading import Samplers, SamplerStart, learning_models
 from srl_train.player_names import TINY
 
 BASE = "base"
-"""Served name of the base that adapters share; a whole model has its own name."""
+"""Served name of the base that adapters share; a whole model is served under its own name."""
 KEPT_VERSIONS = 1
-"""Past versions of each model that stay loaded, so that a publication does not wait for episodes
-that are still played with the version before."""
+"""Number of past versions of each model that stay loaded, so that a publication does not wait for
+episodes that still use the previous version."""
 PROBED_TOKENS = 64
+Apply = Callable[..., Any]
+"""Function (function, *arguments) that returns `function(module, backend, make_env, *arguments)`,
+called in the process of a model's learner."""
 
 
 @dataclass(frozen=True)
 class TokenFacts:
-    """Properties of a base that its requests depend on, as plain data."""
+    """Properties of a base model that requests depend on, as plain data."""
 
     name: str
     """Name in records."""
@@ -56,106 +62,146 @@ class TokenFacts:
     """Tokens that end an answer."""
 
     @classmethod
-    def of(cls, own: HuggingFaceBackend) -> TokenFacts:
+    def of(cls, backend: HuggingFaceBackend) -> TokenFacts:
         """Return the properties of a model that is loaded in this process."""
-        return cls(own.name, own.tokenizer, own.positions, own.vocabulary, own.chat.stop_ids)
+        stop_ids = backend.chat.stop_ids
+        return cls(backend.name, backend.tokenizer, backend.positions, backend.vocabulary, stop_ids)
 
     def backend(self, fleet: Fleet, base: str, **settings: Any) -> VLLMBackend:
-        """Return a backend for the servers of `base`, with further `settings` of VLLMBackend."""
+        """Return a backend for the servers of `base`, with further arguments of VLLMBackend."""
         facts = {**vars(self), **settings}
         return VLLMBackend(fleet.routers[base], facts.pop("tokenizer"), base=base, **facts)
 
 
-def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
-    """Load the models to train, start or attach to servers, and publish the first weights.
+class ServedModels:
+    """Models of a run that sample in servers: their served bases, fleet and publisher.
 
-    Frozen models on the adapters' base sample in the servers, with an adapter of zeros: servers on
-    CPUs confuse the plain base with adapters.
+    Raises ConfigError for adapters of several bases, and for an unusable backend.folder.
+    """
+
+    def __init__(self, config: RunConfig, make_env: Callable[[], Any]) -> None:
+        models, pools = config.models, config.opponent_pools
+        assert isinstance(config.backend, VLLMBackendConfig)
+        frozen = {n: base for n, base in models.frozen_models.items() if not is_api_name(base)}
+        starts = servable(make_env, {**models.bases, **frozen})
+        self.config = config
+        self.starts = {name: starts[name] for name in models.names}
+        """Model in training -> folder or hub name that its learner loads."""
+        self.sources = served_bases(config, self.starts)
+        """Served base -> folder or hub name that its servers load."""
+        self._shapes, self._frozen = {name: name for name in models.names}, list[str]()
+        """Sampled name -> model in training with parameters of the same shapes."""
+        if models.adapters is not None:
+            # Servers on CPUs confuse the plain base with adapters, so a frozen model on the
+            # adapters' base is served as an adapter of zeros.
+            self._frozen = [name for name in frozen if starts[name] == self.sources[BASE]]
+            self._shapes |= {pool: section.models[0] for pool, section in pools.items()}
+            self._shapes |= dict.fromkeys(self._frozen, models.names[0])
+        self.served = {name: BASE if models.adapters else name for name in self._shapes}
+        """Model, opponent pool or frozen model that samples in the servers -> its served base."""
+        self.ends = ExitStack()
+        """Everything that ends with the run."""
+        self._folder = Path(self.ends.enter_context(folder_for_weights(config.backend.folder)))
+
+    def connect(self, fleet: Fleet, learners: Mapping[str, Apply]) -> None:
+        """Publish to this fleet, and let `learners` (by model) write the publications."""
+        self._fleet, self._learners = fleet, learners
+        # Adapters share one base, which the first learner describes.
+        described = dict(zip(self.sources, learners.values(), strict=False))
+        found = {base: learner(_facts_and_probe) for base, learner in described.items()}
+        self.facts = {base: facts for base, (facts, _) in found.items()}
+        """Served base -> its properties."""
+        _, self._probe = next(iter(found.values()))
+
+    def open_publisher(self, samplers: Mapping[str, VersionedSampler]) -> ServedPublisher:
+        """Return the run's publisher for the samplers of all names in `served`."""
+        models = self.config.models
+
+        def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
+            learner = self._learners[self._shapes[name]]
+            expected: Tensor = learner(_write, dict(weights), *arguments)
+            return expected
+
+        publisher = ServedPublisher(
+            samplers,
+            self._fleet,
+            write,
+            folder=self._folder,
+            probe=self._probe,
+            dtype=models.dtype,
+            adapters=models.adapters is not None,
+            keep=KEPT_VERSIONS,
+            every=self.config.backend.publication_lag + 1,
+        )
+        self.ends.callback(publisher.close)
+        if self._frozen:
+            zeros = self._learners[models.names[0]](_zeros)
+            for name in self._frozen:
+                publisher.publish(name, 0, zeros)
+        return publisher
+
+
+# Functions that run in the process of a learner; see Apply.
+
+
+def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[TokenFacts, list[int]]:
+    """Return the facts of a base, and token ids from the beginning of an episode."""
+    with closing(make_env()) as env:
+        observations, infos = env.reset(seed=0)
+        agent = env.agents[0]
+        mask = infos[agent].get("action_mask")
+        seen = AgentObservation(agent, observations[agent], mask)
+        [prompt] = backend.chat.prompts([turn_of(env.unwrapped.text_view, seen)])
+    return TokenFacts.of(backend), list(prompt[-PROBED_TOKENS:])
+
+
+def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
+    trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
+    return {name: torch.zeros(p.shape, dtype=p.dtype) for name, p in trained.items()}
+
+
+def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor | None:
+    """Write weights; of the processes that share a learner, only the first one writes."""
+    return write_weights(module, *arguments) if processes.is_main() else None
+
+
+def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
+    """Load the models to train, start or attach to servers, and open backends and publisher.
 
     Raises:
         ConfigError: Before anything is loaded, for missing files and programs.
         ServingError: If a server cannot be started.
         BackendError: If a server cannot be reached.
     """
-    backend, make_env, bases = config.backend, start.make_env, config.models.bases
+    backend, make_env = config.backend, start.make_env
     assert isinstance(backend, VLLMBackendConfig)
     if backend.managed is not None:
         check_python(backend.managed)
+    served = ServedModels(config, make_env)
     with ExitStack() as ends:
-        folder = ends.enter_context(folder_for_weights(backend.folder))
-        starts = servable(config, make_env, {**bases, **start.frozen})
-        learning, frozen = ({name: starts[name] for name in own} for own in (bases, start.frozen))
-        sources = served_bases(config, learning)
-        loaded, modules, _ = learning_models(config.models, learning, make_env, config.seed)
-        fleet = open_fleet(config, backend, sources, start.logs)
-        ends.callback(fleet.close)
-        # Adapters share one base.
-        facts = {b: TokenFacts.of(own) for b, own in zip(sources, loaded.values(), strict=False)}
-        shapes = shapes_of(config, sources, frozen)
-        backends = backends_of(config, fleet, facts, shapes)
-        probe = probe_of(make_env, next(iter(loaded.values())))
+        ends.push(served.ends)
+        loaded, modules, _ = learning_models(config.models, served.starts, make_env, config.seed)
+        fleet = open_fleet(config, backend, served.sources, start.logs)
+        served.ends.callback(fleet.close)
 
-        def write(name: str, weights: Mapping[str, Tensor], probes: Any, folder: Path) -> Tensor:
-            return write_weights(modules[shapes[name]], weights, probes, folder)
+        def apply(model: str, function: Callable[..., Any], *arguments: Any) -> Any:
+            return function(modules[model], loaded[model], make_env, *arguments)
 
-        publisher = publisher_of(config, backends, fleet, probe, write, Path(folder))
-        ends.callback(publisher.close)
-        for name in shapes.keys() & frozen.keys():
-            trained = modules[shapes[name]].named_parameters()
-            zeros = {n: torch.zeros_like(p) for n, p in trained if p.requires_grad}
-            publisher.publish(name, 0, zeros)
+        served.connect(fleet, {model: partial(apply, model) for model in modules})
+        backends = backends_of(config, fleet, served.facts, served.served)
+        publisher = served.open_publisher(backends)
         return Samplers(modules, backends, publisher, ends.pop_all().close)
 
 
-def shapes_of(
-    config: RunConfig, sources: Mapping[str, str], frozen: Mapping[str, str]
-) -> dict[str, str]:
-    """Return a model of the same shapes for each model, pool and frozen model on the servers."""
-    names = config.models.names
-    shapes = {name: name for name in names}
-    if config.models.adapters is None:
-        return shapes
-    zeros = [name for name, base in frozen.items() if base == sources[BASE]]
-    shared = {pool: own.of[0] for pool, own in config.opponent_pools.items()}
-    return {**shapes, **shared, **dict.fromkeys(zeros, names[0])}
-
-
 def backends_of(
-    config: RunConfig, fleet: Fleet, facts: Mapping[str, TokenFacts], names: Iterable[str]
+    config: RunConfig, fleet: Fleet, facts: Mapping[str, TokenFacts], served: Mapping[str, str]
 ) -> dict[str, VLLMBackend]:
-    """Return the backend of each name that the servers sample for."""
+    """Return the backend of each sampler in `served` (name -> served base)."""
     template = config.models.chat_template_kwargs
-    own = {
+    of_bases = {
         base: one.backend(fleet, base, chat_template_kwargs=template) for base, one in facts.items()
     }
-    return {name: own[base_of(config, name)] for name in names}
-
-
-def base_of(config: RunConfig, name: str) -> str:
-    """Return the served base of a model, pool or frozen model."""
-    return BASE if config.models.adapters else name
-
-
-def publisher_of(
-    config: RunConfig,
-    samplers: Mapping[str, VersionedSampler],
-    fleet: Fleet,
-    probe: Sequence[int],
-    write: Write,
-    folder: Path,
-) -> ServedPublisher:
-    """Return the publisher of a run, whose publications are written to `folder`."""
-    return ServedPublisher(
-        samplers,
-        fleet,
-        write,
-        folder=folder,
-        probe=probe,
-        dtype=config.models.dtype,
-        adapters=config.models.adapters is not None,
-        keep=KEPT_VERSIONS,
-        every=config.backend.publication_lag + 1,
-    )
+    return {name: of_bases[base] for name, base in served.items()}
 
 
 def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
@@ -164,8 +210,8 @@ def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
         return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
     except OSError as error:
         raise ConfigError(
-            f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give an "
-            "existing folder with the permission to write"
+            f"backend.folder: no weights can be written to {folder!r} ({error.strerror}); allowed: "
+            "an existing folder with the permission to write"
         ) from error
 
 
@@ -176,31 +222,15 @@ def open_fleet(
     logs: Path | None = None,
 ) -> Fleet:
     """Start or attach to the servers of `sources` (served base -> folder or hub name)."""
-    if backend.managed is None:
-        return Fleet.attached(
-            {
-                base: backend.servers if config.models.adapters else (backend.servers[place],)
-                for place, base in enumerate(sources)
-            }
-        )
-    return Fleet.managed(server_specs(config, backend.managed, sources, logs))
+    if backend.managed is not None:
+        return Fleet.managed(server_specs(config, backend.managed, sources, logs))
+    if config.models.adapters:
+        return Fleet.attached({BASE: backend.servers})
+    return Fleet.attached({n: (url,) for n, url in zip(sources, backend.servers, strict=True)})
 
 
-def probe_of(make_env: Callable[[], Any], backend: HuggingFaceBackend) -> list[int]:
-    """Return token ids that publications are compared on: the beginning of an episode."""
-    with closing(make_env()) as env:
-        observations, infos = env.reset(seed=0)
-        agent = env.agents[0]
-        mask = infos[agent].get("action_mask")
-        seen = AgentObservation(agent, observations[agent], mask)
-        [prompt] = backend.chat.prompts([turn_of(env.unwrapped.text_view, seen)])
-    return list(prompt[-PROBED_TOKENS:])
-
-
-def servable(
-    config: RunConfig, make_env: Callable[[], Any], bases: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the start of each model, the embedded model with heads that vLLM supports."""
+def servable(make_env: Callable[[], Any], bases: Mapping[str, str]) -> dict[str, str]:
+    """Return the folder or hub name of each model: for 'tiny', a variant that vLLM can serve."""
     starts = dict(bases)
     embedded = [name for name, base in bases.items() if base == TINY]
     if embedded:
@@ -210,20 +240,17 @@ def servable(
 
 
 def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]:
-    """Return the folder or hub name of each served base.
+    """Return the folder or hub name of each served base, from those of the models (`starts`).
 
-    Adapters share one base. A whole model has its own, and its weights are published before its
-    first request.
-
-    Raises:
-        ConfigError: For adapters of several bases.
+    Adapters share one base, and a whole model has its own. Raises ConfigError for adapters of
+    several bases.
     """
     under = {name: adapter_base(start) or start for name, start in starts.items()}
     adapters = config.models.adapters
     if adapters and len({source_of(base)[0] for base in under.values()}) > 1:
         raise ConfigError(
-            "models.adapters: the servers of backend.name vllm hold adapters of one base, and "
-            f"models.base is {sorted(set(under.values()))}: give one"
+            "models.base must be one base for all models with models.adapters and backend.name "
+            f"vllm, got {sorted(set(under.values()))}"
         )
     return {BASE if adapters else name: under[name] for name in config.models.names}
 
@@ -250,19 +277,17 @@ def server_specs(
     gpus: Sequence[Gpu] | None = None,
     host: str = "127.0.0.1",
 ) -> list[ServerSpec]:
-    """Return the settings of a server for each replica of each of `sources`.
+    """Return the settings of each server: one server per replica of each base in `sources`.
 
-    Servers use `gpus` (None: those of this machine), or the CPU if there are none.
-
-    Raises:
-        PlacementError: For a server that does not fit.
+    Servers use `gpus` (None: those of this machine), or the CPU if there are none. Raises
+    PlacementError for GPUs that do not exist, or too few.
     """
-    there = find_gpus() if gpus is None else gpus
-    used = [gpu for gpu in there if managed.gpus is None or gpu.index in managed.gpus]
+    existing = find_gpus() if gpus is None else gpus
+    used = [gpu for gpu in existing if managed.gpus is None or gpu.index in managed.gpus]
     if managed.gpus and len(used) < len(set(managed.gpus)):
         raise PlacementError(
-            f"backend.managed.gpus: got {list(managed.gpus)}, and this machine has "
-            f"{[gpu.index for gpu in there] or 'none'}: give some of those, or leave it out"
+            f"backend.managed.gpus must be some of {[gpu.index for gpu in existing]}, the GPUs of "
+            f"this machine, or left out, got {list(managed.gpus)}"
         )
     options: list[str] = []  # A flag is true, its negation is false.
     for name, value in managed.options.items():
@@ -277,8 +302,8 @@ def server_specs(
     # Each model and pool has its newest, past and next version; each frozen model has one.
     learning = models.count + len(config.opponent_pools)
     slots = learning * (KEPT_VERSIONS + 2) + len(models.frozen_models)
+    first = managed.base_port
     for number in range(len(servers)):
-        first = managed.base_port
         ports.append(free_port(host, ports) if first is None else first + number)
     return [
         ServerSpec(

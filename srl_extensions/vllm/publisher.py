@@ -37,12 +37,10 @@ PROBES = 8
 """Number of prefixes of the probe. The server samples one token after each."""
 PROBING = Sampling(temperature=2.0, max_new_tokens=1)
 """A high temperature also samples unlikely tokens, whose log-probabilities distinguish weights.
-Log-probabilities of the whole prompt would end vLLM's engine (0.31, on CPUs) next to requests for
-adapters."""
+With prompt_logprobs, requests for adapters would end the engine of vLLM 0.31 on CPUs."""
 TOLERANCES = {"float32": 1e-3}
-"""Data type -> largest difference between the log-probabilities of server and learner."""
-OTHER_TOLERANCE = 0.5
-"""Largest difference for types with fewer digits."""
+"""Data type -> largest difference between the log-probabilities of server and learner; 0.5 for
+others."""
 PAUSE = 0.2
 """Seconds between two attempts to reach a server that is being restarted."""
 Write = Callable[[str, Mapping[str, Tensor], Sequence[Sequence[int]], Path], Tensor]
@@ -53,21 +51,17 @@ log = logging.getLogger(__name__)
 
 
 class VersionedSampler(Protocol):
-    """Sampler of published versions; see VLLMBackend."""
+    """Sampler of published versions; see VLLMBackend for its attributes."""
 
     name: str
-    """Name of the base in records."""
     base: str
-    """Name of the base on the servers."""
     stop_ids: frozenset[int]
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """Sample from `served_as` for new requests of `adapter` (None: the base)."""
-        ...
 
     async def drained(self, served_as: str) -> None:
         """Wait until a served name has no open requests."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class ServedPublisher(WeightPublisher):
         keep: int = 0,
         every: int = 1,
     ) -> None:
-        """Publish nothing yet.
+        """Create a publisher that has published nothing.
 
         Args:
             samplers: Sampler of each model, pool and frozen model.
@@ -127,7 +121,7 @@ class ServedPublisher(WeightPublisher):
         self._samplers, self._write, self._adapters = samplers, write, adapters
         self._keep, self._every = keep, every
         self._probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
-        self._tolerance = TOLERANCES.get(dtype, OTHER_TOLERANCE)
+        self._tolerance = TOLERANCES.get(dtype, 0.5)
         self._versions: dict[str, list[Publication]] = {}
         """Name -> versions to hold; the last may not answer yet."""
         self._held: dict[str, set[str]] = {}
@@ -163,7 +157,7 @@ class ServedPublisher(WeightPublisher):
             publish()
 
     def current(self, name: str) -> ModelVersion | None:
-        """Return the version that answers for `name`, if there is one."""
+        """Return the version that new requests of `name` are answered from, if there is one."""
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
@@ -172,18 +166,18 @@ class ServedPublisher(WeightPublisher):
 
     async def _publish(self, name: str, new: Publication) -> None:
         """Load a version on every server, let it answer and unload the oldest one."""
-        own, sampler = self._versions.setdefault(name, []), self._samplers[name]
-        own.append(new)
+        held, sampler = self._versions.setdefault(name, []), self._samplers[name]
+        held.append(new)
         try:
             await self._load_everywhere(name, new)
-            sampler.serve(new.version.adapter, new.version, new.served_as)
-            self.answering[name] = new
         except BackendError:
-            own.remove(new)
+            held.remove(new)
             await self._forget(name, new)
             raise
-        while len(own) > self._keep + 1:
-            old = own.pop(0)
+        sampler.serve(new.version.adapter, new.version, new.served_as)
+        self.answering[name] = new
+        while len(held) > self._keep + 1:
+            old = held.pop(0)
             if not old.is_whole:
                 await sampler.drained(old.served_as)
             await self._forget(name, old)
@@ -191,23 +185,23 @@ class ServedPublisher(WeightPublisher):
     async def _unload(self) -> None:
         versions, self._versions = self._versions, {}
         self.answering.clear()
-        for name, own in versions.items():
-            for one in own:
+        for name, held in versions.items():
+            for one in held:
                 await self._forget(name, one)
 
     async def _reload(self, base: str, client: VLLMClient) -> None:
         """Load the weights that a server of the base lost."""
         async with self._changing:
             self._held[client.url] = set(await client.models())
-            for name, own in self._versions.items():
-                if self._samplers[name].base == base and own:
+            for name, held in self._versions.items():
+                if self._samplers[name].base == base and held:
                     # A whole model changes after its open requests have ended.
-                    answers = self.answering.get(name, own[-1])
-                    for one in [answers] if answers.is_whole else own:
+                    newest = self.answering.get(name, held[-1])
+                    for one in [newest] if newest.is_whole else held:
                         await self._load(name, client, one)
 
     async def _load_everywhere(self, name: str, new: Publication) -> None:
-        """Load a version on every server that is up; `_reload` loads it on the others."""
+        """Load a version on every server that is up; `_reload` loads the version on the others."""
         latest = time.monotonic() + MAX_WAIT
         while True:
             async with self._changing:
@@ -253,9 +247,8 @@ class ServedPublisher(WeightPublisher):
         if not difference <= self._tolerance:
             raise BackendError(
                 f"{new.served_as} at {client.url}: log-probabilities differ by {difference:.3g} "
-                f"from the learner's, and may by {self._tolerance:g}: "
-                "does the server hold the same base, in the same dtype, and was it started with "
-                "--logprobs-mode processed_logprobs?"
+                f"from the learner's; allowed: {self._tolerance:g}. Does the server hold the same "
+                "base in the same dtype, with --logprobs-mode processed_logprobs?"
             )
 
     async def _forget(self, name: str, old: Publication) -> None:
@@ -274,26 +267,21 @@ class ServedPublisher(WeightPublisher):
 def write_weights(
     module: Any, weights: Mapping[str, Tensor], probes: Sequence[Sequence[int]], folder: Path
 ) -> Tensor:
-    """Write weights in the format of the servers, and compute log-probabilities with them.
+    """Write weights to an empty folder in the format of the servers.
 
-    Args:
-        module: Module of the same parameters; a PeftModel for an adapter.
-        weights: Parameters by name.
-        probes: Token ids; each probe is a prefix of the last one.
-        folder: Existing, empty folder.
-
-    Returns:
-        Log-probabilities (len(probes), vocabulary) after each probe, at PROBING's temperature.
+    `module` has the same parameters as `weights`: a PeftModel for an adapter. Each of the `probes`
+    (token ids) is a prefix of the last one. Returns the log-probabilities (len(probes), vocabulary)
+    after each probe with these weights, at PROBING's temperature.
     """
     if isinstance(module, PeftModel):
-        own = get_peft_model_state_dict(
+        saved = get_peft_model_state_dict(
             module, state_dict=dict(weights), adapter_name=ADAPTER, save_embedding_layers=False
         )
         file = "adapter_model.safetensors"
         module.peft_config[ADAPTER].save_pretrained(str(folder))
     else:
-        own, file = weights, "model.safetensors"
-    save_file({n: t.cpu().contiguous() for n, t in own.items()}, folder / file)
+        saved, file = weights, "model.safetensors"
+    save_file({n: t.cpu().contiguous() for n, t in saved.items()}, folder / file)
     device = next(module.parameters()).device
     tokens = torch.tensor([list(probes[-1])], device=device)
     placed = {name: tensor.to(device) for name, tensor in weights.items()}

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
@@ -50,27 +50,23 @@ class OwnerStats:
     score: float | None = None
 
 
-@dataclass
-class ServerStats:
-    """Counts of one server."""
-
-    up: bool = True
-    running: int = 0
-    done: int = 0
-
-
 @dataclass(eq=False)
-class _Lane:
-    """One server with its open requests."""
+class ServerState:
+    """One server with the counts of its requests."""
 
     server: Any
     capacity: int
-    stats: ServerStats = field(default_factory=ServerStats)
-    down: bool = False
+    """Limit on the open requests."""
+    running: int = 0
+    done: int = 0
     rests_until: float = 0.0
+    """Time of the event loop before which the server receives no request: 0 after a success, and
+    infinity from `mark_down` to `mark_up`."""
 
-    def is_free(self, now: float) -> bool:
-        return not self.down and now >= self.rests_until and self.stats.running < self.capacity
+    @property
+    def up(self) -> bool:
+        """False if the last request failed, and from `mark_down` to `mark_up`."""
+        return self.rests_until == 0.0
 
 
 class Router(Generic[S]):
@@ -92,44 +88,46 @@ class Router(Generic[S]):
         """
         self.owners: dict[str, OwnerStats] = {}
         self._by_score, self._max_wait = sharing == "priority", max_wait
-        self._lanes: dict[S, _Lane] = {}
-        self._queues: dict[str, deque[tuple[RoutedTask, asyncio.Future[_Lane]]]] = {}
+        self._states: dict[S, ServerState] = {}
+        self._queues: dict[str, deque[tuple[RoutedTask, asyncio.Future[ServerState]]]] = {}
         self._used: dict[str, float] = {}
         """Tokens of each owner divided by the owner's share; the smallest is next."""
         self._clock = 0.0
         """`_used` of the last owner served, from which an owner that was idle continues."""
 
     @property
-    def servers(self) -> dict[str, ServerStats]:
-        """Counts of each server, by its name."""
-        return {lane.server.name: lane.stats for lane in list(self._lanes.values())}
+    def servers(self) -> dict[str, ServerState]:
+        """State and counts of each server, by its name."""
+        return {state.server.name: state for state in list(self._states.values())}
 
     def add(self, server: S, *, capacity: int) -> None:
         """Add a server with at most `capacity` open requests."""
-        self._lanes[server] = _Lane(server, capacity)
+        self._states[server] = ServerState(server, capacity)
         self._dispatch()
 
     def remove(self, server: S) -> None:
-        """Remove a server. Requests that wait fail if no other server is left."""
-        self._lanes.pop(server, None)
-        waiting = [] if self._lanes else [turn for own in self._queues.values() for _, turn in own]
+        """Remove a server, if it is here. Waiting requests fail if no other server is left."""
+        self._states.pop(server, None)
+        waiting = [] if self._states else [turn for q in self._queues.values() for _, turn in q]
         for turn in waiting:
             if not turn.done():
                 turn.set_exception(BackendError("no server takes part any more"))
 
     def mark_down(self, server: S) -> None:
         """Send no request to a server until `mark_up`."""
-        lane = self._lanes[server]
-        lane.down, lane.stats.up = True, False
+        self._states[server].rests_until = math.inf
 
     def mark_up(self, server: S) -> None:
         """Send requests to a server again."""
-        lane = self._lanes[server]
-        lane.down, lane.rests_until, lane.stats.up = False, 0.0, True
+        self._states[server].rests_until = 0.0
         self._dispatch()
 
     def set_score(self, owner: str, score: float) -> None:
-        """Set the score of an owner; a higher score receives a larger share."""
+        """Set the score of an owner, which is -10 to 10; a higher score receives a larger share.
+
+        Raises:
+            ServingError: If `sharing` is "fair", or the score is outside the limits.
+        """
         if not self._by_score:
             raise ServingError("sharing is 'fair', which has no scores: use sharing='priority'")
         if not abs(score) <= LARGEST_SCORE:
@@ -138,7 +136,7 @@ class Router(Generic[S]):
         self._stats_of(owner).score = score
 
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
-        """Return the result of `call` for the server that the task is sent to.
+        """Return the result of `call(server)` for the server that the task is sent to.
 
         Raises:
             BackendError: If there is no server, after `max_wait` seconds in the queue, after
@@ -148,23 +146,24 @@ class Router(Generic[S]):
         trouble = None
         try:
             for _ in range(MOST_MOVES + 1):
-                lane = await self._turn(task)
+                state = await self._turn(task)
                 owner.running += 1
                 try:
-                    result = await call(lane.server)
+                    result = await call(state.server)
                 except ServerUnavailable as error:
                     trouble = error
-                    lane.rests_until, lane.stats.up = loop.time() + REST, False
+                    state.rests_until = max(state.rests_until, loop.time() + REST)
                     loop.call_later(REST, self._dispatch)
                 else:
-                    lane.rests_until, lane.stats.up = 0.0, not lane.down
-                    lane.stats.done += 1
+                    if state.rests_until < math.inf:
+                        state.rests_until = 0.0
+                    state.done += 1
                     owner.done += 1
                     owner.tokens += task.cost
                     return result
                 finally:
                     owner.running -= 1
-                    self._leave(lane)
+                    self._leave(state)
             raise BackendError(
                 f"{task.owner}: servers failed {MOST_MOVES + 1} times under one request, which may "
                 f"be the cause: {trouble}"
@@ -173,11 +172,11 @@ class Router(Generic[S]):
             owner.failed += 1
             raise
 
-    async def _turn(self, task: RoutedTask) -> _Lane:
+    async def _turn(self, task: RoutedTask) -> ServerState:
         """Wait until the request is sent to a server."""
-        if not self._lanes:
+        if not self._states:
             raise BackendError("no server takes part")
-        turn: asyncio.Future[_Lane] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[ServerState] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault(task.owner, deque())
         if not queue:
             self._used[task.owner] = max(self._used.get(task.owner, 0.0), self._clock)
@@ -194,14 +193,18 @@ class Router(Generic[S]):
         except TimeoutError as error:
             raise BackendError(
                 f"{task.owner} waited {self._max_wait:g} s (max_wait) for a server: "
-                f"{sum(own.up for own in self.servers.values())} of {len(self._lanes)} answer"
+                f"{sum(state.up for state in self.servers.values())} of {len(self._states)} answer"
             ) from error
 
     def _dispatch(self) -> None:
         """Send waiting requests to free servers."""
         now = asyncio.get_running_loop().time()
         while True:
-            free = [lane for lane in self._lanes.values() if lane.is_free(now)]
+            free = [
+                state
+                for state in self._states.values()
+                if now >= state.rests_until and state.running < state.capacity
+            ]
             waiting = [owner for owner, queue in self._queues.items() if queue]
             if not free or not waiting:
                 return
@@ -212,17 +215,17 @@ class Router(Generic[S]):
             self._clock = self._used[owner]
             self._used[owner] += task.cost / math.exp(self._stats_of(owner).score or 0.0)
             # The server of the prefix keeps its cache, unless it is busy.
-            lane = min(free, key=lambda own: (own.stats.running / own.capacity, own.stats.done))
+            chosen = min(free, key=lambda state: (state.running / state.capacity, state.done))
             if task.prefix is not None:
-                home = list(self._lanes.values())[hash(task.prefix) % len(self._lanes)]
-                if home in free and home.stats.running <= lane.stats.running + SLACK:
-                    lane = home
-            lane.stats.running += 1
-            turn.set_result(lane)
+                home = list(self._states.values())[hash(task.prefix) % len(self._states)]
+                if home in free and home.running <= chosen.running + SLACK:
+                    chosen = home
+            chosen.running += 1
+            turn.set_result(chosen)
 
-    def _leave(self, lane: _Lane) -> None:
+    def _leave(self, state: ServerState) -> None:
         """Free the place of a request."""
-        lane.stats.running -= 1
+        state.running -= 1
         self._dispatch()
 
     def _stats_of(self, owner: str) -> OwnerStats:

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -34,41 +33,12 @@ ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]
 """Last line of a traceback, also after the prefix of vLLM's own log lines."""
 
 
-class Server(ABC):
-    """Server that can be started, ended and restarted, here or on another machine."""
-
-    def __init__(self, spec: ServerSpec) -> None:
-        """Store the settings; `start` starts the process."""
-        self.spec, self.url, self.name = spec, spec.url, f"{spec.served_name} at {spec.url}"
-
-    @property
-    @abstractmethod
-    def alive(self) -> bool:
-        """True if the process runs."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Start the process. Raises ServingError if the process cannot be started."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End the server."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End the process group at once; the server can be started again."""
-
-    @abstractmethod
-    def cause_of_death(self) -> str:
-        """Return the cause of the last failure according to the log, and the place of the log."""
-
-
-class ModelServer(Server):
+class ModelServer:
     """Server on this machine, in a process group that ends with this process."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        """Raises ServingError for settings that vLLM cannot be started with."""
-        super().__init__(spec)
+        """Store the settings. Raises ServingError for settings that vLLM cannot be started with."""
+        self.spec = spec
         name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
         self.log = (spec.log_folder / f"{name}-{spec.port}.log").absolute()
         # The process runs in the folder of the log, which contains no importable module.
@@ -77,11 +47,9 @@ class ModelServer(Server):
         self.process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
-    @property
     def alive(self) -> bool:
-        """True if the process runs."""
-        process = self.process
-        return process is not None and process.poll() is None
+        """Return True if the process runs."""
+        return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
         """Start the process and append its output to `log`.
@@ -92,8 +60,8 @@ class ModelServer(Server):
         Raises:
             ServingError: If the port is in use, the server runs already or the log is not writable.
         """
-        if self.alive:
-            raise ServingError(f"{self.name} runs already")
+        if self.alive():
+            raise ServingError(f"{self.spec.name} runs already")
         self.kill()
         try:
             self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -118,8 +86,8 @@ class ModelServer(Server):
             )
 
     def stop(self) -> None:
-        """End the server; requests that are open have GRACE seconds."""
-        if self.process is not None and self.alive:
+        """End the server; open requests have GRACE seconds."""
+        if self.process is not None and self.alive():
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(launcher.GRACE + MARGIN)
@@ -134,9 +102,7 @@ class ModelServer(Server):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process = None
-        latest = time.monotonic() + END_SECONDS
-        while not is_free(self.spec.host, self.spec.port) and time.monotonic() < latest:
-            time.sleep(0.02)
+        wait_until_free(self.spec, END_SECONDS)
 
     def cause_of_death(self) -> str:
         """Return the first error in the log since the last start, or else its last lines."""
@@ -156,8 +122,11 @@ def logs_folder() -> Path:
 
 
 def free_port(host: str, taken: Collection[int] = ()) -> int:
-    """Return a random free port. A server listens only after its imports, which take seconds, so
-    ports that are tried in turn would be given to two runs."""
+    """Return a random free port that is not `taken`.
+
+    A server listens only after its imports, which take seconds, so two runs that try ports in turn
+    would use the same one.
+    """
     while True:
         port = secrets.choice(PORTS)
         if port not in taken and is_free(host, port):
@@ -174,3 +143,10 @@ def is_free(host: str, port: int) -> bool:
         except (OSError, OverflowError):  # The latter is raised for a number that is no port.
             return False
     return True
+
+
+def wait_until_free(spec: ServerSpec, seconds: float) -> None:
+    """Wait until the port of a server can be bound, for at most `seconds`."""
+    latest = time.monotonic() + seconds
+    while not is_free(spec.host, spec.port) and time.monotonic() < latest:
+        time.sleep(0.02)

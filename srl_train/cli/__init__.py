@@ -1,4 +1,4 @@
-"""The `srl` command: one module per subcommand, imported when it is called."""
+"""Command `srl`, with one module per subcommand, which is imported when it is called."""
 
 from __future__ import annotations
 
@@ -26,51 +26,64 @@ COMMANDS = PluginTable(
     {
         "train": Plugin("srl_train.cli.train", "train several models at once"),
         "collect": Plugin(
-            "srl_extensions.offline.command_collect", "play episodes and save those worth learning"
+            "srl_extensions.offline.command_collect", "play episodes and save training data"
         ),
-        "eval": Plugin("srl_extensions.judging.command_eval", "score a policy in scenarios"),
+        "eval": Plugin("srl_extensions.judging.command_eval", "evaluate a policy in scenarios"),
         "crossplay": Plugin(
-            "srl_extensions.judging.command_crossplay", "play all pairs of players"
+            "srl_extensions.judging.command_crossplay", "evaluate all pairs of players"
         ),
-        "exploit": Plugin("srl_extensions.judging.command_exploit", "train a best response"),
-        "compare": Plugin("srl_extensions.judging.command_compare", "compare training methods"),
+        "exploit": Plugin(
+            "srl_extensions.judging.command_exploit", "train a best response to a policy"
+        ),
+        "compare": Plugin(
+            "srl_extensions.judging.command_compare", "compare runs of training methods"
+        ),
         "serve": Plugin("srl_train.cli.serve", "serve models or environments"),
-        "export": Plugin("srl_train.cli.export", "write a trained model to a folder"),
+        "export": Plugin("srl_train.cli.export", "write trained models to a folder"),
         "report": Plugin("srl_extensions.pages.command_report", "write the report of a run"),
         "watch": Plugin("srl_extensions.pages.command_watch", "show runs in a browser"),
-        "play": Plugin("srl_train.cli.play", "play one agent yourself in the terminal"),
-        "replay": Plugin("srl_extensions.pages.command_replay", "verify or animate episodes"),
+        "play": Plugin(
+            "srl_extensions.judging.command_play", "play one agent yourself in the terminal"
+        ),
+        "replay": Plugin(
+            "srl_extensions.pages.command_replay", "verify or animate recorded episodes"
+        ),
         "schema": Plugin("srl_train.cli.schema", "print the JSON Schema of a configuration"),
-        "doctor": Plugin("srl_train.cli.doctor", "list installed and missing extras, and devices"),
-        "info": Plugin("srl_train.cli.info", "list environments, update strategies and modes"),
+        "doctor": Plugin("srl_train.cli.doctor", "list extras and devices"),
+        "info": Plugin(
+            "srl_train.cli.info", "list environments, update strategies and reward modes"
+        ),
     },
     ConfigError,
 )
 """Subcommands. Each module has `add_arguments(parser)` and `run(args) -> int`."""
 TERMINATED = 128 + signal.SIGTERM
-"""Exit code after SIGTERM, as in shells."""
+"""Exit code after SIGTERM."""
 ERROR_MODULES = (
     "srl_envs.errors",
     "srl_agents.errors",
     "srl_train.errors",
     "srl_train.metrics.errors",
 )
-"""Modules of the errors that are printed in one line. All other exceptions keep their traceback."""
+"""Modules of the errors that are printed in one line. Other exceptions keep their traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
+    Args:
+        argv: Arguments, by default those of the process.
+
     Returns:
-        0 (done), 1 (the reader of the output ended), 2 (refused) or 130 (interrupted).
+        Exit code: 0 (success), 1 (the reader of the output ended), 2 (error) or 130 (SIGINT).
 
     Raises:
         SystemExit: With code 143 after SIGTERM.
     """
-    if argv is None:  # the console script
+    if argv is None:  # The console script.
         sys.excepthook = print_traceback
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = _parser(*[word for word in words if word in COMMANDS][:1])
+    parser = _parser(next((word for word in words if word in COMMANDS), None))
     args = parser.parse_args(words)
     if args.command is None:
         parser.print_help()
@@ -78,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
             return status("srl", args.command, lambda: COMMANDS.load(args.command).run(args))
-    except BrokenPipeError:  # the reader, such as `head`, has ended
+    except BrokenPipeError:  # The reader of the output, such as `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -99,19 +112,25 @@ def print_traceback(
 
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
-    """Return the result of `run`, or print a project error or missing extra and return 2."""
-    own = tuple(
-        thing
+    """Return the exit code of `run`, or print an error of this project in one line and return 2.
+
+    Args:
+        program: Name of the program, which begins the line.
+        command: Name of the command, for the message about a missing extra.
+        run: The command. Exceptions other than those of ERROR_MODULES and missing extras pass.
+    """
+    handled = tuple(
+        kind
         for name in ERROR_MODULES
-        for thing in vars(importlib.import_module(name)).values()
-        if isinstance(thing, type) and issubclass(thing, Exception)
+        for kind in vars(importlib.import_module(name)).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
     )
     try:
         return run()
-    except own as error:
+    except handled as error:
         hidden = None if error.__suppress_context__ else error.__context__
-        if isinstance(hidden, Exception) and not isinstance(hidden, own):
-            raise  # A cleanup failed after an exception that one line would hide.
+        if isinstance(hidden, Exception) and not isinstance(hidden, handled):
+            raise  # A cleanup failed after another exception, which one line would hide.
         line = " ".join(str(error).split())
     except ImportError as error:
         install = install_line(error, f"`{program} {command}`")
@@ -122,8 +141,8 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
     return 2
 
 
-def _parser(*filled: str) -> Parser:
-    """Build the parser. Only the modules of `filled` commands are imported for their arguments."""
+def _parser(called: str | None) -> Parser:
+    """Build the parser. Only the module of the `called` command is imported for its arguments."""
     parser = Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )
@@ -134,8 +153,8 @@ def _parser(*filled: str) -> Parser:
     parser.add_argument("--version", action="version", version=f"srl {version}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():
-        chosen = add_command(commands, name, plugin.summary)
-        if name in filled and status("srl", name, partial(_add_arguments, plugin, chosen)):
+        command = add_command(commands, name, plugin.summary)
+        if name == called and status("srl", name, partial(_add_arguments, plugin, command)):
             raise SystemExit(2)
     return parser
 
@@ -149,4 +168,4 @@ def _how_to_resume(args: argparse.Namespace) -> str:
     folder = getattr(args, "folder", None)
     if args.command != "train" or folder is None or not (folder / "config.yaml").is_file():
         return ""
-    return f"; to go on: srl train --resume --out {shlex.quote(str(folder))}"
+    return f"; to resume: srl train --resume --out {shlex.quote(str(folder))}"

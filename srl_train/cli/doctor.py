@@ -1,4 +1,4 @@
-"""`srl doctor`: installed extras and devices, and the install commands of missing extras."""
+"""`srl doctor`: installed and missing extras, with install commands, and devices."""
 
 from __future__ import annotations
 
@@ -12,52 +12,56 @@ from srl_envs.loading import install_line, pip_line
 from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
 
-APART = {
+_SEPARATE = {
     "vllm": "docs/agents/serving.md",
     "verl": "docs/verl_areal.md",
     "areal": "docs/verl_areal.md",
     "openenv": "docs/environments/openenv.md",
     "verifiers": "docs/environments/verifiers.md",
 }
-"""Extras that cannot share an environment with [train], and the page that explains them."""
+"""Extras that conflict with [train], and the page about each."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "extras",
         nargs="*",
         metavar="EXTRA",
-        help="what has to be there for status 0, such as train or vllm (default: train)",
+        help="extra that is required for exit code 0, such as train or vllm (default: train)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the extras; return 0 if the base and the given extras are installed, else 1.
+    """Print the extras and devices.
 
-    Raises ConfigError for an unknown extra.
+    Returns:
+        0 if the base package and the given extras are installed, else 1.
+
+    Raises:
+        ConfigError: For an unknown extra.
     """
     try:
         package = metadata.distribution("core-srl")
     except metadata.PackageNotFoundError:
-        tell("core-srl is not installed, it runs from a source folder: pip install -e .")
+        tell("core-srl runs from a source folder and is not installed; run: pip install -e .")
         return 1
     extras = sorted({*(package.metadata.get_all("Provides-Extra") or ())} - {"dev"})
     for extra in args.extras:
         if extra not in extras:
-            raise ConfigError(f"unknown extra {extra!r}; allowed: {', '.join(extras)}")
+            raise ConfigError(f"EXTRA must be one of {', '.join(extras)}, got {extra!r}")
     system = f"{platform.system()} {platform.machine()}"
     tell(f"core-srl {package.version}, Python {platform.python_version()}, {system}\n")
     base, broken = _lacking(package, ""), False
     for extra in ("", *extras):
-        wrong = [one for one in _lacking(package, extra) if not extra or one not in base]
+        wrong = [fault for fault in _lacking(package, extra) if not extra or fault not in base]
         if not wrong:
             tell(f"  {extra or 'base':<13} ok")
             continue
         broken |= extra in ("", *(args.extras or ["train"]))
         remedy = pip_line(extra) if extra else "pip install core-srl"
-        if extra in APART:
-            remedy += f" in an environment of its own ({APART[extra]})"
+        if extra in _SEPARATE:
+            remedy += f" in a separate environment ({_SEPARATE[extra]})"
         tell(f"  {extra or 'base':<13} {'; '.join(wrong)}: {remedy}")
     tell("")
     for name, device in accelerators().items():
@@ -66,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
-    """Return the packages of an extra that are missing or have another version."""
+    """Return a text for each required package of an extra that is missing or outdated."""
     wrong = []
     for one in map(Requirement, package.requires or ()):
         if one.marker is not None and not one.marker.evaluate({"extra": extra}):
@@ -82,7 +86,7 @@ def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
 
 
 def accelerators() -> dict[str, str]:
-    """Return the devices that torch can use. Imports torch."""
+    """Return a mapping from name to description of the devices that torch can use."""
     try:
         import torch
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""`srl export`: a trained model for plain transformers or PEFT."""
+"""`srl export`: trained models as folders for transformers or PEFT."""
 
 from __future__ import annotations
 
@@ -13,34 +13,40 @@ from srl_train.run_files import refuse_taken
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    add = parser.add_argument
-    who = (
-        "a run's or checkpoint's folder (all its models), RUN:model_0 for one of them, "
-        "a model's or adapter's folder, or a hub name"
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="folder of a run or checkpoint (all its models), RUN:model_0, a folder of a model or "
+        "adapter, or a hub name",
     )
-    add("who", metavar="WHO", help=who)
-    folder = "a new folder; of several models each has one in it"
-    add("folder", metavar="FOLDER", type=Path, help=folder)
-    add("--merge", action="store_true", help="add an adapter to its base, write the whole model")
+    parser.add_argument(
+        "folder",
+        metavar="FOLDER",
+        type=Path,
+        help="new folder for the model, or for one folder per model",
+    )
+    parser.add_argument(
+        "--merge", action="store_true", help="merge an adapter into its base and write all weights"
+    )
     add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Export the models."""
-    named = parse_player(args.who)
-    if named.kind in ("scripted", "tiny", "api"):
+    """Write the models and return 0."""
+    player = parse_player(args.model)
+    if player.kind in ("scripted", "tiny", "api"):
         raise ConfigError(
-            f"{args.who} has no weights to write: give a run, RUN:model_0, a folder or a hub name"
+            f"MODEL must be a run, RUN:model_0, a folder or a hub name, got {args.model}"
         )
-    several = len(named.sources) > 1
-    folders = {name: args.folder / name if several else args.folder for name in named.sources}
+    several = len(player.sources) > 1
+    folders = {name: args.folder / name if several else args.folder for name in player.sources}
     for folder in folders.values():
         refuse_taken(folder)
     prepare_torch()
     from srl_train.export import export
 
     for name, folder in folders.items():
-        export(named, name, folder, merge=args.merge, trusted=args.trust)
+        export(player, name, folder, merge=args.merge, trusted=args.trust)
         tell(f"written: {folder}")
     return 0

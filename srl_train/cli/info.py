@@ -1,4 +1,4 @@
-"""`srl info`: environments, update strategies and modes."""
+"""`srl info`: lists of environments, update strategies and modes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from srl_envs.loading import missing, pip_line
 from srl_train.cli.notices import tell
 
 STRATEGIES = {
-    "synchronized": "every optimizer step, all models apply the mean gradient",
-    "asynchronous": "each model updates when its own sample budget is full; staleness is bounded",
-    "federated": "models learn independently, then take the mean of their weights",
-    "selective": "only the best share of the models updates; patience lets the others in",
+    "synchronized": "at each optimizer step, all models apply the mean gradient",
+    "asynchronous": "each model updates when its own sample budget is full",
+    "federated": "models learn independently and periodically average their weights",
+    "selective": "only the best models of a round update",
 }
-"""Update strategies. A test compares the names: the strategies themselves require torch."""
+"""Update strategy to its description. The strategies themselves would import torch."""
 MODES = {
-    "cooperative": "each reward is blended with its team's mean",
-    "competitive": "each reward gets a bonus for its rank",
-    "mixed": "both, with a balance that moves",
-    "hierarchical": "a leader speaks first and is paid the team's mean",
-    "zero_sum": "the own team's mean less its rivals'",
+    "cooperative": "each reward is blended with the mean reward of the team",
+    "competitive": "each agent receives a bonus for its rank in the episode",
+    "mixed": "both, weighted by the cooperation rate of earlier rounds",
+    "hierarchical": "a leader acts first and receives the mean reward of its team",
+    "zero_sum": "the team's mean reward minus the mean reward of the other teams",
     "raw": "the environment's own rewards",
 }
-"""Modes. A test compares the names."""
+"""Reward mode to its description."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tables."""
+    """Print the lists, with the install command of each missing extra; return 0."""
     from srl_envs import registry
 
     environments = {name: registry.entry(name).summary for name in registry.names()}
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_table(title: str, rows: Mapping[str, str]) -> None:
-    """Print two columns."""
+    """Print a title and the entries of `rows` as two columns."""
     width = max(map(len, rows), default=0)
     tell(f"{title}:")
     for name, value in rows.items():

@@ -1,4 +1,4 @@
-"""Output of commands: results on stdout, log messages on stderr, without control characters."""
+"""Output of commands with control characters escaped: results on stdout, log lines on stderr."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 
 
 def tell(text: object = "") -> None:
-    """Print the result of a command."""
+    """Print text to stdout, with control characters escaped."""
     print(printable(text), flush=True)
 
 
 class Notices(logging.Handler):
-    """Handler that prints warnings as lines, and other messages as the current activity."""
+    """Logging handler that prints warnings as lines, and other messages as current activity."""
 
     screen: Progress | None = None
-    """Progress display that has the terminal, if there is one."""
+    """Progress display that prints the lines, or None to print to stderr."""
 
     def __init__(self, command: str = "srl") -> None:
         super().__init__()
         self._command = command
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the record."""
+        """Print a log record."""
         warning = record.levelno >= logging.WARNING
         text = printable(record.getMessage(), multiline=False)
         lines = [f"{self._command}: {'warning: ' if warning else ''}{text}"]
@@ -49,7 +49,7 @@ class Notices(logging.Handler):
 def shown(
     *, quiet: bool, command: str = "srl", packages: Sequence[str] = PACKAGES
 ) -> Iterator[Notices]:
-    """Print the log messages of the packages within the block."""
+    """Print log messages of `packages` in the block; with `quiet`, only warnings."""
     handler = Notices(command)
     levels = {name: logging.getLogger(name).level for name in packages}
     for name in levels:

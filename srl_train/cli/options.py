@@ -1,4 +1,4 @@
-"""Options shared by several commands, and their parsed values."""
+"""Arguments shared by several commands, and checks of their values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from srl_agents.seeding import MOST
 from srl_envs.errors import DocumentError
 from srl_envs.loading import read_yaml
 from srl_envs.untrusted import printable
-from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS, within
+from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
     from srl_train.player_names import PlayerSpec
     from srl_train.players import Resolver
 
-BOUNDS = {
+_BOUNDS = {
     "episodes": (1, MOST_EPISODES),
     "samples": (1, MOST_EPISODES),
     "group_size": (1, MOST_EPISODES),
@@ -29,18 +29,25 @@ BOUNDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser whose errors send no control characters of the arguments to a terminal."""
+    """Argument parser that escapes control characters in its error messages."""
 
     def error(self, message: str) -> NoReturn:
-        """Exit with the message as printable text."""
+        """Print the usage and the message, and exit with status 2."""
         super().error(printable(message, multiline=False))
 
 
-def add_command(commands: Any, name: str, purpose: str, **how: Any) -> argparse.ArgumentParser:
-    """Add a command with its purpose in the list of commands and in its own --help."""
+def add_command(commands: Any, name: str, purpose: str, **options: Any) -> argparse.ArgumentParser:
+    """Add a command to argparse subparsers and return its parser.
+
+    Args:
+        commands: Result of `add_subparsers`.
+        name: Name of the command.
+        purpose: Text for the list of commands and for the command's own --help.
+        options: Further arguments of `add_parser`.
+    """
     description = f"{purpose[0].upper()}{purpose[1:]}."
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=purpose, description=description, **how
+        name, help=purpose, description=description, **options
     )
     return parser
 
@@ -48,7 +55,7 @@ def add_command(commands: Any, name: str, purpose: str, **how: Any) -> argparse.
 def add_list(
     parser: argparse.ArgumentParser, flag: str, metavar: str, what: str, dest: str | None = None
 ) -> None:
-    """Add an option that may be repeated; its value is a list, empty by default."""
+    """Add an option that may be repeated, and whose value is a list (empty by default)."""
     parser.add_argument(
         flag,
         dest=dest,
@@ -59,21 +66,23 @@ def add_list(
     )
 
 
-def add_seed(parser: argparse.ArgumentParser, what: str = "all randomness comes from it") -> None:
+def add_seed(parser: argparse.ArgumentParser, what: str = "seed of all random numbers") -> None:
     """Add --seed, 0 by default."""
     parser.add_argument("--seed", type=int, default=0, metavar="S", help=f"{what} (default: 0)")
 
 
 def add_record(parser: argparse.ArgumentParser) -> None:
     """Add --out, for a file of results."""
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write everything there as JSON")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write all results to this JSON file"
+    )
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Add --trust, for commands that read files of other users."""
     text = (
-        "of runs, checkpoints and records: import the code, open the files and ask the models "
-        "elsewhere that they name; by default nothing outside this library is touched"
+        "import the code, read the files and query the servers that a run, checkpoint or record "
+        "names; by default, only parts of this library are used"
     )
     parser.add_argument("--trust", action="store_true", help=text)
 
@@ -83,76 +92,96 @@ def add_constrained(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constrained",
         action=argparse.BooleanOptionalAction,
-        help="let models write legal answers only (default: as they trained, else not)",
+        help="sample only legal answers (default: as in training, else --no-constrained)",
     )
 
 
 def add_model_settings(parser: argparse.ArgumentParser) -> None:
-    """Add the options of models."""
+    """Add the options of language models."""
     add = parser.add_argument
-    as_trained = "of models' answers (default: as the run trained, else"
-    add("--temperature", type=float, help=f"{as_trained} 1)")
-    add("--max-new-tokens", type=int, metavar="N", help=f"{as_trained} 32)")
+    default = "(default: as in training, else"
+    add("--temperature", type=float, help=f"sampling temperature {default} 1)")
+    add("--max-new-tokens", type=int, metavar="N", help=f"maximum tokens per answer {default} 32)")
     add_constrained(parser)
     add_trust(parser)
     devices = ("auto", "cpu", "cuda")
-    add("--device", choices=devices, help="models run there (default: auto)")
-    add("--threads", type=int, metavar="N", help="CPU threads of torch (default: 1)")
+    add("--device", choices=devices, help="device of the models (default: auto)")
+    add("--threads", type=int, metavar="N", help="number of CPU threads of torch (default: 1)")
 
 
 def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
-    """Return dotted names and values of KEY=VALUE texts. Raises ConfigError for other texts."""
+    """Parse KEY=VALUE texts into a mapping; errors as in `setting`."""
     return dict(setting(text, flag) for text in texts)
 
 
 def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
-    """Return (dotted name, value) of KEY=VALUE. Raises ConfigError for other texts."""
+    """Parse KEY=VALUE into (dotted name, YAML value). Raises ConfigError, which names `flag`."""
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"{flag} {text!r}: must be KEY=VALUE, such as max_cycles=10")
     try:
         return key.strip(), read_yaml(value)
     except DocumentError as error:
-        raise ConfigError(f"{flag} {text!r}: the value: {error}") from error
+        raise ConfigError(f"{flag} {text!r}: {error}") from error
 
 
 def check_numbers(args: argparse.Namespace) -> None:
     """Raise ConfigError for a count, a seed or a number of threads out of range."""
-    for name, bounds in BOUNDS.items():
-        if (value := getattr(args, name, None)) is not None:
-            within(f"--{name.replace('_', '-')}", value, *bounds)
+    for name, (low, high) in _BOUNDS.items():
+        value = getattr(args, name, None)
+        if value is not None and not low <= value <= high:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} must be from {low} to {high}, got {value}"
+            )
 
 
 def players_of(
-    flag: str, words: Sequence[str], agents: Sequence[str], usual: Sequence[str] | None = None
+    flag: str, words: Sequence[str], agents: Sequence[str], default: Sequence[str] | None = None
 ) -> dict[str, str]:
-    """Return agent -> player, from AGENT=WHO for one of `agents` and WHO for all `usual` ones.
+    """Parse the values of an option that assigns players to agents.
 
-    `usual` defaults to `agents`. Raises ConfigError for an unknown agent and one given twice.
+    Args:
+        flag: Name of the option, for errors.
+        words: Values: AGENT=PLAYER, or PLAYER for all agents of `default`.
+        agents: Allowed agents.
+        default: Agents of values without an agent, by default all `agents`.
+
+    Returns:
+        Mapping from agent to player.
+
+    Raises:
+        ConfigError: For an unknown agent, or an agent with two players.
     """
-    everyone: dict[str, str] = {}
-    own: dict[str, str] = {}
+    shared: list[str] = []
+    assigned: dict[str, str] = {}
     for word in words:
-        agent, equals, who = word.partition("=") if "=" in word else ("every agent", "", word)
-        if equals and agent not in agents:
-            raise ConfigError(f"{flag} {word}: no agent {agent!r}, give one of {', '.join(agents)}")
-        given = own if equals else everyone
-        if agent in given:
-            raise ConfigError(f"{flag} gives {agent} to both {given[agent]} and {who}")
-        given[agent] = who
-    shared = agents if usual is None else usual
-    if everyone and not shared:
-        [who] = everyone.values()
-        offered = ", ".join(agents)
-        raise ConfigError(f"{flag} {who}: no partners; use AGENT={who} for one of {offered}")
-    return {agent: who for agent in shared for who in everyone.values()} | own
+        agent, equals, player = word.partition("=")
+        if not equals:
+            shared.append(word)
+        elif agent not in agents:
+            raise ConfigError(f"{flag} {word}: agent must be one of {', '.join(agents)}")
+        elif agent in assigned:
+            raise ConfigError(
+                f"{flag}: {agent} must have one player, got {assigned[agent]}, {player}"
+            )
+        else:
+            assigned[agent] = player
+    if len(shared) > 1:
+        raise ConfigError(f"{flag}: must be one player for all agents, got {', '.join(shared)}")
+    others = agents if default is None else default
+    if shared and not others:
+        raise ConfigError(
+            f"{flag} {shared[0]}: there are no partners; use AGENT={shared[0]} with one of the "
+            f"agents {', '.join(agents)}"
+        )
+    return {agent: player for agent in others for player in shared} | assigned
 
 
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
-    """Build the resolver of the players.
+    """Build the resolver of the players from the arguments of `add_model_settings`.
 
     Raises:
-        ConfigError: If an option of models is given without a model, or a player cannot have it.
+        ConfigError: If an option of models is given without a model, or does not fit a player.
     """
     from srl_train.players import Resolver
 
@@ -164,7 +193,7 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
     for name, value in unused.items():
         if value is not None and not models:
             flag = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{flag} is for models, and no player is one: leave it out")
+            raise ConfigError(f"{flag} requires a player that is a language model, got none")
     resolver = Resolver(overrides=overrides, device=args.device or "auto", trusted=args.trust)
     for player in models:
         resolver.settings_of(player)
@@ -172,12 +201,12 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Load transformers with the settings for our models."""
-    # The tokenizer's threads cost more than they save on batches of a few short texts.
+    """Set the CPU threads of torch, and disable transformers' progress bars."""
+    # For batches of a few short texts, the tokenizer's threads cost more than they save.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # the bars would be drawn over our output
+    logging.disable_progress_bar()  # The bars would overwrite the output of commands.
     if threads is not None:
         import torch
 

@@ -1,4 +1,4 @@
-"""`srl schema`: the JSON Schema of a configuration, for editors."""
+"""`srl schema`: JSON Schema of a run configuration, for editors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the schema."""
+    """Print the schema and return 0."""
     tell(json.dumps(schema(), indent=2))
     return 0
 
@@ -23,12 +23,12 @@ def schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a configuration file."""
     from srl_train.config.run import RunConfig
 
-    whole: dict[str, Any] = _any_of(RunConfig.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+    tree: dict[str, Any] = _any_of(RunConfig.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **tree}
 
 
 def _any_of(tree: Any) -> Any:
-    """Accept sections without a choice, which match the usual section and others."""
+    """Replace oneOf by anyOf: a section without its discriminator matches several classes."""
     if isinstance(tree, dict):
         return {
             {"oneOf": "anyOf"}.get(key, key): _any_of(value)

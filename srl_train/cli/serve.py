@@ -1,4 +1,4 @@
-"""The command `srl serve`: model servers and environment servers."""
+"""`srl serve`: model servers and environment servers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ SERVERS = PluginTable(
         "openenv": Plugin("srl_extensions.remote.command_openenv"),
     },
 )
-"""Modules of servers. Each has `add_arguments(subparsers)`, whose parsers set the default `serve`
-to a function of the parsed arguments."""
+"""Modules of servers. Each has `add_arguments(subparsers)`, which adds a parser whose default
+`serve` is a function of the parsed arguments."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of all servers."""
-    what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    servers = parser.add_subparsers(dest="server", required=True, metavar="SERVER")
     for name in SERVERS:
-        SERVERS.load(name).add_arguments(what)
+        SERVERS.load(name).add_arguments(servers)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Start a server."""
+    """Run a server until it ends, and return its exit code."""
     status: int = args.serve(args)
     return status

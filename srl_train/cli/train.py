@@ -1,4 +1,4 @@
-"""`srl train`: training of several models from a configuration."""
+"""`srl train`: training of several models with a configuration file."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of the command."""
     add = parser.add_argument
-    config = "a YAML file; left out with --resume, the run's own config.yaml is read"
+    config = "YAML file of the configuration (default with --resume: config.yaml in --out)"
     add("config", nargs="?", type=Path, help=config)
-    add("--out", type=Path, help="the run's folder (default: runs/<name of the config>)")
-    add("--seed", type=int, help="in place of the configured seed")
-    what = "replace one setting, such as algorithm.learning_rate=1e-3"
-    add_list(parser, "--set", "KEY=VALUE", what, dest="overrides")
+    add("--out", type=Path, help="folder of the run (default: runs/NAME_OF_CONFIG)")
+    add("--seed", type=int, help="seed, which replaces the configured seed")
+    override = "replace a setting, such as algorithm.learning_rate=1e-3"
+    add_list(parser, "--set", "KEY=VALUE", override, dest="overrides")
     add("--resume", action="store_true", help="continue from the newest checkpoint in --out")
-    add("--quiet", action="store_true", help="show no progress")
+    add("--quiet", action="store_true", help="print no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, then print the summary."""
+    """Train the models, print the summary and return 0."""
     folder, config = _folder_and_config(args)
-    args.folder = folder  # read after an interrupt
+    args.folder = folder  # `srl_train.cli.main` reads it after an interrupt.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
         from srl_train import processes
@@ -42,14 +42,14 @@ def run(args: argparse.Namespace) -> int:
     sinks = () if args.quiet else (progress,)
     args.notices.screen = None if args.quiet else progress
     with Trainer(config, folder, sinks=sinks, progress=False) as trainer:
-        trainer.lock()  # before the models are loaded
+        trainer.lock()  # Fail before the models are loaded.
         if args.resume and not trainer.resume():
-            tell("no checkpoint was saved yet: the run starts from the beginning")
+            tell("the run has no checkpoint and starts from the beginning")
         if processes.is_main():
             if processes.count() > 1:
                 tell(f"training in {next(iter(trainer.run.learners.values())).parallelism()}")
             if args.resume:
-                tell(f"resuming at round {trainer.run.next_round} of {config.rounds}")
+                tell(f"resuming after {trainer.run.next_round} of {config.rounds} rounds")
         trainer.fit()
     del trainer
     processes.leave()
@@ -58,13 +58,13 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.cli import COMMANDS
 
     tell(COMMANDS.load("report").summary(folder))
-    tell(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
+    tell(f"run: {folder} (checkpoints, models, metrics); to write the report: srl report {folder}")
     return 0
 
 
 def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
     if args.config is None and not (args.resume and args.out):
-        raise ConfigError("give a configuration file, or --resume with --out RUN")
+        raise ConfigError("a configuration file is required, or --resume with --out RUN")
     folder = args.out or Path("runs") / args.config.stem
     overrides = settings(args.overrides)
     if args.seed is not None:

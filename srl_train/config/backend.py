@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class BackendSection(Section):
     """Base class of the section `backend`.
 
-    Each sampling backend for models in training has a subclass, with `name` as a Literal. The class
-    attributes and properties say what the rest of a run depends on.
+    Each sampling backend for models in training has a subclass whose `name` is a Literal. The class
+    attributes and properties are the facts that the rest of a run depends on.
     """
 
     CHOICE: ClassVar = "name"
@@ -26,7 +26,7 @@ class BackendSection(Section):
     (srl_train.loading)."""
     PLACED_SERVERS: ClassVar[str | None] = None
     """`module:class` that runs the backend's servers in actors of a cluster
-    (srl_extensions/cluster/README.md); None if there are no servers."""
+    (srl_extensions/cluster/README.md), or None for a backend without servers."""
     IN_PROCESS: ClassVar[bool] = True
     """True if models sample from the modules that learn, in the learner's process."""
 
@@ -35,39 +35,40 @@ class BackendSection(Section):
 
     @property
     def divergence_limit(self) -> float | None:
-        """Mean difference in log-probability between sampler and learner at which training stops;
-        None if both are one module."""
+        """Mean absolute difference in log-probability between sampler and learner at which training
+        stops, or None if both are one module.
+        """
         return None
 
     @property
     def publication_lag(self) -> int:
-        """Largest number of updates that samplers are behind the learner by configuration."""
+        """Largest number of updates by which samplers may be behind the learner."""
         return 0
 
     def check_run(self, config: RunConfig) -> None:
-        """Raise ConfigError for other sections that do not work with this backend."""
+        """Raise ConfigError if another section of the run does not work with this backend."""
 
 
 class TransformersBackendConfig(BackendSection):
-    """Models sample in the trainer's process, by transformers."""
+    """Sampling by transformers in the trainer's process."""
 
-    READ_WHERE: ClassVar = {"kept_tokens": ("batched is true", lambda own: own.batched)}
+    READ_WHERE: ClassVar = {"kv_cache_tokens": ("batched is true", lambda section: section.batched)}
 
     SAMPLERS: ClassVar = "srl_train.loading:open_samplers"
 
     name: Literal["transformers"] = "transformers"
-    """What samples for the models in training: `transformers` in the trainer's process, or `vllm`
-    in servers (docs/agents/serving.md)."""
+    """Sampling backend of the models in training: `transformers` in the trainer's process, or
+    `vllm` in servers (docs/agents/serving.md)."""
     batched: bool = True
-    """Answers are sampled together, and a conversation's keys and values are kept between its
-    turns; false samples one after another, each context read from its beginning."""
-    kept_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Tokens whose keys and values each loaded model keeps of conversations between their turns;
-    the longest unused go first and are read again. null keeps all in play."""
+    """If true, answers are sampled in batches, and the key-value cache of a conversation is reused
+    in its next step. If false, each prompt is sampled alone and read from its beginning."""
+    kv_cache_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Maximum number of tokens in each model's key-value caches between steps; the least recently
+    used conversations are dropped first. null sets no limit."""
 
 
 SECTION = TransformersBackendConfig
 
 
 BackendConfig = Annotated[BackendSection, Listed(BACKENDS), chosen_by("name", "transformers")]
-"""The section of any backend in BACKENDS; its module is imported when a configuration names it."""
+"""Section of any backend in BACKENDS; its module is imported when a configuration names it."""

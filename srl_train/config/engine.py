@@ -1,4 +1,4 @@
-"""Engines that carry out a run: their configuration section."""
+"""Section `engine` of a run: where episodes are played and models learn."""
 
 from __future__ import annotations
 
@@ -12,57 +12,56 @@ from srl_train.errors import ConfigError
 
 
 class EngineSection(Section):
-    """What the engines share."""
+    """Base class of the section `engine`."""
 
     CHOICE: ClassVar = "name"
 
     play_ahead: bool = False
-    """Whether rounds are played while models still learn from those before, each model at its own
-    pace; updates.max_staleness alone says how far (docs/training/asynchronous.md)."""
+    """If true, the next rounds are played while models still learn from earlier ones, at most
+    updates.max_staleness updates behind (docs/training/asynchronous.md)."""
     in_flight: Annotated[int, Field(ge=1)] | None = None
-    """The most games under way at once; null for no limit."""
+    """Maximum number of episodes played at the same time. null sets no limit."""
 
 
 class LocalEngineConfig(EngineSection):
-    """Everything is done in the trainer's process, or in those that torchrun started."""
+    """Episodes and learning in the trainer's process, or in the processes that torchrun started."""
 
     name: Literal["local"] = "local"
-    """What carries out play and learning: the `local` process, or actors of a `ray` cluster
-    (docs/training/ray.md)."""
+    """Engine that plays episodes and runs the learners: `local` in the trainer's process, or `ray`
+    in actors of a Ray cluster (docs/training/ray.md)."""
 
 
 class RayEngineConfig(EngineSection):
-    """Games and models are shared out over the actors of a Ray cluster."""
+    """Episodes and learning in actors of a Ray cluster."""
 
     name: Literal["ray"] = "ray"
-    """What carries out play and learning: the `local` process, or actors of a `ray` cluster
-    (docs/training/ray.md)."""
+    """Engine that plays episodes and runs the learners: `local` in the trainer's process, or `ray`
+    in actors of a Ray cluster (docs/training/ray.md)."""
     address: str | None = None
-    """Of a running cluster, such as 10.0.0.1:6379, or `auto` for the one that this machine is in;
-    null starts one on this machine for the run."""
-    players: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
-    """Actors that play; each holds all models and plays its share of a round's games."""
+    """Address of a running Ray cluster, such as 10.0.0.1:6379, or `auto` for the cluster of this
+    machine. null starts a cluster on this machine for the run."""
+    rollout_workers: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
+    """Number of actors that play episodes. Each loads all models and plays its share of a round."""
     actor_cpus: Annotated[float, Field(gt=0)] = 1.0
-    """CPUs that Ray reserves for each player, learner process and model server."""
-    player_gpus: Annotated[float, Field(ge=0)] = 0.0
-    """GPUs for each player, or a part of one, such as 0.5; 0 plays on CPUs."""
+    """Number of CPUs reserved for each rollout worker, learner process and model server."""
+    rollout_worker_gpus: Annotated[float, Field(ge=0)] = 0.0
+    """Number of GPUs, or a fraction such as 0.5, for each rollout worker. 0 samples on the CPU."""
     learner_gpus: Annotated[float, Field(ge=0)] = 0.0
-    """GPUs for each learner, or a part of one; 0 learns on CPUs."""
+    """Number of GPUs, or a fraction, for each learner process. 0 learns on the CPU."""
     learner_processes: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
-    """Processes of each learner, which share its work as `parallel` says
-    (docs/training/processes.md); each has learner_gpus of its own."""
+    """Number of processes of each learner, which share its work according to `parallel`
+    (docs/training/processes.md)."""
     server_gpus: Annotated[float, Field(ge=0)] = 0.0
-    """GPUs for each model server, all of which it computes on, or a part of one; 0 serves on
-    CPUs."""
+    """Number of GPUs, or a fraction, for each model server. 0 serves on the CPU."""
     placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
-    """How the actors lie on the cluster's nodes, by Ray's names: together where they fit, or apart
-    where there are nodes; the strict forms refuse what does not fit so."""
+    """Strategy of Ray's placement group: actors on as few nodes as possible, or on different nodes.
+    The strict forms fail if that is impossible."""
 
     @model_validator(mode="after")
     def _check_whole_gpus(self) -> Self:
         if self.learner_processes > 1 and self.learner_gpus % 1:
             raise ConfigError(
-                f"learner_gpus: must be a whole number where learner_processes is "
+                "learner_gpus: must be a whole number where learner_processes is "
                 f"{self.learner_processes}, got {self.learner_gpus:g}"
             )
         return self

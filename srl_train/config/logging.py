@@ -1,4 +1,4 @@
-"""Logging of a run: records, sample episodes and trackers."""
+"""Section `logging` of a run: progress lines, sample episodes, evaluations and trackers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 
 
 def _named(*trackers: str) -> tuple[str, Callable[[Any], object]]:
-    return f"trackers names {' or '.join(trackers)}", lambda own: {*trackers} & {*own.trackers}
+    """Return the condition, in words and as a function, that one of the trackers is used."""
+    condition = f"trackers includes {' or '.join(trackers)}"
+    return condition, lambda section: {*trackers} & {*section.trackers}
 
 
 class LoggingConfig(Section):
-    """Records, sample episodes and trackers of a run."""
+    """Progress lines, sample episodes, evaluations and trackers of a run."""
 
     READ_WHERE: ClassVar = {
         "directory": _named("tensorboard", "wandb"),
@@ -29,37 +31,38 @@ class LoggingConfig(Section):
     }
 
     every: Annotated[int, Field(ge=1)] = 1
-    """Rounds between two progress lines if stderr is no terminal."""
+    """Number of rounds per progress line."""
     episodes_every: Annotated[int, Field(ge=1)] = 10
-    """Rounds between two files of sample episodes, in addition to the first and last round."""
+    """Number of rounds per file of sample episodes. The last round always has a file."""
     episodes: Annotated[int, Field(ge=0, le=MOST_EPISODES)] = 2
-    """Sample episodes per file."""
+    """Number of sample episodes per file. 0 writes none."""
     evaluation_episodes: Annotated[int, Field(ge=0, le=MOST_EPISODES)] = 64
-    """Episodes of the evaluations before and after training; 0 for none."""
+    """Number of episodes of each evaluation, before and after training. 0 disables evaluations."""
     trackers: Annotated[tuple[TrackerName, ...], Field(strict=False)] = ()
-    """Trackers that receive the metrics: `tensorboard`, `trackio`, `wandb`,
+    """Experiment trackers that receive the metrics: a list of `tensorboard`, `trackio`, `wandb` and
     `mlflow` (docs/training/trackers.md)."""
     project: Annotated[str, Field(min_length=1)] = "core-srl"
-    """Name of the project (wandb, trackio) or experiment (mlflow)."""
+    """Name of the project in wandb and trackio, and of the experiment in mlflow."""
     run_name: Annotated[str, Field(pattern=r"^\w[\w .-]{0,99}$")] | None = None
-    """Name of the run in trackers; null is the name of its folder."""
+    """Name of the run in trackers. null uses the name of the run's folder."""
     directory: str | None = None
-    """Folder of TensorBoard's (DIRECTORY/RUN_NAME) and W&B's files; null is the run's folder."""
+    """Folder of the files of TensorBoard (in DIRECTORY/RUN_NAME) and W&B. null uses the run's
+    folder."""
     tracker_options: Mapping[TrackerName, Mapping[str, Any]] = {}
-    """Further arguments of a tracker's init function, such as `wandb: {group: seeds}`,
-    `mlflow: {tracking_uri: ...}` or `trackio: {space_id: ...}`."""
+    """Keyword arguments of each tracker's init function, by tracker, such as
+    `wandb: {group: seeds}`."""
 
     @model_validator(mode="after")
     def _check_trackers(self) -> LoggingConfig:
         if len(set(self.trackers)) < len(self.trackers):
-            raise ConfigError(f"trackers: got {', '.join(self.trackers)}: name each once")
+            raise ConfigError(f"trackers: must be different, got {', '.join(self.trackers)}")
         for name, options in self.tracker_options.items():
             if name not in self.trackers:
-                raise ConfigError(f"tracker_options.{name}: read only if trackers names {name}")
+                raise ConfigError(f"tracker_options.{name}: {name} must be in trackers")
             if "@" in urlsplit(str(options.get("tracking_uri", ""))).netloc:
                 raise ConfigError(
-                    f"tracker_options.{name}.tracking_uri: got an address with a user or a "
-                    "password, which config.yaml would contain: set MLFLOW_TRACKING_URI, or "
-                    "MLFLOW_TRACKING_USERNAME and _PASSWORD"
+                    f"tracker_options.{name}.tracking_uri: must not contain a user or password, "
+                    "which config.yaml would record; set MLFLOW_TRACKING_USERNAME and "
+                    "MLFLOW_TRACKING_PASSWORD"
                 )
         return self

@@ -1,4 +1,4 @@
-"""Models, frozen models and opponent pools: their configuration sections."""
+"""Sections of models, opponent pools and matchmaking, and the names of players."""
 
 from __future__ import annotations
 
@@ -16,85 +16,84 @@ from srl_train.config.section import Names, Section
 from srl_train.errors import ConfigError
 
 EMBEDDED_TOKENS = 4
-"""Of an answer of the embedded model, which answers in a word."""
+"""Maximum number of tokens of an answer of the embedded model, whose answers are single words."""
 
 PlayerName = Annotated[str, Field(pattern="^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
-"""Name that is valid in RUN:NAME, in records, for PEFT modules and for adapters of servers."""
+"""Name of a frozen model or pool. It is also a part of RUN:NAME, the name of a PEFT module and of
+an adapter on servers."""
 
 
 class AdapterConfig(Section):
-    """LoRA adapters (Hu et al. 2021), one per model; those of one base share it."""
+    """LoRA adapters (Hu et al. 2021), one per model. Models with equal bases share the base."""
 
     rank: Annotated[int, Field(ge=1, le=MOST_RANK)] = 16
-    """Inner dimension of every pair of adapter matrices."""
+    """Rank of the adapter matrices."""
     alpha: Annotated[float, Field(gt=0)] = 32.0
-    """Scale: the adapter's product is multiplied by alpha / rank."""
+    """Scale of the adapters: their output is multiplied by alpha / rank."""
     dropout: Annotated[float, Field(ge=0, le=0.99)] = 0.0
-    """Probability of dropping an adapter's input while training."""
+    """Dropout probability of the adapters' inputs during training."""
     target_modules: str | Names = "all-linear"
-    """Linear layers to adapt: a list of names, one regular expression of whole paths, or
+    """Linear layers with adapters: a list of names, a regular expression for whole paths, or
     `all-linear`."""
 
 
 class SamplingConfig(Section):
-    """How answers are sampled."""
+    """Sampling of answers."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    """Divides the logits; a model that trains needs one above 0."""
+    """Sampling temperature, which divides the logits. Models in training require one above 0."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The smallest set of tokens with this share of probability stays; 1 keeps all."""
+    """Nucleus sampling: probability of the smallest set of tokens to sample from. 1 disables it."""
     top_k: Annotated[int, Field(ge=0)] = 0
-    """This many most likely tokens stay; 0 keeps all."""
+    """Number of most likely tokens to sample from. 0 disables the limit."""
     max_new_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = 32
-    """Tokens per answer, end of turn included; left out it is 4 where every model is `tiny`."""
+    """Maximum number of tokens per answer, including the end-of-turn token. The default is 4 if
+    all models are `tiny`, else 32."""
 
     def build(self) -> Sampling:
-        """Return the arguments of sampling backends."""
+        """Return the settings as an argument of sampling backends."""
         return Sampling(**dict(self))
 
 
 class ModelsConfig(Section):
-    """Which models learn, and how all of them answer."""
+    """Models in training, frozen models, and the sampling of their answers."""
 
     count: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 4
-    """How many models train at once; they are called model_0, model_1, ..."""
+    """Number of models in training, which are named model_0, model_1, ..."""
     base: str | Names = "tiny"
-    """`tiny` (the embedded model), a local folder (a model's, a PEFT adapter's, or RUN:model_0), a
-    GGUF file (docs/training/real_models.md) or a hub name (NAME or NAME@REVISION); or a list with
-    one per model."""
+    """Base of the models, or a list with one base per model: `tiny` (the embedded model), a folder
+    of a model or PEFT adapter, RUN:model_0, a GGUF file (docs/training/real_models.md), or a hub
+    name (NAME or NAME@REVISION)."""
     frozen_models: Mapping[PlayerName, str] = {}
-    """Further models that play and never learn: name -> base, or a model behind an API, such as
-    openai:gpt-5-mini (docs/agents/api_models.md); `seats` says where they sit
-    (docs/training/self_play.md)."""
+    """Models that play without learning, by name: a base, or an API model such as openai:gpt-5-mini
+    (docs/agents/api_models.md). `seats` assigns them to agents (docs/training/self_play.md)."""
     adapters: AdapterConfig | None = None
-    """A section makes the models LoRA adapters; models of one base share it. null trains full
-    models."""
+    """LoRA adapters of the models in training. null trains all weights."""
     sampling: SamplingConfig = SamplingConfig(max_new_tokens=EMBEDDED_TOKENS)
-    """How answers are sampled, in training and evaluation."""
+    """Sampling of answers in training and evaluation."""
     agent_sampling: Mapping[str, SamplingConfig] = {}
-    """Agent -> its own sampling section; in a file, what it leaves out is as in `sampling`."""
+    """Sampling settings by agent. In a file, omitted settings are those of models.sampling."""
     constrained: bool = False
-    """Sample only among the legal answers, and train with the same masking."""
+    """If true, models sample only legal answers and train with the same mask."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """`auto` takes an accelerator where there is one."""
+    """Device of the models. `auto` uses an accelerator if there is one."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the weights; adapters are always trained in float32."""
+    """Data type of the weights. Adapters are always trained in float32."""
     attn_implementation: str | None = None
-    """Of attention, by transformers' names, such as sdpa or flash_attention_2; null leaves it to
-    transformers."""
+    """Attention implementation of transformers, such as sdpa or flash_attention_2. null is
+    transformers' default."""
     chat_template: str | None = None
-    """For models whose tokenizer has no chat template, such as base models: `plain`, `chatml`,
-    `gemma` or a file of Jinja; others keep their own."""
+    """Chat template for tokenizers without one: `plain`, `chatml`, `gemma` or a Jinja file."""
     chat_template_kwargs: Mapping[str, Any] = {}
-    """What the models' chat templates are told beside the messages, such as
-    {enable_thinking: false}."""
+    """Keyword arguments of the chat templates, such as {enable_thinking: false}."""
     quantization: Literal["nf4", "int8"] | None = None
-    """Hold what never trains, the adapters' shared base and frozen models, in 4 or 8 bits."""
+    """Quantization of the weights that are not trained: shared bases of adapters, and frozen
+    models. null disables it."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in_sampling(cls, tree: Any) -> Any:
-        """Fill in the token limit of the embedded model, and agents' settings from `sampling`."""
+        """Fill in the token limit of the embedded model, and `agent_sampling` from `sampling`."""
         if not isinstance(tree, Mapping):
             return tree
         base, frozen = tree.get("base", "tiny"), tree.get("frozen_models")
@@ -121,38 +120,36 @@ class ModelsConfig(Section):
                 f"{len(self.base)}"
             )
         for base in filter(is_api_name, self.bases.values()):
-            raise ConfigError(
-                f"base: cannot be a model behind an API, got {base!r}: name it in frozen_models"
-            )
+            raise ConfigError(f"base: must not be an API model, which cannot learn, got {base!r}")
         frozen = self.frozen_models.values()
         if self.constrained and any(map(is_api_name, frozen)):
-            raise ConfigError("constrained: must be false for frozen_models behind an API")
+            raise ConfigError("constrained: must be false with an API model in frozen_models")
         local = [base for base in frozen if not is_api_name(base)]
         if self.quantization is not None and self.adapters is None and not local:
             raise ConfigError(
-                f"quantization: needs models.adapters or frozen models, got {self.quantization!r}: "
-                "quantized weights cannot be trained"
+                "quantization: requires models.adapters or frozen models, since quantized weights "
+                f"cannot be trained, got {self.quantization!r}"
             )
         return self
 
     @property
     def bases(self) -> dict[str, str]:
-        """Model to its base, in order."""
-        own = (self.base,) * self.count if isinstance(self.base, str) else self.base
-        return dict(zip(self.names, own, strict=True))
+        """Mapping from model to base, in order."""
+        bases = (self.base,) * self.count if isinstance(self.base, str) else self.base
+        return dict(zip(self.names, bases, strict=True))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """model_0, model_1, ..."""
+        """Names of the models in training: model_0, model_1, ..."""
         return tuple(f"model_{index}" for index in range(self.count))
 
     @property
     def per_agent(self) -> dict[str, Sampling]:
-        """Agent to the arguments of backends, for agents with their own settings."""
-        return {agent: own.build() for agent, own in self.agent_sampling.items()}
+        """Mapping from agent to sampling arguments, for the agents of agent_sampling."""
+        return {agent: section.build() for agent, section in self.agent_sampling.items()}
 
     def sampling_of(self, agent: str) -> SamplingConfig:
-        """Return the sampling settings of an agent."""
+        """Return the sampling section of an agent."""
         return self.agent_sampling.get(agent, self.sampling)
 
 
@@ -163,29 +160,29 @@ def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class PoolConfig(Section):
-    """Snapshots of models in training, to play against (docs/training/self_play.md)."""
+    """Pool of snapshots of models in training, used as opponents (docs/training/self_play.md)."""
 
-    READ_WHERE: ClassVar = {"nash_games": ("draw is 'nash'", lambda own: own.draw == "nash")}
+    READ_WHERE: ClassVar = {"nash_episodes": ("draw is 'nash'", lambda pool: pool.draw == "nash")}
 
-    of: Annotated[Names, Field(min_length=1), AfterValidator(_unique)] = ("model_0",)
-    """Models whose past versions are in the pool."""
+    models: Annotated[Names, Field(min_length=1), AfterValidator(_unique)] = ("model_0",)
+    """Models in training whose snapshots are in the pool."""
     every: Annotated[int, Field(ge=1)] = 5
-    """Rounds between two snapshots; the first is taken before the first round."""
+    """Number of rounds between two snapshots. The first is taken before the first round."""
     keep: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 8
-    """Number of the newest snapshots of each model that are kept, in addition to its first."""
+    """Number of newest snapshots to keep per model, in addition to its first."""
     draw: Literal["uniform", "latest", "prioritized", "nash"] = "uniform"
-    """Distribution over the snapshots (docs/training/self_play.md)."""
+    """Probability distribution from which a snapshot is drawn (docs/training/self_play.md)."""
     draw_each: Literal["round", "group"] = "round"
-    """Whether a snapshot plays for a round or for a group of episodes."""
-    nash_games: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
-    """Episodes of a new snapshot against each other one, in each of the two assignments."""
+    """Episodes for which a snapshot is drawn: all of a round, or one group."""
+    nash_episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
+    """Number of episodes of a new snapshot against each other snapshot, on each side."""
 
 
 def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the configuration with the models that `seats` names directly as frozen models.
+    """Return a run's configuration with models named directly in `seats` added to frozen_models.
 
-    'tiny' and names with '/' or ':' mean models, unless they have the form 'module:Class'. Nothing
-    is loaded. Raises ConfigError where two names would give one frozen model.
+    'tiny' and names with '/' or ':' are models, except for scripted policies 'module:Class'. No
+    model is loaded. Raises ConfigError if two models would have the same name.
     """
     seats, models = tree.get("seats"), tree.get("models", {})
     if not isinstance(seats, Mapping) or not isinstance(models, Mapping | Section):
@@ -194,40 +191,45 @@ def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     frozen, pools = section.get("frozen_models", {}), tree.get("opponent_pools", {})
     if not isinstance(frozen, Mapping) or not isinstance(pools, Mapping):
         return tree
-    named = {who for who in seats.values() if isinstance(who, str) and _is_model(who)}
-    direct = sorted(named - {*frozen, *pools})
-    called = {who: "frozen_" + re.sub(r"[^A-Za-z0-9_-]+", "_", who)[-50:] for who in direct}
-    if len({*called.values(), *frozen}) < len(called) + len(frozen):
-        raise ConfigError(f"seats: give {' and '.join(direct)} names in models.frozen_models")
-    section["frozen_models"] = {**frozen, **{name: who for who, name in called.items()}}
-    seated = {agent: called.get(str(who), who) for agent, who in seats.items()}
-    return {**tree, "models": section, "seats": seated} if direct else tree
+    players = {player for player in seats.values() if isinstance(player, str) and _is_model(player)}
+    bases = sorted(players - {*frozen, *pools})
+    names = {base: "frozen_" + re.sub(r"[^A-Za-z0-9_-]+", "_", base)[-50:] for base in bases}
+    if len({*names.values(), *frozen}) < len(names) + len(frozen):
+        raise ConfigError(
+            f"seats: must name {' and '.join(bases)} by different names in models.frozen_models"
+        )
+    section["frozen_models"] = {**frozen, **{name: base for base, name in names.items()}}
+    replaced = {agent: names.get(str(player), player) for agent, player in seats.items()}
+    return {**tree, "models": section, "seats": replaced} if bases else tree
 
 
-def _is_model(who: str) -> bool:
-    return (who == "tiny" or "/" in who or ":" in who) and not is_scripted(who)
+def _is_model(player: str) -> bool:
+    return (player == "tiny" or "/" in player or ":" in player) and not is_scripted(player)
 
 
 def check_players(
     seats: Mapping[str, str], models: Iterable[str], sections: Mapping[str, Iterable[str]]
 ) -> None:
-    """Raise ConfigError for a name of `sections` (dotted path -> names) that is taken or unused."""
+    """Raise ConfigError if a frozen model or pool has a name in use, or is not in `seats`.
+
+    Args:
+        seats: Player by agent.
+        models: Names of the models in training.
+        sections: Names of the players that each section defines, by the section's dotted name.
+    """
     taken = {*models, *POLICIES}
     for section, players in sections.items():
         for name in players:
             if name in taken or re.fullmatch(r"model_\d+", name):
-                raise ConfigError(f"{section}.{name}: the name of another player: rename it")
+                raise ConfigError(f"{section}.{name}: must not be the name of another player")
             if name not in seats.values():
                 raise ConfigError(f"{section}.{name}: must be named in seats, got {dict(seats)}")
         taken |= set(players)
 
 
 class MatchmakingConfig(Section):
-    """Assignment of models to the agents that `seats` does not name (docs/training/populations.md).
-
-    `fixed` assigns all models in turn, `rotating` also moves them by one agent from group to group.
-    The others draw models for each group of episodes; there may be more models than agents.
-    """
+    """Assignment of the models in training to the agents that `seats` does not name."""
 
     name: Literal["fixed", "rotating", "uniform", "round_robin"] = "fixed"
-    """Assignment of models to agents (docs/training/populations.md)."""
+    """Assignment of models to agents: in order (`fixed`), in order and shifted by one agent per
+    group (`rotating`), or drawn for each group (docs/training/populations.md)."""

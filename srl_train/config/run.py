@@ -1,4 +1,4 @@
-"""Training configuration of one run, one validated section per YAML section."""
+"""Configuration of a training run, with one class per YAML section."""
 
 from __future__ import annotations
 
@@ -13,17 +13,9 @@ from srl_train.config import capabilities
 from srl_train.config.backend import BackendConfig, TransformersBackendConfig
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig
-from srl_train.config.learning.learners import (
-    AlgorithmConfig,
-    GrpoConfig,
-    SurrogateConfig,
-)
-from srl_train.config.learning.presets import PRESETS, PresetName, filled_in, refuse_another
-from srl_train.config.learning.updates import (
-    AsynchronousConfig,
-    FederatedConfig,
-    UpdatesConfig,
-)
+from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, SurrogateConfig
+from srl_train.config.learning.presets import PRESETS, PresetName, filled_in
+from srl_train.config.learning.updates import AsynchronousConfig, FederatedConfig, UpdatesConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import (
     MatchmakingConfig,
@@ -41,16 +33,15 @@ from srl_train.modes import MixedConfig, ModeConfig
 
 
 class EnvironmentConfig(Section):
-    """Which game is played."""
+    """Environment in which the models are trained."""
 
     name: str = "coop_compete_v0"
-    """A name from the catalogue (`srl info` lists them), module:function for one of yours, or
-    grpc://HOST:PORT/NAME for one on a server (docs/environments/remote.md)."""
+    """Environment: a registered name (listed by `srl info`), module:function, or
+    grpc://HOST:PORT/NAME on a server (docs/environments/remote.md)."""
     options: Annotated[Mapping[str, Any], Field(validate_default=True)] = {}
-    """The environment's own arguments (docs/environments/games.md); max_cycles is the turns per
-    episode.
-    Left out, it is 8 in games that would have 1000 (64 in bandit_v0), members of multitask_v0
-    included, and the game's own elsewhere. A whole episode has to fit a model's context."""
+    """Keyword arguments of the environment (docs/environments/games.md). Here max_cycles, the steps
+    per episode, defaults to 8 in games with a default of 1000, and to 64 in bandit_v0. A whole
+    episode must fit into a model's context."""
 
     @field_validator("options")
     @classmethod
@@ -59,109 +50,108 @@ class EnvironmentConfig(Section):
 
 
 class RolloutConfig(Section):
-    """What a round plays, whatever learns from it."""
+    """Episodes of a round."""
 
     group_size: Annotated[int, Field(ge=2, le=MOST_EPISODES)] = 8
-    """Episodes from the same start, 2 or more, or with branching answers to the same situation;
-    GRPO compares a sample with its group."""
+    """Number of episodes from the same start, 2 or more, whose returns GRPO compares. With
+    branching, number of answers to the same observation."""
     groups_per_round: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 2
-    """Starts per round."""
+    """Number of groups, each with its own start, per round."""
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Of rewards, per turn."""
+    """Discount factor of rewards per step, 0 to 1."""
     branching: bool = False
-    """True plays one episode per start, with group_size answers to every situation, instead of
-    group_size episodes (AT-GRPO, docs/training/credit.md)."""
+    """If true, each group is one episode with group_size answers to every observation (AT-GRPO,
+    docs/training/credit.md)."""
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds in which games that are played at once must be over, a round's, or those of one draw
-    of opponents (draw_each); else the round is given up and the run stops. null waits."""
+    """Time limit in seconds for the episodes of a round, or of one draw of opponents, after which
+    the run stops. null sets no limit."""
 
     @property
     def per_start(self) -> int:
-        """Episodes from the same start."""
+        """Number of episodes from the same start."""
         return 1 if self.branching else self.group_size
 
     @property
     def episodes(self) -> int:
-        """Episodes per round."""
+        """Number of episodes per round."""
         return self.per_start * self.groups_per_round
 
 
 class CheckpointsConfig(Section):
-    """When the whole state is saved."""
+    """Intervals and number of checkpoints."""
 
     every: Annotated[int, Field(ge=0)] = 10
-    """Rounds between two checkpoints; 0 saves by `every_minutes` alone, and the last round."""
+    """Number of rounds between two checkpoints. 0 saves by every_minutes and at the end only."""
     every_minutes: Annotated[float, Field(ge=0)] = 5.0
-    """Minutes after a checkpoint, at the end of the round, until the next one is saved; 0 saves by
-    `every` alone."""
+    """Number of minutes since the last checkpoint after which the end of a round saves one. 0 saves
+    by every only."""
     keep: int = 10
-    """The newest that are kept; -1 keeps all."""
+    """Number of newest checkpoints to keep, 1 or more. -1 keeps all."""
 
     @field_validator("keep")
     @classmethod
-    def check_keep(cls, keep: int) -> int:
-        """Return the number if it is 1 or more, or -1."""
+    def _check_keep(cls, keep: int) -> int:
         if keep != -1 and keep < 1:
             raise ValueError("must be 1 or more, or -1 for all")
         return keep
 
 
 class RunConfig(Section):
-    """One training run."""
+    """Configuration of a training run."""
 
     environment: EnvironmentConfig = EnvironmentConfig()
-    """Which game is played."""
+    """Environment in which the models are trained."""
     models: ModelsConfig = ModelsConfig()
-    """Which models learn, and how all of them answer."""
+    """Models in training, frozen models, and the sampling of their answers."""
     backend: BackendConfig = TransformersBackendConfig()
-    """What samples for the models that learn."""
+    """Sampling backend of the models in training."""
     engine: EngineConfig = LocalEngineConfig()
-    """What carries out play and learning."""
+    """Engine that plays episodes and runs the learners."""
     seats: Mapping[str, str] = {}
-    """Agent -> player: `model_<i>`, a frozen model, a pool, a scripted policy, MODULE:CLASS
+    """Player by agent: `model_<i>`, a frozen model, a pool, a scripted policy, MODULE:CLASS
     (docs/agents/own_opponent.md), `tiny`, a model's folder or hub name, RUN:model_0 or
-    openai:MODEL. The models that learn play all other agents, as `matchmaking` says."""
+    openai:MODEL. `matchmaking` assigns the models in training to all other agents."""
     matchmaking: MatchmakingConfig = MatchmakingConfig()
-    """Who plays the agents that `seats` leaves (docs/training/populations.md)."""
+    """Assignment of the models in training to the agents that `seats` does not name."""
     opponent_pools: Mapping[PlayerName, PoolConfig] = {}
-    """Name -> past versions of models to play against; `seats` says where
+    """Pools of snapshots of models in training, by name. `seats` assigns pools to agents
     (docs/training/self_play.md)."""
     mode: ModeConfig = MixedConfig()
-    """How raw rewards become the rewards that are trained on."""
+    """Reward mode, which turns the environment's rewards into the rewards of training."""
     updates: UpdatesConfig = AsynchronousConfig()
-    """How the models' updates are combined."""
+    """Update strategy, which combines the updates of the models."""
     rollout: RolloutConfig = RolloutConfig()
-    """What a round plays."""
+    """Episodes of a round."""
     preset: PresetName | None = None
-    """A published algorithm: what `algorithm`, `credit` and `rollout` are where they are left out
-    (docs/training/credit.md)."""
+    """Published algorithm whose settings are the defaults of `algorithm`, `credit` and `rollout`
+    (docs/training/credit.md). null keeps the defaults listed here."""
     credit: CreditConfig = PlainCredit()
-    """Which answer is paid for what came of a game."""
+    """Credit scheme, which assigns the rewards of an episode to its steps."""
     algorithm: AlgorithmConfig = GrpoConfig()
-    """What models learn by."""
+    """Algorithm of the models in training."""
     algorithms: Mapping[str, AlgorithmConfig] = {}
-    """Model -> an algorithm section of its own, whole, in place of `algorithm`."""
+    """Algorithm by model, a complete section that replaces `algorithm`."""
     sft: Sft | None = None
-    """A section makes the models learn from games before the rounds (docs/training/offline.md)."""
+    """Supervised fine-tuning before the rounds (docs/training/offline.md). null disables it."""
     dpo: Dpo | None = None
-    """A section makes the models learn from better and worse answers before the rounds, after
-    `sft` (docs/training/offline.md)."""
+    """Direct preference optimization before the rounds and after `sft`
+    (docs/training/offline.md). null disables it."""
     checkpoints: CheckpointsConfig = CheckpointsConfig()
-    """When the whole state is saved."""
+    """Intervals and number of checkpoints."""
     logging: LoggingConfig = LoggingConfig()
-    """What a run writes about itself."""
+    """Progress lines, sample episodes, evaluations and trackers of a run."""
     rounds: Annotated[int, Field(ge=0, le=seeding.MOST_ROUNDS)] = 20
-    """In all; 0 is allowed after `sft` or `dpo`. A round plays rollout.groups_per_round x
-    rollout.group_size episodes, then every model may update."""
+    """Number of training rounds, each with rollout.groups_per_round x rollout.group_size episodes
+    and the updates of all models. 0 is allowed with `sft` or `dpo`."""
     max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Of a round's episodes, 0 to 1; where more failed, the run stops."""
+    """Maximum fraction of failed episodes in a round, 0 to 1, above which the run stops."""
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] = 1
-    """CPU threads of torch; one is the fastest for the tiny model."""
+    """Number of CPU threads of torch. 1 is fastest for the tiny model."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """How processes started by torchrun share a model: `ddp`, each holds it whole, or `fsdp`, each
-    holds a slice (docs/training/processes.md)."""
+    """Distribution of a model over the processes of torchrun: whole in each (`ddp`) or sharded
+    (`fsdp`, docs/training/processes.md)."""
     seed: Annotated[int, Field(ge=0, le=seeding.MOST)] = 0
-    """All randomness of the run comes from it."""
+    """Seed of all random numbers of the run."""
 
     @model_validator(mode="before")
     @classmethod
@@ -190,22 +180,30 @@ class RunConfig(Section):
         return self
 
     def replaced(self, **changes: Any) -> Self:
-        """See Section; raises ConfigError for a preset if another preset was filled in."""
-        refuse_another(self.preset, changes.get("preset"))
+        """Return a validated copy with these fields changed.
+
+        Raises ConfigError for a preset if the settings of another preset are filled in.
+        """
+        preset = changes.get("preset")
+        if None not in (self.preset, preset) and preset != self.preset:
+            raise ConfigError(
+                f"preset: must be {self.preset!r}, whose settings are filled in, or null, got "
+                f"{preset!r}"
+            )
         return super().replaced(**changes)
 
     def algorithm_of(self, model: str) -> SurrogateConfig:
-        """Return the algorithm of a model."""
+        """Return the algorithm section of a model."""
         return self.algorithms.get(model, self.algorithm)
 
     @property
     def learned_by(self) -> dict[str, SurrogateConfig]:
-        """Model to its algorithm."""
+        """Mapping from model to algorithm section."""
         return {model: self.algorithm_of(model) for model in self.models.names}
 
     @property
     def stages(self) -> dict[str, StageConfig]:
-        """Configured stages with their sections, in order."""
+        """Mapping from configured stage to section, in order of execution."""
         sections = {name: getattr(self, name) for name in STAGES}
         return {name: section for name, section in sections.items() if section is not None}
 
@@ -216,7 +214,7 @@ class RunConfig(Section):
 
     @property
     def sample_budget(self) -> Mapping[str, int]:
-        """Model to the number of samples before an update, for models with a budget."""
+        """Mapping from model to number of samples per update, for models with a budget."""
         updates = self.updates
         return updates.sample_budget if isinstance(updates, AsynchronousConfig) else {}
 
@@ -227,24 +225,24 @@ class RunConfig(Section):
             ("updates.sample_budget", self.sample_budget),
             ("updates.groups", [name for group in groups for name in group]),
             ("algorithms", self.algorithms),
-            *((f"opponent_pools.{pool}.of", own.of) for pool, own in pools.items()),
+            *((f"opponent_pools.{name}.models", pool.models) for name, pool in pools.items()),
         ):
             for name in names:
                 if name not in models.names:
                     known = ", ".join(models.names)
                     raise ConfigError(f"{section}: must name models ({known}), got {name!r}")
-        for pool, settings in pools.items():
-            bases = sorted({models.bases[name] for name in settings.of})
+        for name, pool in pools.items():
+            bases = sorted({models.bases[model] for model in pool.models})
             if len(bases) > 1:
-                raise ConfigError(f"opponent_pools.{pool}: models must have one base, got {bases}")
-        named = {"models.frozen_models": models.frozen_models, "opponent_pools": pools}
-        check_players(self.seats, models.names, named)
+                raise ConfigError(f"opponent_pools.{name}: models must have one base, got {bases}")
+        sections = {"models.frozen_models": models.frozen_models, "opponent_pools": pools}
+        check_players(self.seats, models.names, sections)
 
     def _check_sizes(self) -> None:
         size = self.rollout.group_size
         self.algorithm.check_group_size("algorithm", size)
-        for model, own in self.algorithms.items():
-            own.check_group_size(f"algorithms.{model}", size)
+        for model, algorithm in self.algorithms.items():
+            algorithm.check_group_size(f"algorithms.{model}", size)
         for model, budget in self.sample_budget.items():
             if budget % size:
                 raise ConfigError(

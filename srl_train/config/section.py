@@ -15,16 +15,24 @@ from srl_envs.untrusted import printable
 from srl_train.errors import ConfigError
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
-"""A list in a file."""
+"""Tuple of names, which is a list in YAML."""
 LONGEST = 80
 """Maximum number of characters of a value that an error quotes."""
+RENAMED = {
+    "kept_tokens": "kv_cache_tokens",
+    "nash_games": "nash_episodes",
+    "of": "models",
+    "player_gpus": "rollout_worker_gpus",
+    "players": "rollout_workers",
+}
+"""Former name of a setting to its present name, for error messages."""
 
 
 class Section(BaseModel):
-    """Frozen section of a configuration; raises ConfigError for the first wrong value.
+    """Base class of configuration sections, which are frozen and strictly validated.
 
-    A section in which one field (CHOICE) decides which other fields have an effect is one class per
-    choice, with a common base class.
+    The constructor raises ConfigError for the first wrong value. If one field (CHOICE) decides
+    which other fields a section has, each choice is a class, and the classes share a base class.
     """
 
     model_config = ConfigDict(
@@ -36,7 +44,8 @@ class Section(BaseModel):
     )
     CHOICE: ClassVar[str] = ""
     READ_WHERE: ClassVar[Mapping[str, tuple[str, Callable[[Any], object]]]] = {}
-    """Field to (condition in words, condition of a section) under which the field has an effect."""
+    """Field to the condition under which the field has an effect: its text for an error message,
+    and a function of the section that returns a true value if the condition holds."""
 
     def __init__(self, /, **fields: Any) -> None:
         try:
@@ -52,17 +61,20 @@ class Section(BaseModel):
     def _refuse_unknown(cls, tree: Any) -> Any:
         for key in tree if isinstance(tree, Mapping) else ():
             if key not in cls.model_fields:
-                fix = nearest(key, cls.model_fields)
+                new = RENAMED.get(key)
+                if new in cls.model_fields:
+                    raise ConfigError(f"{key}: renamed to {new!r}")
                 chosen = f" where {cls.CHOICE} is {tree[cls.CHOICE]!r}" if cls.CHOICE else ""
-                raise ConfigError(f"{shown(key, str)}: unknown{chosen}: {fix}")
+                fix = nearest(key, cls.model_fields)
+                raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree
 
     @model_validator(mode="after")
     def _refuse_unread(self) -> Self:
-        for name, (where, is_read) in self.READ_WHERE.items():
-            got = getattr(self, name)
-            if got != type(self).model_fields[name].default and not is_read(self):
-                raise ConfigError(f"{name}: has an effect only if {where}, got {shown(got)}")
+        for name, (condition, holds) in self.READ_WHERE.items():
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default and not holds(self):
+                raise ConfigError(f"{name}: has an effect only if {condition}, got {shown(value)}")
         return self
 
     def replaced(self, **changes: Any) -> Self:
@@ -74,18 +86,18 @@ class Deferred:
     """Annotation of a field whose section classes are imported when a configuration needs them.
 
     Args:
-        target: `module:class` of the section, if there is only one.
+        target: `module:class` of the section, for a field with a single class.
     """
 
     def __init__(self, target: str = "") -> None:
         self._target = target
 
     def kinds(self) -> list[type[Section]]:
-        """Return all classes that the section may have."""
+        """Return all allowed section classes."""
         return [resolve_name(self._target)]
 
     def kind_of(self, tree: Mapping[str, Any]) -> type[Section]:
-        """Return the class of a section that a mapping describes."""
+        """Return the class of the section that a mapping describes."""
         return self.kinds()[0]
 
     def _read(self, tree: Any) -> Any:
@@ -126,41 +138,50 @@ class Listed(Deferred):
         return kind
 
 
-def chosen_by(choice: str, usual: str) -> BeforeValidator:
-    """Return a validator that adds the usual choice to a section without one."""
+def chosen_by(choice: str, default: str) -> BeforeValidator:
+    """Return a validator that sets the field `choice` of a mapping to `default` if absent."""
     return BeforeValidator(
-        lambda tree: {choice: usual, **tree} if isinstance(tree, Mapping) else tree
+        lambda tree: {choice: default, **tree} if isinstance(tree, Mapping) else tree
     )
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return the known name that is most similar to an unknown one, as a question."""
+    """Return "did you mean 'x'?" with the most similar known name, or a list of the known names."""
     names = list(known)
     found = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    return f"did you mean {found[0]!r}?" if found else f"known: {', '.join(names)}"
+    return f"did you mean {found[0]!r}?" if found else f"allowed: {', '.join(names)}"
 
 
 def shown(value: object, written: Any = repr) -> str:
-    """Return a value as an error quotes it."""
+    """Return a value as printable text of limited length for an error message."""
     text = printable(written(value), multiline=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
-    """Return one fault of `tree` at `path`: the setting, the allowed values and the given value."""
+    """Return a validation error in one line: the setting, the allowed values and the given value.
+
+    Args:
+        error: Error of pydantic.
+        tree: Validated data.
+        path: Dotted name of the data within the configuration.
+    """
     faults = error.errors(include_url=False)
     places = [_place(fault["loc"], tree, path) for fault in faults]
-    # If a field may be text or a list, the deepest fault is of the intended kind.
-    place, fault = max(zip(places, faults, strict=True), key=lambda one: len(one[0]))
+    # If a field accepts text or a list, the deepest fault belongs to the intended type.
+    place, fault = max(zip(places, faults, strict=True), key=lambda pair: len(pair[0]))
     raised = fault.get("ctx", {}).get("error")
-    if isinstance(raised, ConfigError):  # begins with the field
+    if isinstance(raised, ConfigError):  # Its message begins with the field.
         return f"{place}.{raised}" if place else str(raised)
+    last = shown(fault["loc"][-1], str) if fault["loc"] else "value"
+    if fault["type"] == "missing":
+        return f"{place}.{last}: is required" if place else f"{last}: is required"
     allowed = raised or printable(fault["msg"], multiline=False)
-    return f"{place or fault['loc'][-1]}: {allowed}, got {shown(fault['input'])}"
+    return f"{place or last}: {allowed}, got {shown(fault['input'])}"
 
 
 def _place(parts: Sequence[int | str], tree: Any, path: str) -> str:
-    """Return pydantic's location as a dotted path, without the kinds of a union in it."""
+    """Return pydantic's location as a dotted path, without the names of union members."""
     for part in parts:
         if isinstance(part, int) and isinstance(tree, Sequence) and not isinstance(tree, str):
             path, tree = f"{path}[{part}]", tree[part]

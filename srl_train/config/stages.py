@@ -1,4 +1,4 @@
-"""Stages of learning from data before the rounds: the base class of their sections."""
+"""Base class of the sections `sft` and `dpo`: stages that learn from data before the rounds."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from srl_train.config.learning.learners import Count, OptimizerConfig
 from srl_train.config.section import Deferred, Names
 
 STAGES = ("sft", "dpo")
-"""Fields of RunConfig that are stages, in the order of execution."""
+"""Fields of RunConfig that are stages, in order of execution."""
 
 
 class StageConfig(OptimizerConfig):
     """Base class of the section of a stage; `where` is its field in RunConfig."""
 
     RUNNER: ClassVar[str]
-    """`module:class` that runs the stage, see `Trainer.train_stages`."""
+    """`module:class` that runs the stage (see `Trainer.train_stages`)."""
 
     data: Names = ()
-    """JSON-lines files to learn from; without files, the stage plays episodes."""
+    """JSON Lines files of the training data. An empty list plays episodes instead."""
     epochs: Count = 1
-    """Passes over the data; the update strategy applies after each."""
+    """Number of passes over the data. The update strategy is applied after each pass."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if episodes of the stage do not fit `rollout.group_size`."""
+        """Raise ConfigError if the stage's episodes do not form groups of `size`, which is
+        rollout.group_size.
+        """
 
 
 Sft = Annotated[StageConfig, Deferred("srl_extensions.offline.config:SftConfig")]

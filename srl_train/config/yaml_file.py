@@ -1,7 +1,4 @@
-"""Run configurations from YAML files, mappings and command-line overrides, and back to YAML.
-
-YAML is read strictly (srl_envs.loading).
-"""
+"""Run configurations from YAML files, mappings and command-line overrides, and back to YAML."""
 
 from __future__ import annotations
 
@@ -23,33 +20,35 @@ Kind = TypeVar("Kind", bound=Section)
 
 
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """Return the configuration of a YAML file.
+    """Load a run configuration from a YAML file.
 
     Args:
-        path: The file.
+        path: YAML file.
         overrides: Values by dotted name, such as {'algorithm.learning_rate': 1e-3}.
 
+    Returns:
+        Validated configuration.
+
     Raises:
-        ConfigError: For an unknown key, a wrong type or a value outside its bounds.
+        ConfigError: If the file cannot be read, a setting is unknown, or a value has a wrong type
+            or is out of bounds.
     """
     tree = read_tree(path)
     return from_tree({} if tree is None else tree, overrides)
 
 
 def read_tree(path: str | Path) -> Any:
-    """Return the content of a YAML file; raises ConfigError if it cannot be read."""
+    """Return the content of a YAML file as plain data. Raises ConfigError if it is unreadable."""
     try:
         return read_yaml(read_bytes(Path(path), MAX_YAML, pipes=True).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
-    except DocumentError as error:
+    except (DocumentError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from error
 
 
 def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """Return the configuration that nested plain data describes; see `load`."""
+    """Build a run configuration from nested plain data; arguments and errors as in `load`."""
     if not isinstance(tree, Mapping):
         raise ConfigError(f"a configuration must be a mapping, got {type(tree).__name__}")
     tree = dict(tree)
@@ -59,7 +58,7 @@ def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfi
 
 
 def section_from_tree(kind: type[Kind], tree: Any, path: str) -> Kind:
-    """Return one section, which errors call `path`; raises ConfigError."""
+    """Build a section of type `kind`. Raises ConfigError, which names settings under `path`."""
     try:
         return TypeAdapter(kind).validate_python(tree)
     except ValidationError as error:
@@ -67,7 +66,7 @@ def section_from_tree(kind: type[Kind], tree: Any, path: str) -> Kind:
 
 
 def to_tree(config: Any) -> Any:
-    """Return plain data from which `from_tree` builds an equal configuration."""
+    """Return a configuration as plain data, which `from_tree` turns into an equal one."""
     if isinstance(config, Section):
         config = dict(config)
     if isinstance(config, Mapping):

@@ -1,6 +1,6 @@
-"""Metrics of a run: rows on disk, live progress, plots and reports. No torch."""
+"""Metrics of a run: rows in files, progress lines and warnings. Imports no torch."""
 
 from srl_train.metrics.progress import Progress
-from srl_train.metrics.sinks import JsonlSink, Sink, Tee, Watcher, read_metrics
+from srl_train.metrics.sinks import JsonlSink, Sink, Watcher, read_metrics
 
-__all__ = ["JsonlSink", "Progress", "Sink", "Tee", "Watcher", "read_metrics"]
+__all__ = ["JsonlSink", "Progress", "Sink", "Watcher", "read_metrics"]

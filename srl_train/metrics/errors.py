@@ -2,12 +2,12 @@
 
 
 class RunFolderError(ValueError):
-    """Folder of a run that is missing, damaged or not writable."""
+    """Run folder that is missing, damaged or not writable."""
 
 
 class MetricsError(ValueError):
-    """Row of metrics that cannot be written or read."""
+    """Metrics row that cannot be written or read."""
 
 
 class TrackerError(RuntimeError):
-    """Tracker of experiments that cannot be opened."""
+    """Experiment tracker that cannot be opened."""

@@ -1,4 +1,4 @@
-"""Progress of a run as lines of text."""
+"""Progress lines of a run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ RECENT_ROUNDS = 10
 
 
 class Progress:
-    """Sink that prints the first, the last and every `log_every`-th round as one line.
+    """Sink that prints a line for the first, the last and every `log_every`-th round.
 
-    On a terminal, the current activity is one line that the next output replaces.
+    On a terminal, the current activity is shown in a line that the next output replaces.
 
     Args:
         rounds: Planned number of rounds.
-        stream: Output, stderr by default.
-        log_every: Rounds per line.
-        clock: Current time in seconds.
+        stream: Output stream, by default stderr.
+        log_every: Number of rounds per line.
+        clock: Function that returns the time in seconds.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Progress:
         self._last: float | None = None
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Show the row of one round, or of one pass of a stage."""
+        """Print the row of a round or of a pass of a stage."""
         if "stage" in row:
             losses = ", ".join(f"{n} {_number(m.get('loss'))}" for n, m in row["models"].items())
             self.say(f"{row['stage']} pass {row['pass'] + 1} | loss {losses} | "
                      f"{row['seconds']:.2f} s")  # fmt: skip
             return
         now, done, first = self._clock(), row["round"] + 1, self._last is None
-        # The time before the first row includes the warm start and an evaluation.
+        # The time until the first row includes stages and an evaluation.
         self._seconds.append(
             sum(row["seconds"].values()) if self._last is None else now - self._last
         )
@@ -71,12 +71,10 @@ class Progress:
             if failed := environment.get("failed_episodes"):
                 parts.append(f"failed episodes {failed} of {environment['episodes']}")
             updates = ", ".join(f"{name} {own['updates']}" for name, own in row["models"].items())
-            self.say(
-                " | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round   {left} left"])
-            )
+            self.say(" | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round, {left} left"]))
 
     def status(self, line: str) -> None:
-        """Show the current activity."""
+        """Show the current activity, which the next output replaces on a terminal."""
         if not self._on_terminal:
             self.say(line)
             return
@@ -86,7 +84,7 @@ class Progress:
         self._status_shown = True
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self.close()
         self._stream.write(printable(line, multiline=False) + "\n")
         self._stream.flush()

@@ -1,6 +1,6 @@
-"""Warnings about the episodes and updates of a round. Each is logged once per run and cause.
+"""Warnings about the episodes and updates of a round, each logged once per run and cause.
 
-All functions return the new warnings, which `run.warnings` also contains.
+All functions return the new warnings, and add them to `run.warnings`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,25 @@ UNREAD_SHARE = 0.5
 def warn_of_failed_games(
     run: Run, episodes: Sequence[Episode], left_out: int | None = None
 ) -> list[str]:
-    """Warn of failed episodes, once per kind of error.
+    """Warn of failed episodes, once per type of error.
 
-    `left_out` is the number of failed episodes and members of their groups, which the update does
-    not use. None if there is no update.
+    Args:
+        run: The run.
+        episodes: Episodes of a round or evaluation.
+        left_out: Number of episodes that are not used for training, which are failed episodes and
+            the other episodes of their groups. None for an evaluation.
     """
     kinds: dict[str, list[str]] = {}
     for one in episodes:
         if one.failure is not None:
             kinds.setdefault(one.failure.partition(":")[0], []).append(one.failure)
     found: list[str] = []
-    for kind, alike in kinds.items():
-        first = " ".join(printable(alike[0], multiline=False).split())
-        text = f"{len(alike)} of {len(episodes)} games failed"
+    for kind, failures in kinds.items():
+        first = " ".join(printable(failures[0], multiline=False).split())
+        text = f"{len(failures)} of {len(episodes)} episodes failed"
         if left_out is not None:
-            text += f" ({left_out} are not learned from: these, and those compared with them)"
-        text += f"; the first: {first if len(first) <= SHOWN else first[:SHOWN] + ' ...'}"
+            text += f" ({left_out} are not used for training, including the rest of their groups)"
+        text += f"; first error: {first if len(first) <= SHOWN else first[:SHOWN] + ' ...'}"
         found += run.warn_once(f"failed: {kind}", text)
     return found
 
@@ -47,29 +50,29 @@ def warn_of_failed_games(
 def warn_of_unreadable_answers(run: Run, episodes: Sequence[Episode]) -> list[str]:
     """Warn of models with parse failures in most of their answers."""
     found: list[str] = []
-    for who in dict.fromkeys(who for episode in episodes for who in episode.seats.values()):
-        written = [
+    for name in dict.fromkeys(name for episode in episodes for name in episode.seats.values()):
+        answers = [
             (agent, step.decision)
             for episode in episodes
-            for agent in episode.agents_of(who)
+            for agent in episode.agents_of(name)
             for step in episode.steps_of(agent)
             if step.decision.text is not None
         ]
-        unread = [(agent, said) for agent, said in written if said.parse_failure is not None]
-        if not written or len(unread) < UNREAD_SHARE * len(written):
+        unread = [(agent, answer) for agent, answer in answers if answer.parse_failure is not None]
+        if not answers or len(unread) < UNREAD_SHARE * len(answers):
             continue
-        cut = sum(_is_cut_off(run, who, agent, said) for agent, said in unread) / len(unread)
-        share = len(unread) / len(written)
-        text = f"{share:.0%} of {who}'s {len(written)} answers could not be read"
+        cut = sum(_is_cut_off(run, name, agent, answer) for agent, answer in unread) / len(unread)
+        text = f"{len(unread) / len(answers):.0%} of {len(answers)} answers of {name} could not be "
         if cut >= UNREAD_SHARE:
-            limit = max(_limit(run, agent) for agent in run.agents_of(who))
-            text += f", {cut:.0%} of these cut off at {limit} tokens"
-            text += ": raise max_new_tokens (in models.sampling)"
+            limit = max(_limit(run, agent) for agent in run.agents_of(name))
+            text += f"parsed, {cut:.0%} of these were cut off at {limit} tokens; increase "
+            text += "models.sampling.max_new_tokens"
         else:
-            text += f", such as {unread[0][1].text!r:.80}: look at the sample episodes"
+            text += f"parsed, such as {unread[0][1].text!r:.80}; see the sample episodes"
         if run.view.answers(unread[0][0]):
-            text += ", or set constrained (in models) to true, which allows legal answers only"
-        found += run.warn_once(f"{who}: {'cut off' if cut >= UNREAD_SHARE else 'unreadable'}", text)
+            text += ", or set models.constrained to true, which allows only legal answers"
+        cause = "cut off" if cut >= UNREAD_SHARE else "unreadable"
+        found += run.warn_once(f"{name}: {cause}", text)
     return found
 
 
@@ -79,9 +82,9 @@ def warn_of_equal_rewards(
     samples: Mapping[str, Sequence[TokenSample]],
     updates: Mapping[str, UpdateStats],
 ) -> list[str]:
-    """Warn of models that round `number` did not change, because all returns or no answers counted.
+    """Warn of models that round `number` did not change, because all compared returns are equal.
 
-    Models with a warning about parse failures are left out.
+    Models with a warning about parse failures are omitted.
     """
     unread = {cause.partition(":")[0] for cause in run.warnings}
     unchanged = [
@@ -95,14 +98,14 @@ def warn_of_equal_rewards(
         return []
     return run.warn_once(
         "equal rewards",
-        f"round {number + 1} taught {', '.join(alike)} nothing: all games that are compared have "
-        "the same return. Use rewards that distinguish answers, longer games, larger groups "
-        "(rollout.group_size, or MultiModelConfig's update_frequency), or more rounds",
+        f"round {number + 1} did not change {', '.join(alike)}: all compared episodes have equal "
+        "returns; use rewards that distinguish answers, longer episodes, or larger groups "
+        "(rollout.group_size, or update_frequency of MultiModelConfig)",
     )
 
 
 def _all_equal(samples: Sequence[TokenSample], group_size: int) -> bool:
-    """Return True if no sample differs from the others in its group."""
+    """Return True if all samples of a group have equal returns, and all advantages are zero."""
     groups = in_groups(samples, group_size)
     return not any(any(sample.advantages or ()) for sample in samples) and all(
         len({sample.episode_return for sample in group}) == 1 for group in groups
@@ -113,9 +116,9 @@ def _limit(run: Run, agent: str) -> int:
     return run.config.models.sampling_of(agent).max_new_tokens
 
 
-def _is_cut_off(run: Run, who: str, agent: str, said: Decision) -> bool:
-    if said.tokens is None:
+def _is_cut_off(run: Run, name: str, agent: str, answer: Decision) -> bool:
+    if answer.tokens is None:
         return False
-    end = run.players.texts[who].chat.end_of_turn
-    ids = said.tokens.completion_ids
+    end = run.players.texts[name].chat.end_of_turn
+    ids = answer.tokens.completion_ids
     return len(ids) >= _limit(run, agent) and ids[-1] != end

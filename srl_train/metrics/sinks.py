@@ -1,7 +1,7 @@
-"""Sinks of metrics rows: a JSON-lines file, or several sinks at once.
+"""Sinks of metrics rows: the protocols, and the JSON Lines file metrics.jsonl.
 
 JSON has no NaN and no infinity. Such a number is written as null, and the row lists it under
-`not_finite`: [path of keys, "nan" | "inf" | "-inf"]. `read_metrics` restores the numbers.
+`not_finite` as [path of keys, "nan" | "inf" | "-inf"]. `read_metrics` restores the numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,28 +29,28 @@ if TYPE_CHECKING:
 
 SINKS = PluginTable(
     "core_srl.sinks",
-    {"trackers": Plugin("srl_extensions.trackers.sink", "the trackers in logging.trackers")},
+    {"trackers": Plugin("srl_extensions.trackers.sink", "trackers of logging.trackers")},
     MetricsError,
 )
-"""Sinks that a configuration opens. Each module has `check(config) -> None`, which raises before
-anything is loaded, and `open_sink(context) -> ConfiguredSink | None`."""
+"""Sinks that are opened from the configuration. Each module has `check(config) -> None`, which
+raises an error before models are loaded, and `open_sink(context) -> ConfiguredSink | None`."""
 NOT_FINITE = "not_finite"
 """Key of a row that lists its numbers that are not finite."""
 Opener = Callable[[Path], BinaryIO]
 
 
 class Sink(Protocol):
-    """Receiver of one row of metrics per pass of a stage, then one per round.
+    """Receiver of a metrics row per pass of a stage, then per round.
 
-    A stage's row has `stage` and `pass`, a round's has `environment`; both have `round`, `models`
-    and `seconds`. Passes and rounds are counted separately, each from 0.
+    All rows have `round`, `models` and `seconds`. A row of a stage also has `stage` and `pass`, a
+    row of a round has `environment`. Passes and rounds are counted separately from 0.
     """
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Record a row. Raises MetricsError for a value that cannot be recorded."""
+        """Record a row. Raise MetricsError for a value that cannot be recorded."""
 
     def close(self) -> None:
-        """Release files and terminals; a second call has no effect."""
+        """Release files and terminals. A second call has no effect."""
 
 
 @runtime_checkable
@@ -59,12 +58,12 @@ class Watcher(Sink, Protocol):
     """Sink that also receives episodes and evaluations."""
 
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
-        """Record all episodes of a round, including failed ones, after its row."""
+        """Record all episodes of a round, including failed ones, after the round's row."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Record an evaluation `before` or `after` training, or after a stage (`after_sft`).
+        """Record an evaluation; `when` is "before", "after", or after a stage ("after_sft").
 
-        The last evaluation is written after `close`.
+        The last evaluation is recorded after `close`.
         """
 
 
@@ -74,36 +73,36 @@ class SinkContext:
 
     config: RunConfig
     folder: Path
-    """Run folder, with the rows before `position`."""
+    """Folder of the run, which contains the rows before `position`."""
     stages: Mapping[str, int]
-    """Stage before the rounds to its number of passes, in order."""
+    """Mapping from stage to its number of passes, in order."""
     position: tuple[int, int]
-    """Number of rounds and of passes that are complete."""
+    """Number of complete rounds, and of complete passes."""
     evaluations: Mapping[str, Mapping[str, Any]]
-    """Earlier evaluations by their time."""
+    """Earlier evaluations by time ("before", "after_sft")."""
 
 
 class ConfiguredSink(Protocol):
-    """Sink that was opened from a configuration. Calls return without waiting for a server."""
+    """Sink that was opened from the configuration. Its methods do not wait for servers."""
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Record the row of a pass or of a round."""
+        """Record the row of a pass or a round."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
         """Record an evaluation."""
 
     def close(self, finished: bool = False) -> None:
-        """End the record; `finished` is true if the training is complete."""
+        """Close the sink; `finished` is true if the training is complete."""
 
 
 class JsonlSink:
-    """File with one JSON object per line, flushed row by row.
+    """JSON Lines file of metrics rows, flushed after each row.
 
-    An incomplete last line, left by a killed process, is removed when the file is opened.
+    An incomplete last line of a killed process is removed when the file is opened.
 
     Args:
-        path: File, created if missing.
-        resume_from_round: Remove the rows of this round and later.
+        path: File, which is created if it does not exist.
+        resume_from_round: First round whose rows are removed, or None to keep all rows.
 
     Raises:
         MetricsError: If the file is damaged before its last line.
@@ -117,9 +116,9 @@ class JsonlSink:
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append the row; afterwards a kill of the process does not lose it."""
+        """Append a row to the file and flush it."""
         if NOT_FINITE in row:
-            raise MetricsError(f"a row may not use the key {NOT_FINITE!r} of the file format")
+            raise MetricsError(f"a row must not have the key {NOT_FINITE!r} of the file format")
         missing: list[list[Any]] = []
         plain = _plain(row, (), missing)
         if missing:
@@ -132,41 +131,24 @@ class JsonlSink:
         self._file.close()
 
 
-class Tee:
-    """Several sinks that receive every row in order."""
-
-    def __init__(self, *sinks: Sink) -> None:
-        self._sinks = sinks
-
-    def write(self, row: Mapping[str, Any]) -> None:
-        """Write the row to all sinks."""
-        for sink in self._sinks:
-            sink.write(row)
-
-    def close(self) -> None:
-        """Close every sink, even if another one fails to close."""
-        with ExitStack() as stack:
-            for sink in reversed(self._sinks):
-                stack.callback(sink.close)
-
-
 def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Read the rows of a file in order, without an incomplete last line.
+    """Read all rows of metrics.jsonl or stages.jsonl, except an incomplete last line.
 
-    Raises MetricsError, with the line's number, for a damaged line before the last.
+    Raises:
+        MetricsError: If a line before the last is damaged. The message names the line.
     """
     return list(read_rows(Path(path)))
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a file for reading. Raises MetricsError for folders, pipes and devices."""
+    """Open a file for reading. Raise MetricsError for folders, pipes and devices."""
     if path.exists() and not path.is_file():
-        raise MetricsError(f"{path} is not a plain file")
+        raise MetricsError(f"{path} must be a regular file")
     return path.open("rb")
 
 
 def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any]]:
-    """Yield the rows as `read_metrics`, one at a time, from a file opened by `opened`."""
+    """Yield the rows that `read_metrics` returns, from a file that `opened` opens."""
     for _, row in _whole_lines(path, opened):
         try:
             for keys, number in row.pop(NOT_FINITE, ()):
@@ -176,7 +158,7 @@ def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any
                     place = place[int(key)] if isinstance(place, list) else place[key]
                 place[int(last) if isinstance(place, list) else last] = float(number)
         except (LookupError, TypeError, ValueError) as error:
-            raise MetricsError(f"{path}: a row's {NOT_FINITE} names no place in it") from error
+            raise MetricsError(f"{path}: {NOT_FINITE} of a row names an unknown key") from error
         yield row
 
 
@@ -193,12 +175,13 @@ def _plain(value: Any, path: tuple[str, ...], missing: list[list[Any]]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise MetricsError(
-        f"metric {'.'.join(path)} is a {type(value).__name__}; "
-        "allowed: numbers, text, null, lists and mappings"
+        f"metric {'.'.join(path)} must be a number, text, None, list or mapping, got "
+        f"{type(value).__name__}"
     )
 
 
 def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield each complete line, without its end, and the row that it contains."""
     with opened(path) as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
         for number, line in enumerate(lines, start=1):
@@ -211,7 +194,7 @@ def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, 
                     f"{path}: line {number} is damaged ({error}); remove it or restore the file"
                 ) from error
             if not isinstance(row, dict):
-                raise MetricsError(f"{path}: line {number} is not a row of metrics: {line[:60]!r}")
+                raise MetricsError(f"{path}: line {number} must be a mapping, got {line[:60]!r}")
             yield line.rstrip(b"\r\n"), row
 
 
@@ -221,7 +204,7 @@ def _trim(path: Path, from_round: int | None) -> None:
     for line, row in _whole_lines(path, open_plain):
         number = row.get("round") if from_round is not None else -1
         if not isinstance(number, int):
-            raise MetricsError(f"{path}: round is {number!r}, must be a whole number")
+            raise MetricsError(f"{path}: round must be an integer, got {number!r}")
         if from_round is None or number < from_round:
             kept.append(line + b"\n")
     content = b"".join(kept)

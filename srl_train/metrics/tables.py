@@ -1,4 +1,4 @@
-"""Numbers as text, and tables for a terminal."""
+"""Formatting of numbers, and tables for a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def share(value: float | None) -> str:
 
 
 def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[list[str]]:
-    """Return headers and cells as text, without the columns in which nothing was measured."""
+    """Return headers and cells as text, without columns whose cells are all missing or empty."""
     cells = [[str(value) for value in row] for row in rows]
     kept = [
         place
@@ -31,9 +31,9 @@ def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[l
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines of equally wide columns; the first row is the header.
+    """Format rows as lines with columns of equal width; the first row is the header.
 
-    The first column and columns of words are flush left, columns of numbers flush right.
+    The first column and columns of words are aligned left, columns of numbers right.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]

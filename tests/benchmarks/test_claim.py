@@ -22,7 +22,7 @@ def held(one, *values):
     ("relation", "just", "missed"),
     [(">=", 1.0, 0.9), (">", 1.1, 1.0), ("<=", 1.0, 1.1), ("<", 0.9, 1.0), ("==", 1.0, 2.0)],
 )
-def test_every_run_must_meet_a_target(relation, just, missed):
+def test_target_applies_to_every_run(relation, just, missed):
     one = target(relation=relation)
     assert held(one, just, just) == [True]
     assert held(one, just, missed) == held(one, float("nan")) == [False]
@@ -68,7 +68,7 @@ def test_seeds_are_merged_into_means_and_ranges():
     assert only.markdown(ROWS).splitlines()[2:] == ["| 5 |"]
 
 
-def test_a_curve_is_the_mean_of_the_known_numbers():
+def test_curve_is_the_mean_of_finite_values():
     curves = [[1.0, None, None], [3.0, 5.0, None]]
     assert mean_curve(curves) == {0: 2.0, 1: 5.0}
 
@@ -115,7 +115,7 @@ def own_claim(monkeypatch):
     return requests
 
 
-def test_a_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
+def test_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
     docs, picture = tmp_path / "results.md", tmp_path / "x.png"
     words = ["maze", "--set", "algorithm.clip_range=0.1"]
     assert training.main([*words, "--markdown", str(docs), "--figure", str(picture)]) == 0
@@ -129,7 +129,7 @@ def test_a_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_missed_target_is_the_exit_code(own_claim, capsys):
+def test_missed_target_sets_the_exit_code(own_claim, capsys):
     assert training.main(["maze", "--seeds", "3", "--games", "2", "--set", "x=-1.0"]) == 1
     assert own_claim[0].seeds == [3] and own_claim[0].games == 2
     assert "NOT HELD: x is positive (-1.0)" in capsys.readouterr().out
@@ -143,7 +143,7 @@ def test_a_missed_target_is_the_exit_code(own_claim, capsys):
         (["maze", "--set", "rounds=0"], "rounds: at least 1"),
     ],
 )
-def test_wrong_arguments_are_refused_in_one_line(words, message, own_claim, capsys):
+def test_invalid_arguments_give_one_line_errors(words, message, own_claim, capsys):
     with pytest.raises(SystemExit) as end:
         training.main(words)
     assert end.value.code == 2

@@ -16,7 +16,7 @@ def paid(make, picks):
 
 
 @pytest.mark.parametrize("make", GAMES)
-def test_the_environment_keeps_the_contract(make):
+def test_environment_conforms_to_the_api(make):
     check_environment(make)
 
 
@@ -30,19 +30,19 @@ def test_no_colour_is_right_more_often_than_another(make):
 
 
 @pytest.mark.parametrize("make", GAMES)
-def test_the_right_colours_are_the_optimum(make):
+def test_right_colours_are_the_optimum(make):
     agents = len(make.stakes)
     right = [[(agent + turn) % 4 for agent in range(agents)] for turn in range(make.turns)]
     best = make().baselines()["optimum"] * agents * make.turns
     assert sum(map(sum, paid(make, right))) == pytest.approx(best)
 
 
-def test_every_agent_has_a_colour_of_its_own():
+def test_each_agent_has_its_own_colour():
     assert paid(Whose, [[0, 1, 2, 3, 0, 1, 2, 3]]) == [[1] * 8]
     assert paid(Whose, [[0, 0, 3, 3, 3, 0, 0, 1]]) == [[1, 0, 0, 1, 0, 0, 0, 0]]
 
 
-def test_the_right_colour_pays_at_the_end_and_the_one_before_it_at_once():
+def test_right_colour_pays_at_the_end_and_the_one_before_it_at_once():
     right = [[turn % 4] for turn in range(8)]
     assert paid(When, right) == [[0]] * 7 + [[8]]
     before = [[(turn - 1) % 4] for turn in range(8)]

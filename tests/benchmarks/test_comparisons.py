@@ -17,7 +17,7 @@ def test_every_algorithm_fits_every_game(small):
             yaml_file.from_tree({}, {**claim.settings, **game["settings"], **own})
 
 
-def test_the_statistics_are_those_of_the_runs(small, monkeypatch, tmp_path):
+def test_statistics_are_those_of_the_runs(small, monkeypatch, tmp_path):
     ends = {"grpo": [0.5, 0.6, 0.7, 0.8], "magrpo": [0.1, 0.2, 0.3, 0.4]}
 
     def trained(exam, settings, tokens):
@@ -49,7 +49,7 @@ def test_the_statistics_are_those_of_the_runs(small, monkeypatch, tmp_path):
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_answers_in_branches_are_counted_and_the_played_one_once():
+def test_branch_answers_are_counted_once():
     def written(*tokens):
         return Decision(0, tokens=Tokens((), tokens, (0.0,) * len(tokens), ModelVersion("a", 0)))
 
@@ -62,7 +62,7 @@ def test_answers_in_branches_are_counted_and_the_played_one_once():
     assert table.answer_tokens([plain, branched]) == 2 + 5
 
 
-def test_an_agent_with_small_coins_counts_as_much_as_one_with_large_ones():
+def test_coin_size_does_not_change_an_agents_weight():
     poor, rich = [1.0] * 4, [100.0] * 4
 
     def score(rewards):
@@ -78,7 +78,7 @@ def test_an_agent_with_small_coins_counts_as_much_as_one_with_large_ones():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env", ["Whose", "When"])
-def test_a_run_ends_with_the_round_in_which_its_tokens_are_written(env, small):
+def test_run_ends_with_the_round_that_reaches_its_tokens(env, small):
     request = small("named_algorithms")
     settings = {**request.claim.settings, "preset": "mappo", **request.overrides, "rounds": 9}
     exam = table.colour_exam(env, 2)

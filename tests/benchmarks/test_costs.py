@@ -33,7 +33,7 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr(costs, "call", call)
 
 
-def test_a_process_is_measured_by_itself():
+def test_process_cost_excludes_the_parent():
     small = costs.run([sys.executable, "-c", "print('hello')"])
     large = costs.run([sys.executable, "-c", "x = b'x' * 200_000_000; print(len(x))"])
     assert small.output == "hello\n"
@@ -43,13 +43,13 @@ def test_a_process_is_measured_by_itself():
     assert small.cpu > 0 and small.wall > 0
 
 
-def test_the_error_of_a_failed_process_has_its_last_words():
+def test_process_error_contains_its_last_output():
     with pytest.raises(RuntimeError, match=r"(?s)exit code 3.*out of luck"):
         code = "import sys; print('out of luck', file=sys.stderr); sys.exit(3)"
         costs.run([sys.executable, "-c", code])
 
 
-def test_a_function_is_called_by_its_name(small, monkeypatch, capsys):
+def test_child_calls_a_function_by_name(small, monkeypatch, capsys):
     def run(command):
         assert command[:3] == [sys.executable, "-m", child.__name__]
         child.main(command[3:])
@@ -87,7 +87,7 @@ def test_full_models_and_adapters_are_measured(small, in_this_process):
 
 
 @pytest.mark.slow
-def test_memory_is_that_of_a_process_of_its_own(small):
+def test_memory_is_measured_in_a_separate_process(small):
     options = {"counts": [1, 2], "layers": 1, "width": 64}
     request = small("adapter_memory", seeds=(), change={"options": options})
     rows = costs.adapter_memory(request).rows
@@ -99,7 +99,7 @@ def test_memory_is_that_of_a_process_of_its_own(small):
 
 
 @pytest.mark.slow
-def test_a_round_is_timed_for_every_number_of_models(small, in_this_process):
+def test_round_time_is_measured_for_each_number_of_models(small, in_this_process):
     change = {"options": {"counts": [1, 2], "turns": 2}}
     request = small("scaling", seeds=(), change=change, rollout__groups_per_round=1)
     result = costs.scaling(request)
@@ -109,7 +109,7 @@ def test_a_round_is_timed_for_every_number_of_models(small, in_this_process):
     assert "| 2 | " in request.claim.tables[0].markdown(result.rows)
 
 
-def test_an_update_at_a_vocabulary_is_measured_on_all_sides(small, in_this_process):
+def test_vocabulary_update_is_measured_for_all_methods(small, in_this_process):
     options = {"size": 64, "width": 64, "layers": 1, "repeats": 1}
     request = small("vocabulary", seeds=(), change={"options": options})
     result = costs.vocabulary(request)

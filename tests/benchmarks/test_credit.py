@@ -17,7 +17,7 @@ from benchmarks.games import (
 from srl_train.credit import PlainCredit
 
 
-def test_one_act_alone_matters():
+def test_only_one_action_matters():
     weather = np.random.default_rng(0).normal(size=(AGENTS, TURNS))
     for seat in range(AGENTS):
         for turn in range(TURNS):
@@ -29,7 +29,7 @@ def test_one_act_alone_matters():
             np.testing.assert_allclose(extra, expected, atol=1e-12)
 
 
-def test_what_an_act_gained_by_replay_is_the_prize_alone():
+def test_replay_gain_equals_the_prize():
     rng = np.random.default_rng(0)
     chosen = rng.integers(len(COLOURS), size=(8, AGENTS, TURNS))
     weather = rng.normal(size=chosen.shape)
@@ -41,13 +41,13 @@ def test_what_an_act_gained_by_replay_is_the_prize_alone():
 
 
 @pytest.mark.slow
-def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games():
+def test_per_agent_and_agent_turn_need_a_third_of_the_episodes():
     [found] = credit.key_games([0], [3.0], learners=3, most=12_000)
     assert min(found["times_per_agent"], found["times_agent_turn"]) >= 3
     assert found["times_per_agent"] == found["team_joint"] / found["per_agent"]
 
 
-def test_who_does_not_find_it_is_said_so():
+def test_runs_without_solution_are_reported():
     assert credit.games_until_found(PlainCredit(name="team_joint"), 0.01, 0, most=200) is None
 
 
@@ -64,7 +64,7 @@ def test_advantage_alignment_cooperates_in_a_dilemma(seed):
 
 
 @pytest.mark.slow
-def test_the_whole_table(small):
+def test_whole_table(small):
     options = {"rates": [3.0], "most": 40, "learners": 1, "dilemma_updates": 2}
     request = small("credit", seeds=(0,), change={"options": options})
     result = credit.measure(request)

@@ -1,10 +1,10 @@
-"""The speed benchmark runs, and says what it measured; speed itself is not asserted here."""
+"""The speed benchmark runs and records its measurements. Speed itself is not tested."""
 
 from benchmarks import env_speed
 from benchmarks.records import Repeats
 
 
-def test_it_measures_all_rows_and_keeps_the_numbers(tmp_path, monkeypatch, capsys):
+def test_all_rows_are_measured_and_recorded(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(env_speed, "BATCH", 16)
     monkeypatch.setattr(env_speed.records, "commit", lambda: "0123abc")  # while one works on it
     docs = tmp_path / "results.md"
@@ -14,7 +14,7 @@ def test_it_measures_all_rows_and_keeps_the_numbers(tmp_path, monkeypatch, capsy
     assert docs.read_text().startswith("`python -m ")
 
 
-def test_what_is_to_be_reached_is_judged_by_the_best_repeat(monkeypatch):
+def test_threshold_uses_the_best_repeat(monkeypatch):
     monkeypatch.setattr(env_speed.Row, "missing", lambda row: "not installed: pip install it")
     rates = {row.name: Repeats([10.0, row.target or 20.0, 30.0]) for row in env_speed.ROWS}
     del rates[env_speed.TEXTARENA]

@@ -7,7 +7,7 @@ DILEMMA = np.array([[0.25, 1.0], [0.0, 0.75]])  # own action, other's
 GAME = np.array([[0.9, 0.6], [0.6, 0.75]])
 
 
-def test_an_update_of_exp3_by_hand():
+def test_exp3_update_matches_hand_computation():
     player = EXP3Runs([0], exploration=0.2)
     _, [chance] = player.act()
     assert chance == 0.5
@@ -19,7 +19,7 @@ def test_an_update_of_exp3_by_hand():
     assert chances[0] == pytest.approx(1 - expected)
 
 
-def test_fictitious_play_responds_to_what_the_partner_replies():
+def test_fictitious_play_is_a_best_response_to_observed_replies():
     # This partner does the opposite of our last action: only alternation matches it.
     player, last = FictitiousPlayRuns([3]), np.zeros(1, np.int8)
     for _ in range(6):

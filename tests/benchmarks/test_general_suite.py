@@ -18,7 +18,7 @@ from benchmarks.general_suite import (
 )
 
 
-def test_all_ordinal_games_are_there_once():
+def test_every_ordinal_game_occurs_once():
     games = two_action_games()
     ordinal = ~games.zero_sum_G
     assert ordinal.sum() == 144
@@ -37,7 +37,7 @@ def test_all_ordinal_games_are_there_once():
 
 
 @pytest.mark.parametrize("games", [two_action_games(), three_action_games()], ids=["two", "three"])
-def test_both_seats_of_a_game_are_of_one_half(games):
+def test_both_roles_of_a_game_are_in_the_same_half(games):
     assert 0.4 < games.held_G.mean() < 0.6
     half = {}
     for row, column, held in zip(games.row_GKK, games.column_GKK, games.held_G, strict=True):
@@ -51,7 +51,7 @@ def test_both_seats_of_a_game_are_of_one_half(games):
         assert held in seats and (not held) not in seats
 
 
-def test_fair_values_by_hand():
+def test_fair_values_match_hand_computation():
     games = two_action_games()
     fair = fair_values(games)
     assert fair[games.zero_sum_G].sum(axis=1) == pytest.approx(1.0)
@@ -69,7 +69,7 @@ def test_fair_values_by_hand():
     assert fair[place] == pytest.approx([0.75, 0.75])
 
 
-def test_a_table_from_the_other_side():
+def test_reply_table_from_the_other_side():
     tables = memory_one(3)
     repeats, rotates = tables["repeats"], tables["rotates"]
     other = from_the_other_side(repeats)
@@ -97,7 +97,7 @@ def test_scripted_partners_reply_and_take_turns():
     assert seen == [0, 0, 0, 0]
 
 
-def test_who_begins_late_learns_from_its_own_rounds():
+def test_late_player_learns_from_its_own_rounds():
     class Recorder(EXP3Runs):
         def update(self, own_NT, reward_NT):
             self.lengths.append(own_NT.shape[1])
@@ -113,7 +113,7 @@ def test_who_begins_late_learns_from_its_own_rounds():
     assert inner.lengths == [2, 4]
 
 
-def test_criteria_by_hand():
+def test_criteria_match_hand_computation():
     found = {
         "memory_one": ["a"],
         "switching": ["b"],
@@ -143,7 +143,7 @@ def test_criteria_by_hand():
 
 
 @pytest.mark.slow
-def test_the_command_prints(capsys):
+def test_command_prints(capsys):
     assert run.main(["--suite", "general", "--episodes", "1", "--horizon", "4"]) == 1
     shown = capsys.readouterr().out  # nothing is learnt in four rounds
     assert "NOT HELD: self-play" in shown and "## Games of 3 actions" in shown

@@ -37,7 +37,7 @@ EXAMS = {  # claim -> settings of the exam and the run, and the number of rows
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMS)
-def test_a_run_is_measured_on_what_it_was_not_trained_on(name, small):
+def test_run_is_measured_on_held_out_problems(name, small):
     settings, count = EXAMS[name]
     request = small(name, **settings)
     result, text = measured(request)
@@ -70,7 +70,7 @@ def trade(name, seed):
     return copy.deepcopy(episode), VectorLayout(field_sizes(env.rules)), env
 
 
-def test_the_share_is_of_all_markets_together():
+def test_surplus_share_is_over_all_markets():
     episodes = []
     for realised, possible in [(6, 10), (0, 0), (-1, 2)]:
         episode, read, _ = trade("uniform", 0)
@@ -85,7 +85,7 @@ def test_the_share_is_of_all_markets_together():
     assert found["mean_share"] == pytest.approx((0.6 - 0.5) / 2)
 
 
-def test_goods_that_appear_or_rewards_that_do_not_add_up_are_found():
+def test_created_goods_and_inconsistent_rewards_are_detected():
     episode, read, env = trade("truthful_trader", 1)
     place = sum(size for name, size in list(field_sizes(env.rules).items())[:4])
     more, richer = copy.deepcopy(episode), copy.deepcopy(episode)
@@ -96,7 +96,7 @@ def test_goods_that_appear_or_rewards_that_do_not_add_up_are_found():
 
 
 @pytest.mark.slow
-def test_every_algorithm_is_run_from_the_same_start(small):
+def test_every_algorithm_starts_from_the_same_weights(small):
     methods = {"GRPO": {}, "PPO": {"algorithm": {"name": "ppo", "schedule": "linear"}}}
     request = small(
         "algorithms_coop_compete", games=4, seeds=(0, 1), change={"methods": methods},
@@ -113,7 +113,7 @@ def test_every_algorithm_is_run_from_the_same_start(small):
 
 
 @pytest.mark.slow
-def test_the_gain_is_over_the_return_of_the_recorded_games(small):
+def test_gain_is_relative_to_recorded_returns(small):
     methods = {
         "SFT": {"sft": {"data_policy": "models", "episodes": 4, "top_fraction": 0.5}},
         "DPO": {"dpo": {"episodes": 4}},
@@ -131,7 +131,7 @@ def test_the_gain_is_over_the_return_of_the_recorded_games(small):
     assert text.count("\n| coop_compete, ") == 2
 
 
-def test_the_rules_give_the_value_of_selfish_play():
+def test_rules_give_the_value_of_selfish_play():
     # At difficulty .3: base .7; all cooperate .7 + .25 / 2, all compete .7 - .25 / 2.
     known = learning.known_values({"difficulty": 0.3, "max_cycles": 6})
     assert known["all cooperate"] == pytest.approx(0.825)
@@ -143,7 +143,7 @@ def test_the_rules_give_the_value_of_selfish_play():
 
 
 @pytest.mark.parametrize("parts", [True, False])
-def test_agents_see_their_part_or_all_signals_and_are_paid_for_the_right_colour(parts):
+def test_signals_are_observed_in_part_or_whole_and_right_colours_pay(parts):
     env = games.Signals(parts)
     shown, paid = [set() for _ in env.possible_agents], []
     for seed in range(30):
@@ -161,7 +161,7 @@ def test_agents_see_their_part_or_all_signals_and_are_paid_for_the_right_colour(
 
 
 @pytest.mark.slow
-def test_right_answers_and_bytes_are_compared_with_those_of_every_round(small):
+def test_accuracy_and_traffic_are_compared_with_exchange_every_round(small):
     methods = {
         "every round": {"updates": {"strategy": "federated"}},
         "every 2": {"updates": {"strategy": "federated", "period": 2}},

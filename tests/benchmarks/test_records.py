@@ -15,7 +15,7 @@ def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch
     assert "at commit 0123abc" in text and "| x |" in text and "CPU cores" in text
 
 
-def test_a_check_says_whether_it_held(capsys):
+def test_check_reports_its_result(capsys):
     options = argparse.Namespace(markdown=None)
     held, missed = Check("a", True, "1 of 1"), Check("a", False, "0 of 1")
     assert records.keep("| x |", options, [held]) == 0
@@ -24,7 +24,7 @@ def test_a_check_says_whether_it_held(capsys):
     assert told[-3:] == ["", "- held: a (1 of 1)", "- NOT HELD: a (0 of 1)"]
 
 
-def test_a_mean_and_its_standard_error():
+def test_mean_and_standard_error():
     # Deviations -1, 0, 1: variance 1, over three values.
     assert estimate([1.0, 2.0, 3.0]) == pytest.approx((2.0, 1 / 3**0.5))
     assert estimate([4.0]) == (4.0, None)
@@ -32,20 +32,20 @@ def test_a_mean_and_its_standard_error():
     assert f"{Estimate(0.88, None):.1%}" == "88.0%"
 
 
-def test_middle_and_extremes():
+def test_median_minimum_and_maximum():
     assert f"{Repeats([3.0, 1.0, 2.0]):.1f}" == "2.0 (1.0 to 3.0)"
     assert f"{Repeats([4.0, 1.0, 2.0, 3.0]):.1f}" == "2.5 (1.0 to 4.0)"
     assert f"{OverSeeds([1.0, 2.0, 6.0]):.1f}" == "3.0 (1.0 to 6.0)"
     assert f"{Repeats([2.0, 2.0]):.1f}" == "2.0"
 
 
-def test_intervals_stand_where_seeds_differ():
+def test_intervals_appear_for_several_seeds():
     assert f"{OverSeeds([0.25, 0.25]).interval:.3f}" == "0.250"
     # 12.7062 standard errors of .1 on each side: two values have one degree of freedom.
     assert f"{OverSeeds([0.2, 0.4]).interval:.3f}" == "0.300 (-0.971 to 1.571)"
 
 
-def test_the_margin_of_equality_is_the_far_end_of_the_90_percent_interval():
+def test_equivalence_margin_is_the_far_end_of_the_90_percent_interval():
     # 2.9200 standard errors of .1 / sqrt(3) on each side of .1: three values.
     assert OverSeeds([0.0, 0.1, 0.2]).equal_within == pytest.approx(0.1 + 2.92 * 0.1 / 3**0.5, 1e-4)
     assert OverSeeds([0.0, -0.1, -0.2]).equal_within == OverSeeds([0.0, 0.1, 0.2]).equal_within
@@ -55,7 +55,7 @@ def test_the_margin_of_equality_is_the_far_end_of_the_90_percent_interval():
     assert not OverSeeds([0.0]).equal_within <= 1.0
 
 
-def test_sides_take_turns_and_warm_ups_are_thrown_away():
+def test_methods_alternate_and_warm_ups_are_discarded():
     order = []
 
     def side(name):

@@ -6,7 +6,7 @@ from benchmarks.records import Repeats
 
 
 @pytest.mark.slow
-def test_it_measures_every_way(tmp_path, monkeypatch, capsys):
+def test_every_variant_is_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
     threads = torch.get_num_threads()
     try:
@@ -19,7 +19,7 @@ def test_it_measures_every_way(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("kept", "held"), [(0.4, True), (0.41, False)])
-def test_the_target_can_be_missed(kept, held):
+def test_target_can_be_missed(kept, held):
     models = rollout_speed.MODELS
     seconds = {
         (models, rollout_speed.REFERENCE): Repeats([1.0]),

@@ -20,7 +20,7 @@ def request_of(small):
 
 
 @pytest.mark.slow
-def test_both_sides_do_the_same_work(request_of):
+def test_both_trainers_process_the_same_tokens(request_of):
     steps = {"algorithm__minibatches": 2, "algorithm__num_iterations": 2}
     request = request_of(models__adapters={"rank": 2}, **steps)
     result = round_cost(request)
@@ -33,7 +33,7 @@ def test_both_sides_do_the_same_work(request_of):
 
 
 @pytest.mark.slow
-def test_other_work_is_found(request_of, monkeypatch):
+def test_concurrent_load_is_detected(request_of, monkeypatch):
     monkeypatch.setattr(BareTrainer, "train", lambda self: None)
     monkeypatch.setattr(BareTrainer, "loop_seconds", 1.0)
     request = request_of()

@@ -19,7 +19,7 @@ def small():
     return run_benchmark(runs=2, episodes=4, horizon=8, coop_level=0.8, difficulty=0.6, seed=7)
 
 
-def test_the_documented_layout(small):
+def test_documented_layout(small):
     assert small["params"] == {
         "runs": 2, "episodes": 4, "horizon": 8, "coop_level": 0.8, "difficulty": 0.6, "seed": 7,
     }  # fmt: skip
@@ -31,7 +31,7 @@ def test_the_documented_layout(small):
     assert small["oracle"] == pytest.approx(0.6)
 
 
-def test_everybody_meets_everybody(small):
+def test_every_pair_plays(small):
     for row in PLAYERS:
         assert set(small["cross_play"][row]) == set(PLAYERS)
     assert small["cross_play"]["AC"]["AP"]["avg"] == pytest.approx(0.3, abs=0.02)
@@ -41,7 +41,7 @@ def test_everybody_meets_everybody(small):
     assert json.loads(json.dumps(small)) == small
 
 
-def test_the_same_seed_gives_the_same_numbers(small):
+def test_same_seed_gives_the_same_numbers(small):
     arguments = {**small["params"], "players": ("OUR", "TFT")}
     one, again = cross_play(**arguments), cross_play(**arguments)
     assert one == again != cross_play(**{**arguments, "seed": 8})
@@ -62,12 +62,12 @@ def test_tuning_finds_that_a_higher_rate_helps():
         ({"coop_level": 1.5}, "cooperation_level"),
     ],
 )
-def test_refuses_what_makes_no_sense(arguments, message):
+def test_invalid_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         run_benchmark(**arguments)
 
 
-def test_the_command_prints_and_writes(tmp_path, capsys, monkeypatch):
+def test_command_prints_and_writes(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(run.records, "commit", lambda: "0123abc")
     docs = tmp_path / "matrix.md"
     assert run.main([*SMALL, "--seed", "3", "--markdown", str(docs)]) == 0
@@ -76,7 +76,7 @@ def test_the_command_prints_and_writes(tmp_path, capsys, monkeypatch):
     assert shown.strip() in docs.read_text()
 
 
-def test_checks_fail_where_they_should(small):
+def test_checks_fail_for_invalid_numbers(small):
     found = {check.claim: check for check in checks(small)}
     # Four episodes of eight rounds are all exploration.
     assert not found["self-play, share of the oracle, at least 0.995"].held
@@ -105,7 +105,7 @@ MISSED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 @pytest.mark.parametrize("level", COOP_LEVELS)
-def test_all_criteria_at_50_runs_but_those_that_are_known_to_be_missed(level, difficulty):
+def test_all_criteria_at_50_runs_except_known_misses(level, difficulty):
     settings = {"runs": 50, "episodes": 200, "horizon": 32, "seed": 42}
     result = cross_play(coop_level=level, difficulty=difficulty, **settings)
     failed = [check.claim.rpartition(",")[0] for check in checks(result) if not check.held]

@@ -33,25 +33,25 @@ def equilibrium(alpha):
 
 
 @pytest.mark.parametrize("make", [KuhnPoker, BiasedRockPaperScissors])
-def test_keeps_the_contract(make):
+def test_conforms_to_the_environment_api(make):
     check_environment(make)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 1 / 3])
-def test_nothing_is_gained_on_the_equilibria_of_kuhn_poker(alpha):
+def test_kuhn_poker_equilibria_have_zero_exploitability(alpha):
     own = equilibrium(alpha)
     assert zero_sum.poker_exploitability(own) == pytest.approx(0.0, abs=1e-12)
     assert zero_sum.poker_value(own, own) == pytest.approx(-1 / 18)
 
 
-def test_what_is_gained_on_others():
+def test_exploitability_gain():
     assert zero_sum.poker_exploitability(UNIFORM) == pytest.approx(11 / 24)
     always = dict.fromkeys(SITUATIONS, 1.0)
     assert zero_sum.poker_exploitability(always) == pytest.approx(1 / 3)
     assert zero_sum.poker_exploitability(dict.fromkeys(SITUATIONS, 0.0)) == pytest.approx(1.0)
 
 
-def test_a_mixture_earns_what_its_members_earn_on_average():
+def test_mixture_value_is_the_mean_of_its_members():
     members = [equilibrium(0.0), UNIFORM, dict.fromkeys(SITUATIONS, 1.0)]
     weights = [3.0, 2.0, 1.0]
     mixed, other = (
@@ -75,7 +75,7 @@ def test_rock_paper_scissors():
     assert zero_sum.moves_mixture(pure, [1.0, 3.0, 1.0]) == pytest.approx([0.2, 0.6, 0.2])
 
 
-def test_games_pay_what_the_tree_says():
+def test_payoffs_equal_the_game_tree():
     policy = classic_policy("uniform", KuhnPoker())
     ends = set()
     for episode in play_many(KuhnPoker, dict.fromkeys(games.PLAYERS, policy), range(60)):
@@ -91,7 +91,7 @@ def test_games_pay_what_the_tree_says():
     assert ends == {(0, 0), (1, 0), (1, 1), (0, 1, 0), (0, 1, 1)}
 
 
-def test_the_chances_asked_for_are_those_that_are_played():
+def test_requested_probabilities_are_the_played_ones():
     backend = HuggingFaceBackend.load(folder(KuhnPoker, steps=4), device="cpu")
     chances, view = zero_sum.poker_strategy(backend), games.PokerView()
     policy = TextPolicy(backend, view, constrained=True)

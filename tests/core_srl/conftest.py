@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """Of torch's: models this small lose more to threads that wait for each other."""
+    """Use one torch thread, because more threads slow down small models."""
     import torch
 
     threads = torch.get_num_threads()
@@ -16,7 +16,7 @@ def one_thread():
 
 @pytest.fixture
 def opened(tiny_folder):
-    """Opens a manager of the embedded model."""
+    """Return a function that opens a manager of the embedded model."""
     from core_srl import LLMConfig, SharedLLMManager
 
     def open_one(**settings):

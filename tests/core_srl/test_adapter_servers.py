@@ -135,7 +135,7 @@ def test_folders_are_loaded(manager, tiny_folder, started, port, tmp_path):
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
 
 
-def test_servers_share_the_gpus_there_are(started, port, tiny_folder, monkeypatch, caplog):
+def test_servers_share_available_gpus(started, port, tiny_folder, monkeypatch, caplog):
     gpus = [Gpu(index, 80.0, 80.0) for index in range(2)]
     monkeypatch.setattr("core_srl.servers.find_gpus", lambda: gpus)
     monkeypatch.setenv("CORE_SRL_MODELS", f"{MODERN_MODELS['qwen3']}={tiny_folder}")
@@ -154,14 +154,14 @@ def test_servers_share_the_gpus_there_are(started, port, tiny_folder, monkeypatc
     assert "num_gpus is 3, 2 are here" in caplog.text
 
 
-def test_what_does_not_fit_is_told(manager, port):
+def test_incompatible_adapter_is_refused(manager, port):
     with pytest.raises(ConfigError, match="lora_0: port"):
         create_distributed_lora_scheduler(port - 1, 1, manager=manager)
     with pytest.raises(ValueError, match="num_gpus"):
         create_distributed_lora_scheduler(65535, 4, manager=manager)
 
 
-def test_without_vllm_the_servers_log_says_why(manager, port, monkeypatch):
+def test_error_without_vllm_quotes_the_server_log(manager, port, monkeypatch):
     monkeypatch.setattr("core_srl.servers.find_gpus", lambda: [])
     scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
     with pytest.raises(

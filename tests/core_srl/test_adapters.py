@@ -33,7 +33,7 @@ def alone(tiny_folder, folder):
     return attach(HuggingFaceBackend.load(tiny_folder, device="cpu").model, str(folder)).eval()
 
 
-def test_every_adapter_is_of_its_own_make(manager):
+def test_adapters_have_their_own_settings(manager):
     first, second = (manager.backend.model.peft_config[name] for name in ("lora_0", "lora_3"))
     assert (first.r, first.lora_alpha, first.lora_dropout) == (16, 32.0, 0.1)
     assert set(first.target_modules) == {"q_proj", "v_proj", "k_proj", "o_proj"}
@@ -60,14 +60,14 @@ def test_new_weights_answer_under_a_new_version_for_their_adapter_alone(manager,
     assert {lora_id: one["version"] for lora_id, one in status.items()} == {0: 0, 3: 1}
 
 
-def test_what_is_saved_is_what_answers_and_can_be_loaded(manager, tiny_folder, tmp_path):
+def test_saved_adapter_equals_the_sampled_one(manager, tiny_folder, tmp_path):
     manager.swap(3, other_weights(manager, 3, seed=1))
     assert manager.save(3, tmp_path / "three") == 1
     assert not [path for path in tmp_path.iterdir() if path.name != "three"]
     prompt, [said] = run(asked(manager.backend, "lora_3"))
     expected = logprobs_of(alone(tiny_folder, tmp_path / "three"), prompt, said.ids)
     assert list(said.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
-    with pytest.raises(ConfigError, match="three is there already"):
+    with pytest.raises(ConfigError, match="three already exists"):
         manager.save(3, tmp_path / "three")
     manager.swap(3, other_weights(manager, 3, seed=2))
     assert manager.load(3, tmp_path / "three") == 3
@@ -81,7 +81,7 @@ def test_what_is_saved_is_what_answers_and_can_be_loaded(manager, tiny_folder, t
     assert manager.get_lora_status()[0]["version"] == 0
 
 
-def test_adapters_are_made_under_way(manager):
+def test_adapters_can_be_added_while_sampling(manager):
     run(asked(manager.backend, "lora_0"))
     manager.swap(0, other_weights(manager, 0, seed=1))
     _, [before] = run(asked(manager.backend, "lora_0"))
@@ -105,7 +105,7 @@ def test_adapters_are_made_under_way(manager):
         (lambda weights: {n: t / 0 for n, t in weights.items()}, ".*finite"),
     ],
 )
-def test_weights_that_do_not_fit_change_nothing(wrong, told, manager):
+def test_invalid_weights_change_nothing(wrong, told, manager):
     before = manager.weights(3)
     with pytest.raises(ConfigError, match=f"weights of lora_3.*{told}"):
         manager.swap(3, wrong(other_weights(manager, 3, seed=1)))
@@ -113,7 +113,7 @@ def test_weights_that_do_not_fit_change_nothing(wrong, told, manager):
     assert manager.get_lora_status()[3]["version"] == 0
 
 
-def test_versions_swapped_by_a_thread_are_never_mixed_up(manager, tiny_folder, tmp_path):
+def test_concurrent_swaps_never_mix_versions(manager, tiny_folder, tmp_path):
     told = []
     manager.on_version = told.append
     sets = [manager.weights(3), *(other_weights(manager, 3, seed) for seed in range(20))]
@@ -146,6 +146,6 @@ def test_versions_swapped_by_a_thread_are_never_mixed_up(manager, tiny_folder, t
         assert list(one.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-def test_a_base_that_cannot_be_loaded_has_the_documented_error(tmp_path):
+def test_unloadable_base_raises_the_documented_error(tmp_path):
     with pytest.raises(RuntimeError, match="Model loading failed"):
         create_lora_manager({}, base=str(tmp_path / "gone"))

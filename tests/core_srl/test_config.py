@@ -32,7 +32,7 @@ def bases(config):
     return tuple(config.to_run_config().models.bases.values())
 
 
-def test_the_defaults_as_a_run_on_a_bare_machine():
+def test_defaults_on_a_machine_without_models_keys_and_gpus():
     config = MultiModelConfig()
     run = config.to_run_config()
     assert run.environment.name == "coop_compete_v0"
@@ -48,7 +48,7 @@ def test_the_defaults_as_a_run_on_a_bare_machine():
         assert reason in notes
 
 
-def test_the_defaults_on_a_machine_with_everything(monkeypatch, tmp_path):
+def test_defaults_on_a_machine_with_models_keys_and_gpus(monkeypatch, tmp_path):
     machine(monkeypatch, gpus=4)
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
@@ -66,7 +66,7 @@ def test_the_defaults_on_a_machine_with_everything(monkeypatch, tmp_path):
         "agent_0": "model_0", "agent_1": "openai_1", "agent_2": "claude_2", "agent_3": "model_1",
     }  # fmt: skip
     assert (run.engine.name, run.engine.play_ahead, run.updates.max_staleness) == ("ray", True, 1)
-    assert run.engine.learner_gpus == run.engine.player_gpus == 1.0
+    assert run.engine.learner_gpus == run.engine.rollout_worker_gpus == 1.0
     assert config.types_by_model() == {
         "model_0": "qwen3", "openai_1": "openai", "claude_2": "claude", "model_1": "llama3",
     }  # fmt: skip
@@ -104,7 +104,7 @@ READ = {  # documented field -> another value -> its effect on the run
     "max_checkpoints": (-1, lambda run: run.checkpoints.keep == -1),
     "enable_verl": (False, lambda run: not getattr(run.backend, "batched", True)),
     "enable_areal": (True, lambda run: run.engine.play_ahead and run.updates.max_staleness == 1),
-    "kv_cache_size": (5000, lambda run: run.backend.kept_tokens == 5000),
+    "kv_cache_size": (5000, lambda run: run.backend.kv_cache_tokens == 5000),
     "enable_monitoring": (False, lambda run: run.logging.evaluation_episodes == 0),
     "log_metrics_interval": (40, lambda run: run.logging.every == 4),
     "seed": (7, lambda run: run.seed == 7),
@@ -116,7 +116,7 @@ def test_every_field_has_an_effect():
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_field_has_its_effect_also_when_set_later(name):
+def test_field_set_after_construction_has_its_effect(name):
     value, arrived = READ[name]
     assert arrived(MultiModelConfig(**{name: value}).to_run_config())
     assert not arrived(MultiModelConfig().to_run_config())
@@ -144,7 +144,7 @@ def test_models_share_the_gpus(monkeypatch, wanted, there, ray, share):
     assert run.models.device == "auto"
     assert run.engine.name == ("local" if share is None else "ray")
     if share is not None:
-        assert run.engine.learner_gpus == run.engine.player_gpus == share
+        assert run.engine.learner_gpus == run.engine.rollout_worker_gpus == share
     notes = " ".join(config.here().notes)
     assert (f"num_gpus is {wanted}, and {there} are here" in notes) == (wanted > there)
     assert ("extra ray" in notes) == (not ray)
@@ -163,7 +163,7 @@ def test_models_share_the_gpus(monkeypatch, wanted, there, ray, share):
         ({"max_concurrent_tasks": 4}, "max_concurrent_tasks"),
     ],
 )
-def test_a_wrong_value_is_named_in_one_line(settings, named):
+def test_error_names_an_invalid_value_in_one_line(settings, named):
     with pytest.raises(ConfigError, match=re.escape(named)) as caught:
         MultiModelConfig(**settings)
     assert "\n" not in str(caught.value)
@@ -171,7 +171,7 @@ def test_a_wrong_value_is_named_in_one_line(settings, named):
 
 
 @pytest.mark.parametrize("name", ["max_concurrent_tasks", "num_models"])
-def test_a_wrong_value_cannot_be_set(name):
+def test_invalid_value_cannot_be_assigned(name):
     with pytest.raises(ConfigError, match=name):
         setattr(MultiModelConfig(), name, 0)
 

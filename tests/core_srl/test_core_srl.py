@@ -1,4 +1,4 @@
-"""The documented import name: what is there, what is not, and that asking costs nothing."""
+"""The package core_srl: documented names, unknown names, and lazy imports."""
 
 import os
 import subprocess
@@ -12,13 +12,13 @@ import core_srl
 ROOT = Path(__file__).parents[2]
 
 
-def test_an_unknown_name_is_an_attribute_error():
+def test_unknown_name_raises_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'MultiModelTrianer'"):
         core_srl.MultiModelTrianer  # noqa: B018
     assert not hasattr(core_srl, "anything")
 
 
-def test_settings_take_no_torch_and_a_trainer_without_torch_says_what_to_install():
+def test_settings_need_no_torch_and_the_trainer_names_the_missing_package():
     script = (
         "import sys\n"
         "from core_srl import MultiModelConfig, OurMethodPolicy, SimplePG, TrainingMode\n"

@@ -52,7 +52,7 @@ def test_is_made(name):
     assert len(observations) == models
 
 
-def test_settings_arrive():
+def test_settings_reach_the_run():
     assert create_multi_model_coop_compete_env(cooperation_level=0.7).rules.cooperation_level == 0.7
     assert create_multi_model_staged_env(4, warmup_episodes=7).warmup_episodes == 7
     layouts = [create_maze_training_env(name).levels[0] for name in ("simple", "medium", "complex")]
@@ -65,7 +65,7 @@ def test_settings_arrive():
         create_social_training_env("gossip", 2)
 
 
-def test_the_two_player_benchmark_game():
+def test_two_player_benchmark_game():
     env = CoopCompeteEnv(horizon=3, coop_level=0.8, difficulty=0.0)
     assert env.rules.cooperation_level == 0.8
     env.reset(seed=0)

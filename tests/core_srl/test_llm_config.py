@@ -41,7 +41,7 @@ SPECIALIZED = CompetenceType.SPECIALIZED
         (CompetenceFactor, {"experience_decay": 0.5}, "experience_decay"),
     ],
 )
-def test_a_wrong_setting_is_named_in_one_line(kind, settings, named):
+def test_error_names_an_invalid_setting_in_one_line(kind, settings, named):
     with pytest.raises(ConfigError, match=re.escape(named)) as caught:
         kind(**settings)
     assert "\n" not in str(caught.value) and "secret" not in str(caught.value)
@@ -58,7 +58,7 @@ def test_settings_do_not_change():
         LoRAConfig()
 
 
-def test_a_node_replaces_settings_of_sampling():
+def test_node_settings_replace_default_sampling():
     usual = Sampling(temperature=0.5, max_new_tokens=7)
     own = {"top_k": 2, "temperature": 0}
     assert sampling_with(usual, own) == Sampling(temperature=0, top_k=2, max_new_tokens=7)
@@ -100,7 +100,7 @@ def test_team_and_role_credit_exclude_each_other():
         factor_settings(team, CompetenceFactor(competence_type=SPECIALIZED))
 
 
-def test_an_algorithm_is_applied_to_a_run():
+def test_algorithm_settings_apply_to_a_run():
     kept = from_tree({}, {"rounds": 3, "rollout.group_size": 4, "rollout.groups_per_round": 2})
     run = RLConfig(learning_rate=1e-4, gamma=0.9, batch_size=3).applied_to(kept)
     assert (run.algorithm.name, run.algorithm.learning_rate) == ("ppo", 1e-4)

@@ -28,7 +28,7 @@ BRIEF = {"max_new_tokens": 6, "temperature": 1.5}
         (create_llama3_manager, 131072, 0.7),
     ],
 )
-def test_the_documented_functions_open_a_manager(create, length, temperature, tiny_folder):
+def test_documented_functions_open_a_manager(create, length, temperature, tiny_folder):
     manager = create(model_name=tiny_folder, device="cpu")
     assert (manager.config.max_length, manager.config.temperature) == (length, temperature)
     manager.register_node("a", {"max_new_tokens": 4})
@@ -37,7 +37,7 @@ def test_the_documented_functions_open_a_manager(create, length, temperature, ti
     assert response.model.endswith("@0")
 
 
-def test_a_node_remembers_and_keeps_to_its_own_settings(opened):
+def test_node_keeps_its_history_and_settings(opened):
     manager = opened(temperature=1.5)
     chat = manager.backend.chat
     manager.register_node("a", {"system_prompt": "You are agent_0.", "max_new_tokens": 6})
@@ -66,7 +66,7 @@ def test_a_node_remembers_and_keeps_to_its_own_settings(opened):
     assert again.prompt_tokens == len(again.tokens.prompt_ids)
 
 
-def test_max_length_bounds_prompt_and_answer_together(opened):
+def test_max_length_limits_prompt_plus_answer(opened):
     manager = opened(max_length=40, temperature=1.5)
     manager.register_node("a")
     length = 0
@@ -80,7 +80,7 @@ def test_max_length_bounds_prompt_and_answer_together(opened):
     assert usage["requests"] == turn, "what failed is not counted"
 
 
-def test_who_is_unknown_or_says_nothing_is_told(opened):
+def test_unknown_node_or_empty_prompt_is_refused(opened):
     manager = opened()
     with pytest.raises(ValueError, match="node 'a' is not registered: there is none yet"):
         manager.generate_for_node("a", "Hello")
@@ -92,7 +92,7 @@ def test_who_is_unknown_or_says_nothing_is_told(opened):
             manager.register_node("a", wrong)
 
 
-def test_stats_count_what_was_asked(opened):
+def test_stats_count_requests_and_tokens(opened):
     manager = opened()
     manager.register_node("a", BRIEF)
     manager.register_node("b", BRIEF)
@@ -107,7 +107,7 @@ def test_stats_count_what_was_asked(opened):
     )
 
 
-def test_memory_that_is_not_enough_is_told_so(opened, monkeypatch):
+def test_insufficient_gpu_memory_raises_the_documented_error(opened, monkeypatch):
     manager = opened()
     manager.register_node("a")
     lack = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")

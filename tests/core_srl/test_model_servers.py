@@ -30,7 +30,7 @@ def without_gpus(monkeypatch):
 
 @pytest.fixture
 def python(tmp_path):
-    """An interpreter that runs the server whatever module it is to run."""
+    """Return an interpreter that always runs the stub server."""
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} {SERVER} "$@"\n')
     script.chmod(0o755)
@@ -94,7 +94,7 @@ def test_models_are_served_at_their_ports_and_answer(python, model):
     answers, alone, statistics, scheduler = asyncio.run(use())
     assert not any(listens(port) for port in range(first, first + 3))
     where = {model_id: one["port"] for model_id, one in statistics["models"].items()}
-    # Models of the same weights stand side by side, and share both servers.
+    # Models with the same weights have consecutive ports and share both servers.
     assert where == {"a": first, "c": first + 1, "b": first + 2}
     assert answers["b"].text == f"cooperate? at {first + 2}"
     assert {answers[one].text for one in "ac"} <= {f"cooperate? at {first + k}" for k in (0, 1)}
@@ -104,7 +104,7 @@ def test_models_are_served_at_their_ports_and_answer(python, model):
         asyncio.run(scheduler.submit_task("more"))
 
 
-def test_what_a_dead_server_had_is_answered_by_the_other(python, model):
+def test_requests_of_a_dead_server_move_to_another(python, model):
     name = model("shared")
 
     async def use():
@@ -140,7 +140,7 @@ def test_scores_share_the_capacity_of_competing_models(python, model):
     assert (scheduler.sharing, create_cooperative_scheduler().sharing) == ("priority", "fair")
 
 
-def test_what_is_no_model_and_no_task_is_refused():
+def test_unknown_model_or_task_is_refused():
     scheduler = UnifiedScheduler()
     with pytest.raises(ConfigError, match="no model is registered"):
         asyncio.run(scheduler.start())

@@ -44,7 +44,7 @@ def record(log, rounds=6, run="run"):
     monitor.stop()
 
 
-def test_a_monitor_records_from_start_to_stop(log):
+def test_monitor_records_from_start_to_stop(log):
     monitor = monitor_of(log)
     watcher = monitoring.StartedMonitors("run")
     assert isinstance(watcher, Watcher)
@@ -60,7 +60,7 @@ def test_a_monitor_records_from_start_to_stop(log):
     assert [line["round"] for line in read_metrics(log) if "round" in line] == [1]
 
 
-def test_the_newest_session_of_a_file_is_drawn(log):
+def test_newest_session_of_a_file_is_drawn(log):
     record(log, rounds=2, run="old")
     record(log, rounds=6, run="new")
     place = create_graph_visualizer(str(log)).draw()
@@ -70,7 +70,7 @@ def test_the_newest_session_of_a_file_is_drawn(log):
 
 
 @pytest.mark.browser
-def test_a_foreign_file_cannot_run_code_or_break_the_page(log, tmp_path):
+def test_untrusted_file_cannot_run_code_or_break_the_page(log, tmp_path):
     record(log, run=EVIL)
     with log.open("a") as file:
         for line in ({"environment": {}, "round": "one", "models": [1]}, {"environment": 3}):

@@ -10,7 +10,7 @@ from tests.core_srl.weights import gradients_of, logprobs_of, parameters
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_an_adaptive_update_is_adamws_and_keeps_its_moments(opened):
+def test_adaptive_update_is_adamw_with_persistent_moments(opened):
     manager = opened()
     ours, theirs = parameters(manager), {}
     for name, own in ours.items():
@@ -30,7 +30,7 @@ def test_an_adaptive_update_is_adamws_and_keeps_its_moments(opened):
         torch.testing.assert_close(own, theirs[name])
 
 
-def test_an_update_reaches_every_node_and_drops_what_was_cached(opened, tiny_folder):
+def test_update_reaches_every_node_and_clears_caches(opened, tiny_folder):
     manager = opened(temperature=1.5)
     contexts = {}
     for name in "ab":
@@ -63,7 +63,7 @@ def test_an_update_reaches_every_node_and_drops_what_was_cached(opened, tiny_fol
         (lambda name, own: {name: own * torch.nan}, "finite"),
     ],
 )
-def test_gradients_that_do_not_fit_change_nothing(wrong, told, opened):
+def test_invalid_gradients_change_nothing(wrong, told, opened):
     manager = opened()
     gradients = gradients_of(manager)
     [first, second, *_] = gradients
@@ -80,7 +80,7 @@ def test_gradients_that_do_not_fit_change_nothing(wrong, told, opened):
     assert manager.get_global_stats()["weights_version"] == 0
 
 
-def test_with_lora_the_adapter_alone_is_updated(opened, tiny_folder):
+def test_with_lora_only_the_adapter_is_updated(opened, tiny_folder):
     manager = opened(enable_lora=True, temperature=1.5)
     manager.register_node("a", {"max_new_tokens": 6})
     manager.generate_for_node("a", "Round 1.")

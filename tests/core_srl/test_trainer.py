@@ -128,7 +128,7 @@ def test_episodes_are_trained_one_at_a_time(small):
         assert entry["avg_reward"] == pytest.approx(sum(rewards) / 8)
 
 
-def test_the_config_may_change_until_training_begins(small):
+def test_config_may_change_until_training_begins(small):
     trainer = create_cooperative_multimodel_trainer(num_models=4)
     trainer.config = small(**SILENT)
     trainer.config.num_models = 3
@@ -148,7 +148,7 @@ def test_the_config_may_change_until_training_begins(small):
         trainer.get_training_status()
 
 
-def test_a_resumed_run_has_the_weights_of_an_uninterrupted_one(trained, small, tmp_path):
+def test_resumed_run_has_the_weights_of_an_uninterrupted_run(trained, small, tmp_path):
     finished, _ = trained
     first = MultiModelTrainer(small())
     first.train_round()
@@ -167,7 +167,7 @@ def test_a_resumed_run_has_the_weights_of_an_uninterrupted_one(trained, small, t
             assert torch.equal(tensor, finished.run.learners[name].weights()[parameter])
 
 
-def test_without_monitoring_nothing_but_models_and_checkpoints_is_written(small, capsys):
+def test_without_monitoring_only_models_and_checkpoints_are_written(small, capsys):
     trainer = MultiModelTrainer(small(max_episodes=4, **SILENT))
     results = asyncio.run(trainer.train())
     assert results["evaluation"] == {}
@@ -194,7 +194,7 @@ def test_models_behind_an_api_play_and_do_not_learn(small):
     assert summary["openai_1"]["avg_reward"] > 0
 
 
-def test_a_model_that_cannot_be_loaded_has_the_documented_error(small, tmp_path):
+def test_unloadable_model_raises_the_documented_error(small, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     broken = {"model_types": ["mine"], "model_names": {"mine": str(tmp_path)}}
     with pytest.raises(RuntimeError, match="Model loading failed: "):
@@ -226,7 +226,7 @@ def wordy(model_output, context):
     return float(len(model_output)) + 10 * context["round"]
 
 
-def test_a_reward_function_replaces_the_rewards(small):
+def test_reward_function_replaces_the_rewards(small):
     trainer = MultiModelTrainer(small(max_episodes=4, **SILENT))
     trainer.environment.reward_function = wordy
     trainer.environment = create_multi_model_coop_compete_env(num_models=2)
@@ -239,7 +239,7 @@ def test_a_reward_function_replaces_the_rewards(small):
     assert all(average > 8 for average in averages)
 
 
-def test_a_missing_checkpoint_is_named(small):
+def test_error_names_a_missing_checkpoint(small):
     with pytest.raises(CheckpointNotFound, match="round_7"):
         MultiModelTrainer(small()).load_checkpoint("round_7")
     with pytest.raises(FileNotFoundError, match="round_7"):
@@ -257,7 +257,7 @@ def test_trainers_of_each_mode():
     assert (competitive.training_mode, competitive.num_models) == (TrainingMode.COMPETITIVE, 4)
 
 
-def test_an_older_run_in_the_folder_is_moved(small, tmp_path, caplog):
+def test_older_run_in_the_folder_is_moved(small, tmp_path, caplog):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")
     written = {}
@@ -296,7 +296,7 @@ def test_training_continues_after_an_episode_timeout(small):
     assert set(results["checkpoints_saved"]) == {"round_00000001", "final_round_00000002"}
 
 
-def test_after_a_lack_of_memory_training_continues_from_the_last_checkpoint(small, monkeypatch):
+def test_training_continues_from_the_last_checkpoint_after_out_of_memory(small, monkeypatch):
     trainer = MultiModelTrainer(small(max_episodes=16, **SILENT))
     trainer.train_round()
     before = weights_of(trainer)

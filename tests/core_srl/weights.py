@@ -1,4 +1,4 @@
-"""What tests of shared weights read off a model."""
+"""Helpers for tests of shared weights."""
 
 import torch
 
@@ -23,7 +23,7 @@ def gradients_of(manager, seed=0):
 
 
 def logprobs_of(model, context, completion):
-    """What the model gives the completion at temperature 1.5, read at once."""
+    """Return the log-probabilities of the completion at temperature 1.5, in one forward pass."""
     with torch.inference_mode(), quiet_upstream():
         logits = model(torch.tensor([[*context, *completion]])).logits[0].float() / 1.5
     rows = logits.log_softmax(-1)[len(context) - 1 : -1]
@@ -39,7 +39,7 @@ def other_weights(manager, lora_id, seed):
 
 
 async def asked(backend, *adapters, seed=0):
-    """A prompt, and the answers of these adapters at temperature 1.5."""
+    """Return a prompt and the answers of these adapters at temperature 1.5."""
     [prompt] = backend.chat.prompts([ChatTurn("Round 1.", rules="Choose.")])
     sampling = Sampling(temperature=1.5, max_new_tokens=6)
     requests = [Request(prompt, sampling, seed, adapter=adapter) for adapter in adapters]

@@ -1,4 +1,4 @@
-"""The site as `make docs` built it: links, what it loads, search, and pages on a phone."""
+"""Links between the pages of the site that `make docs` built."""
 
 import functools
 from html.parser import HTMLParser
@@ -12,7 +12,7 @@ SITE = Path(__file__).parents[2] / "site"
 
 
 class Document(HTMLParser):
-    """What one page links to, loads and can be linked at."""
+    """Links, loaded files and anchors of one page."""
 
     def __init__(self, page):
         super().__init__()
@@ -20,12 +20,12 @@ class Document(HTMLParser):
         self.feed(page.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
-        told = dict(attrs)
-        self.anchors |= {told[name] for name in ("id", "name") if told.get(name)}
-        if tag == "a" and told.get("href"):
-            self.links.append(told["href"])
-        elif told.get("src") or (tag == "link" and told.get("rel") != "canonical"):
-            self.loads.append(told.get("src") or told["href"])
+        attributes = dict(attrs)
+        self.anchors |= {attributes[name] for name in ("id", "name") if attributes.get(name)}
+        if tag == "a" and attributes.get("href"):
+            self.links.append(attributes["href"])
+        elif attributes.get("src") or (tag == "link" and attributes.get("rel") != "canonical"):
+            self.loads.append(attributes.get("src") or attributes["href"])
 
 
 @functools.cache

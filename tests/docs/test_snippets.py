@@ -1,6 +1,6 @@
-"""Every snippet of the README and of docs/: programs run, twice; commands and YAML are read.
+"""Every snippet of the README and of docs/: programs run twice, commands and YAML are parsed.
 
-Trainings are cut short; the one whose outcome is told runs at its full length too, slowly.
+Training is shortened. The program with a documented outcome also runs in full, as a slow test.
 """
 
 import importlib.util
@@ -28,9 +28,9 @@ MOMENT = {
     "models__sampling__max_new_tokens": 4,
 }
 FRAMEWORKS = ("supersuit", "stable_baselines3", r"\bray\b", "torchrl", "tianshou", "classic/rps-v2")
-"""Not in the default environment: what imports one of them runs with `make test-interop`."""
+"""Packages whose snippets run with `make test-interop` only."""
 OPENENV = "srl_extensions.remote.openenv"
-"""Nor is this one: `make test-openenv`."""
+"""Module whose snippets run with `make test-openenv` only."""
 
 
 def name_of(page):
@@ -47,7 +47,7 @@ def programs():
     for page in PAGES:
         for number, code in enumerate(fenced(page, "python")):
             needs = re.search("|".join(FRAMEWORKS), code)
-            # What the frameworks warn of is theirs.
+            # Warnings of the frameworks are ignored.
             others = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
             marks = [pytest.mark.openenv] if OPENENV in code else others if needs else []
             yield pytest.param(code, id=f"{name_of(page)}-{number}", marks=marks)
@@ -55,13 +55,13 @@ def programs():
 
 @pytest.fixture
 def another_second(monkeypatch):
-    """Every question for the time has an answer of its own: folders of runs are called by it."""
+    """Let time.strftime return another second at every call, because folders are named by it."""
     seconds, strftime = itertools.count(1), time.strftime
 
-    def told(form, *moment):
+    def later(form, *moment):
         return strftime(form, *(moment or [time.localtime(next(seconds))]))
 
-    monkeypatch.setattr(time, "strftime", told)
+    monkeypatch.setattr(time, "strftime", later)
 
 
 @pytest.mark.usefixtures("another_second")
@@ -72,7 +72,7 @@ def test_a_program_runs_by_itself_and_again_in_the_same_folder(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "a key that no server sees")
     caplog.set_level(logging.ERROR)
-    # Every game of the documented trainer has this option, and many rounds.
+    # All environments of the documented trainer have this option, and many steps.
     shorter = {"environment__options__max_cycles": 4} if "from core_srl" in code else {}
     in_small(**MOMENT, **shorter, models__base=tiny_folder)
     run(code)
@@ -98,7 +98,7 @@ def run(code):
 
 
 def commands():
-    """Command lines in code blocks and indented ones, comments left out, with their page."""
+    """Yield the words of each command line on a page, without comments."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         indented = [line[4:] for line in text.splitlines() if line.startswith("    ")]
@@ -117,7 +117,7 @@ def commands():
 def test_a_command_is_there_and_takes_its_arguments(words):
     program, *arguments = words
     if "NAME" in " ".join(words):
-        pytest.skip("stands for several commands, each of which is on a page of its own")
+        pytest.skip("NAME is a placeholder for several commands")
     if program == "srl":
         assert arguments[0] in cli.COMMANDS
         cli._parser(arguments[0]).parse_args(arguments)

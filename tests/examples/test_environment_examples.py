@@ -77,9 +77,9 @@ def test_watch_a_game(tmp_path, monkeypatch, capsys):
     runpy.run_path(str(ROOT / "examples" / "watch_a_game.py"), run_name="__main__")
     said = capsys.readouterr().out
     assert "agent_4, defaulting_trader" in said
-    assert "played again: 24 turns, the same rewards" in said
-    words = dict(re.findall(r"(agent_\d) keeps its word: (\S+)", said))
-    assert float(words.pop("agent_4")) < 0.5
-    assert min(map(float, words.values())) >= 0.5
+    assert "replayed 24 steps with equal rewards" in said
+    reputations = dict(re.findall(r"reputation of (agent_\d): (\S+)", said))
+    assert float(reputations.pop("agent_4")) < 0.5
+    assert min(map(float, reputations.values())) >= 0.5
     [transcript] = blocks(document(tmp_path / "runs/watching/market.html"), "transcript")
     assert len(transcript["turns"]) == 25

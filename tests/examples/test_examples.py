@@ -43,7 +43,7 @@ def run_example(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_all_are_run_in_this_folder():
+def test_every_example_has_a_test():
     tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("*.py"))
     assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tests] == []
 
@@ -51,11 +51,11 @@ def test_all_are_run_in_this_folder():
 @pytest.mark.usefixtures("one_model")
 def test_llm_against_scripted(run_example):
     said = run_example("llm_against_scripted.py")
-    rewards = [float(value) for value in re.findall(r": (0\.\d+) a turn over 20 games", said)]
+    rewards = [float(value) for value in re.findall(r": (0\.\d+) per step over 20 episodes", said)]
     assert len(rewards) == 2
-    # Whoever agrees half of the time earns 0.725 a turn against anyone who always cooperates.
+    # Agreeing half of the time with a partner that always cooperates pays 0.725 per step.
     assert rewards == pytest.approx([0.725, 0.7125], abs=0.03)
-    transcript = said.partition("the last game")[2]
+    transcript = said.partition("the last episode")[2]
     assert "You are agent_0" in transcript
     assert transcript.count("tit_for_tat chose to") == 6
 
@@ -69,7 +69,7 @@ def test_help_trains_nothing(run_example, tmp_path):
 def test_train(run_example, tmp_path, in_small, tiny_folder):
     in_small(models__base=tiny_folder, rounds=2, **MOMENT)
     said = run_example("train.py")
-    assert re.search(r"earned (0\.\d+) before and (0\.\d+) after", said)
+    assert re.search(r"the models: (0\.\d+) before training and (0\.\d+) after", said)
     assert said.count(": 2 updates, cooperated") == 4
     assert (tmp_path / "runs/train/metrics.jsonl").read_text().count("\n") == 2
 
@@ -78,14 +78,14 @@ def test_train(run_example, tmp_path, in_small, tiny_folder):
 def test_collect_and_dpo(run_example, in_small):
     in_small(dpo__epochs=1, logging__evaluation_episodes=2)
     said = run_example("collect_and_dpo.py")
-    assert re.search(r"^64 games gave [1-9]\d* pairs$", said, re.M)
-    assert re.search(r"earned 0\.\d+ before and 0\.\d+ after", said)
+    assert re.search(r"^64 episodes gave [1-9]\d* pairs$", said, re.M)
+    assert re.search(r"evaluation: 0\.\d+ before and 0\.\d+ after", said)
 
 
 def test_custom_update_strategy(run_example, in_small, tiny_folder):
     in_small(models__base=tiny_folder, **MOMENT)
     said = run_example("custom_update_strategy.py")
-    rounds = re.findall(r"round \d: raw reward 0\.\d+, moved (.+)", said)
+    rounds = re.findall(r"round \d: raw reward 0\.\d+, weight changes (.+)", said)
     moves = [[float(value) for value in line.split(", ")] for line in rounds]
     assert len(moves) == 4
     for one_round in moves:
@@ -96,7 +96,7 @@ def test_custom_update_strategy(run_example, in_small, tiny_folder):
 @pytest.mark.usefixtures("one_model")
 def test_one_file_grpo(run_example):
     said = run_example("one_file_grpo.py", "2")
-    first, second = map(float, re.findall(r"round \d: (0\.\d+) a turn", said))
+    first, second = map(float, re.findall(r"round \d: mean reward (0\.\d+)", said))
     assert first == pytest.approx(0.7625, abs=0.02)
     assert second > 0.785  # more than a quarter of the way to the optimum, 0.85
 
@@ -108,7 +108,7 @@ def test_one_file_grpo(run_example):
 )
 def test_trl_rollout_func(run_example):
     said = run_example("interop/trl_rollout_func.py")
-    rewards = [float(value) for value in re.findall(r"step \d: (0\.\d+) a turn", said)]
+    rewards = [float(value) for value in re.findall(r"step \d: (0\.\d+) per agent", said)]
     assert len(rewards) == 6
     assert rewards[0] == pytest.approx(0.7625, abs=0.02)
     assert rewards[-1] > 0.82

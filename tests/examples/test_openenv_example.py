@@ -23,10 +23,11 @@ def test_openenv_grpo():
     )
     assert done.returncode == 0, done.stderr
     steps = re.findall(
-        r"step \d: ([\d.]+) a round, ([\d.]+) calls a game, ([\d.]+) of them failed", done.stdout
+        r"step \d: ([\d.]+) a round, ([\d.]+) calls per episode, ([\d.]+) of them failed",
+        done.stdout,
     )
     earned, calls, failed = (list(map(float, column)) for column in zip(*steps, strict=True))
     assert len(earned) == 5
-    # A call a round, and the tool takes every one: what the model writes is what the game plays.
+    # The model calls the tool once per round, and no call fails.
     assert min(calls) > 3.8 and max(failed) == 0.0
     assert earned[-1] > earned[0] + 0.05

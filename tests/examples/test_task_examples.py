@@ -26,10 +26,10 @@ def test_custom_task():
     ).stdout  # fmt: skip
     assert "Put the letters into the order of the alphabet." in said
     assert "Attempt 2 of 2. They are not in order." in said
-    assert "(earned +0.95)" in said or "(earned +0.70)" in said
+    assert "(reward +0.95)" in said or "(reward +0.70)" in said
 
 
-def test_a_custom_task_is_trained_on_by_its_name(tmp_path, monkeypatch, tiny_folder):
+def test_custom_task_trains_by_name(tmp_path, monkeypatch, tiny_folder):
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     name, options = "custom_task:parallel_env", {"difficulty": 1}
     config = yaml_file.from_tree(

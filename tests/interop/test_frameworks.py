@@ -1,4 +1,4 @@
-"""Every framework's own algorithm learns one of our games, by the example that shows how."""
+"""Algorithms of other frameworks learn one of our environments in the examples."""
 
 import importlib.util
 import math
@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("example", "needs", "reached"),
     [
-        # Uniform play earns 0.7625 a round, the optimum is 0.85.
+        # Reward per agent and step: 0.7625 for uniform play, 0.85 at the optimum.
         ("stable_baselines3_ppo", ("stable_baselines3", "supersuit"), 0.81),
         ("torchrl_ppo", ("torchrl",), 0.81),
         ("rllib_ppo", ("ray",), 0.79),
-        # Random moves earn about 0, the shortest way 1.11 a step.
+        # Reward per step: about 0 for random moves, 1.11 on the shortest path.
         ("gymnasium_vector", ("gymnasium",), 1.0),
     ],
 )
@@ -38,8 +38,8 @@ def test_example(example, needs, reached):
         env=os.environ | {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    said = re.search(r"earned (-?[\d.]+|nan) a \w+, .* steps (-?[\d.]+|nan)", done.stdout)
-    assert said is not None, done.stdout
-    before, after = float(said[1]), float(said[2])
+    rewards = re.search(r": (-?[\d.]+|nan) .*, (-?[\d.]+|nan) after \d+ steps", done.stdout)
+    assert rewards is not None, done.stdout
+    before, after = map(float, rewards.groups())
     assert math.isfinite(before) and math.isfinite(after)
     assert before < 0.78 and after > reached

@@ -106,7 +106,7 @@ def test_the_twenty_lines_of_the_readme_run_in_two_minutes(built, tmp_path):
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     told = done(tmp_path / "venv/bin/python", "twenty.py", cwd=tmp_path)
     since = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # What it computes, not what it waits for: other programs may keep the machine busy.
+    # CPU time, not wall time: other programs may keep the machine busy.
     assert since.ru_utime + since.ru_stime - spent.ru_utime - spent.ru_stime < TWENTY_LINES
     before, after = (float(told.split(when)[1].split()[0]) for when in ("before", "after"))
     assert before < 0.78 < 0.82 < after

@@ -52,7 +52,7 @@ def squares(agent, seen):
 
 
 def tic_tac_toe():
-    """In turns, by PettingZoo's turn_based_aec_to_parallel, with masks."""
+    """Play a turn-based game through turn_based_aec_to_parallel, with masks."""
     return with_text(
         pettingzoo.make("aec", "classic/tictactoe-v3"),
         rules="Three of your marks (X) in a row win; O is the other player.",

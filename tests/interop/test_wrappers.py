@@ -27,7 +27,7 @@ def test_supersuit(name):
         _, rewards, terminations, truncations, _ = vector.step(np.zeros(vector.num_envs, int))
         assert np.isfinite(rewards).all()
         ends += int((terminations | truncations).sum())
-    assert ends >= 2 * vector.num_envs  # it went on after the ends
+    assert ends >= 2 * vector.num_envs  # episodes continue after resets
 
 
 @pytest.mark.filterwarnings("ignore:PettingZoo in TorchRL is tested using:UserWarning")

@@ -1,1 +1,1 @@
-"""Servers on this machine that speak as APIs and vLLM do, and fail as they do."""
+"""Local HTTP servers that imitate the APIs of OpenAI, Anthropic and vLLM, with their faults."""

@@ -1,4 +1,4 @@
-"""A server on this machine that speaks as OpenAI's chat completions and Anthropic's messages do."""
+"""Local server with the endpoints of OpenAI's chat completions and Anthropic's messages."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tests.servers.faulty_http import Body, Faults, serving
 
 
 class ChatServer:
-    """Answers with `answer(body)`: a text, or (text or None, why it ended)."""
+    """Server whose answers are `answer(body)`: a text, or (text or None, finish reason)."""
 
     def __init__(self) -> None:
         self.answer: Callable[[Body], Any] = lambda body: "cooperate"
         self.delay: Callable[[Body], float] = lambda body: 0.0
         self.trouble: list[int] = []
-        """Statuses that the next requests get in place of an answer."""
+        """Error statuses of the next requests, which receive no answer."""
         self.raw: str | None = None
-        """What every request gets in place of an answer, as JSON's media type."""
+        """Body of every reply, if not None; its media type is `text_type`."""
         self.bodies: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.most_at_once = 0
         self.faults = Faults()
-        self.text_type = "application/json"  # of `raw`
-        self.keeps_connections = False  # the models under test do not close theirs
+        self.text_type = "application/json"
+        self.keeps_connections = False  # The clients under test do not close connections.
         self.url = ""
         self._now, self._lock = 0, threading.Lock()
 
@@ -50,8 +50,8 @@ class ChatServer:
             return status, {"error": {"type": "trouble", "message": f"no: {status}"}}
         if self.raw is not None:
             return 200, self.raw
-        said = self.answer(body)
-        text, ending = said if isinstance(said, tuple) else (said, None)
+        answered = self.answer(body)
+        text, ending = answered if isinstance(answered, tuple) else (answered, None)
         shape = _as_openai if path.endswith("/chat/completions") else _as_anthropic
         assert shape is _as_openai or path.endswith("/v1/messages"), path
         answer = shape(body, text, ending)
@@ -76,13 +76,15 @@ def _as_openai(body: Body, text: Any, ending: str | None) -> Body:
 
 
 def _streamed(answer: Body) -> str:
-    """OpenAI's answer as events: all that was said in one, and its end."""
+    """Return an answer of OpenAI as a stream of two events: the whole text, and the end."""
     [choice] = answer["choices"]
     head = {**answer, "object": "chat.completion.chunk"}
-    said = {**head, "choices": [{"index": 0, "delta": choice["message"], "finish_reason": None}]}
+    message = {**head, "choices": [{"index": 0, "delta": choice["message"], "finish_reason": None}]}
     end = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
-    del said["usage"]
-    return "".join(f"data: {json.dumps(event)}\n\n" for event in (said, end)) + "data: [DONE]\n\n"
+    del message["usage"]
+    return (
+        "".join(f"data: {json.dumps(event)}\n\n" for event in (message, end)) + "data: [DONE]\n\n"
+    )
 
 
 def _as_anthropic(body: Body, text: Any, ending: str | None) -> Body:
@@ -97,9 +99,8 @@ def _as_anthropic(body: Body, text: Any, ending: str | None) -> Body:
 
 @contextmanager
 def chat_server() -> Iterator[ChatServer]:
-    """The server, reached as users reach theirs: by the SDKs' own environment variables."""
+    """Run the server; the SDKs find its address in their own environment variables."""
     server = ChatServer()
-
     with serving(server) as http, pytest.MonkeyPatch.context() as patch:
         server.url = f"http://127.0.0.1:{http.server_port}"
         patch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")

@@ -1,4 +1,4 @@
-"""An HTTP server in a thread, with keep-alive and scripted faults."""
+"""HTTP server in a thread, with keep-alive and scripted faults."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from typing import Any
 
 Body = dict[str, Any]
 FAULTS = ("timeout", "429", "500", "502", "503", "504", "cut", "json", "empty", "closed")
-"""What may strike one request: no reply in time; a status (429 with Retry-After); a reply cut in
-the middle; one that is no JSON; one without an answer; a connection closed without a reply."""
+"""Faults of one request: no reply in time; a status (429 with Retry-After); a truncated reply;
+invalid JSON; no answer in the reply; a connection closed without a reply."""
 
 
 class Faults:
-    """Which requests are struck."""
+    """Script of the faults of coming requests."""
 
     def __init__(self) -> None:
         self.script: deque[str | None] = deque()
-        """One entry per coming request: a fault of FAULTS, or None."""
+        """Fault of each coming request (see FAULTS), or None."""
         self.always: Callable[[Body], str | None] = lambda body: None
-        """The fault of a request, whatever the script says."""
+        """Function from the body to a fault that precedes the script, or None."""
         self.stall = 1.0
-        """Seconds of a timeout."""
+        """Duration of a timeout in seconds."""
         self.retry_after = 0.01
-        """Seconds that status 429 asks to wait."""
+        """Seconds in the Retry-After header of status 429."""
         self.struck: list[str] = []
         self._lock = threading.Lock()
 
     def next(self, body: Body) -> str | None:
-        """What strikes the request that came now."""
+        """Return the fault of a request, or None."""
         with self._lock:
             fault = self.always(body) or (self.script.popleft() if self.script else None)
             if fault:
@@ -57,13 +57,13 @@ class HTTPServer(ThreadingHTTPServer):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients may go away; what else fails is told."""
+        """Print errors, except those of connections that a client closed."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Asks `server.app.reply(path, body, headers)` for (status, JSON value or text)."""
+    """Handler that sends the status and content of `server.app.reply(path, body, headers)`."""
 
     disable_nagle_algorithm = True
     server: HTTPServer
@@ -90,28 +90,30 @@ class Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.isdecimal():
             self._send(int(fault), {"error": {"message": f"scripted {fault}"}})
             return
-        status, said = app.reply(self.path, body, {k.lower(): v for k, v in self.headers.items()})
+        status, content = app.reply(
+            self.path, body, {k.lower(): v for k, v in self.headers.items()}
+        )
         if fault == "timeout":
             self.server.closing.wait(app.faults.stall)
         if fault in ("timeout", "closed"):
             self.close_connection = True
         elif fault == "cut":
-            self._send(status, said, sent=0.5)
+            self._send(status, content, sent=0.5)
         elif fault == "json":
-            self._send(status, said, sent=0.5, cut=False)
+            self._send(status, content, sent=0.5, cut=False)
         elif fault == "empty":
-            self._send(status, said | {"choices": [], "content": None})
+            self._send(status, content | {"choices": [], "content": None})
         elif fault == "model":
-            self._send(status, said | {"model": "another"})
+            self._send(status, content | {"model": "another"})
         else:
-            self._send(status, said)
+            self._send(status, content)
 
-    def _send(self, status: int, said: Any, sent: float = 1.0, cut: bool = True) -> None:
-        content = (said if isinstance(said, str) else json.dumps(said)).encode()
+    def _send(self, status: int, value: Any, sent: float = 1.0, cut: bool = True) -> None:
+        content = (value if isinstance(value, str) else json.dumps(value)).encode()
         if not cut:
             content, sent = content[: int(len(content) * sent)], 1.0
         self.send_response(status)
-        kind = self.server.app.text_type if isinstance(said, str) else "application/json"
+        kind = self.server.app.text_type if isinstance(value, str) else "application/json"
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         if status == 429:
@@ -125,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(app: Any, port: int = 0) -> Iterator[HTTPServer]:
-    """The server of `app`, whose `faults` strike the paths of `app.struck_by_faults(path)`."""
+    """Serve `app`; its `faults` apply to requests for which `app.struck_by_faults(path)`."""
     http = HTTPServer(app, port)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -136,4 +138,4 @@ def serving(app: Any, port: int = 0) -> Iterator[HTTPServer]:
         http.shutdown()
         thread.join()
         http.close_connections()
-        http.server_close()  # waits for the threads of requests
+        http.server_close()  # This waits for the threads of open requests.

@@ -1,4 +1,4 @@
-"""A program that takes vLLM's command line and answers by the stub of its endpoints."""
+"""Program with vLLM's command line that runs the stub of its endpoints."""
 
 import argparse
 import os
@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # vLLM's servers are given no path of ours
+sys.path.insert(0, str(Path(__file__).parents[2]))  # PYTHONPATH contains the plugins only.
 
 from srl_extensions.vllm.plugins.gate import KEY
 from tests.servers.vllm_stub import VLLMStub

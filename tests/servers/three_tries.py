@@ -1,4 +1,4 @@
-"""A retry policy that gives up after three attempts: no test has to wait for a deadline."""
+"""Retry policy that stops after three attempts, so that no test waits for a deadline."""
 
 from srl_agents.llm.backends.network import RetryPolicy
 

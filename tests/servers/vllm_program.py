@@ -1,8 +1,8 @@
-"""A program that takes vLLM's command line and answers as its server does, in milliseconds.
+"""Program with vLLM's command line that imitates its server, and starts in milliseconds.
 
-Settings of its own come as JSON behind --fake, which ServerSpec.extra_arguments holds: "dies" with
-this last word as it starts, "dies_of_request", "seconds" for a completion, "hangs", "free" (it
-keeps to no answers), "raw" (log-probabilities before masks).
+The option --fake (in ServerSpec.extra_arguments) is JSON with: "dies" (exit at the start, with this
+message), "dies_of_request", "seconds" (duration of a completion), "hangs" (ignore SIGTERM), "free"
+(answers that were not listed), "raw" (log-probabilities before masks).
 """
 
 # ruff: noqa: T201
@@ -21,7 +21,7 @@ from pathlib import Path
 
 
 def interpreter(folder, program=__file__):
-    """An executable that runs this program, whatever module it is told to run."""
+    """Write an executable that runs this program for any `-m module`, and return its path."""
     script = Path(folder) / "python"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
     script.chmod(0o755)
@@ -29,17 +29,17 @@ def interpreter(folder, program=__file__):
 
 
 class Server(ThreadingHTTPServer):
-    daemon_threads = False  # server_close waits for the answers under way, as vLLM's drain does
+    daemon_threads = False  # server_close waits for open requests, as vLLM does.
 
     def server_bind(self):
         socketserver.TCPServer.server_bind(self)
 
 
 def closed_by_gate(middleware):
-    """What says with which status a gate that vLLM is told of answers a request itself."""
+    """Return a function from (path, headers) to the status of the gate, or None if it is open."""
     if middleware is None:
         return lambda path, headers: None
-    module, name = middleware.rsplit(".", 1)  # on the server's path, as for vLLM
+    module, name = middleware.rsplit(".", 1)  # The module is on the server's path, as for vLLM.
     gate = getattr(importlib.import_module(module), name)(None)
 
     def status(path, headers):
@@ -54,12 +54,12 @@ def handler(args, fake, engine):
 
     class Handler(BaseHTTPRequestHandler):
         def reply(self, status, body=None):
-            said = json.dumps(body).encode()
+            content = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(content)
 
         def do_GET(self):
             if status := closed(self.path, self.headers):
@@ -92,8 +92,8 @@ def handler(args, fake, engine):
                 "finish_reason": "length",
             }
             if "messages" in body:
-                said = body["messages"][-1]["content"]
-                choice["message"] = {"role": "assistant", "content": f"{said} at {args.port}"}
+                prompt = body["messages"][-1]["content"]
+                choice["message"] = {"role": "assistant", "content": f"{prompt} at {args.port}"}
             self.reply(200, {"model": body["model"], "choices": [choice]})
 
         def log_message(self, *_):
@@ -113,7 +113,7 @@ def main():
     print("started", flush=True)
     if "dies" in fake:
         sys.exit(fake["dies"])
-    # vLLM's engine: a process of the same group that does not end with the server by itself.
+    # vLLM's engine is a process of the same group that does not end with the server.
     engine = subprocess.Popen(["sleep", "600"], start_new_session=False)
     server = Server((args.host, args.port), handler(args, fake, engine))
 

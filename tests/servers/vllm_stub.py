@@ -1,4 +1,4 @@
-"""vLLM's endpoints, answered by a small model in this process through HuggingFaceBackend."""
+"""Stub of vLLM's endpoints: a small model in this process answers through HuggingFaceBackend."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ COMPLETIONS = "/v1/completions"
 
 
 class Refusal(Exception):
-    """A status and what is said with it."""
+    """Error with the HTTP status of the reply."""
 
-    def __init__(self, status: int, words: str):
-        super().__init__(words)
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
         self.status = status
 
 
 class VLLMStub:
-    """A server of one base and its adapters. It forgets the adapters when it is started again."""
+    """Server of one base and its adapters, which a restart unloads."""
 
     def __init__(self, folder: Path, served_name: str, port: int = 0, key: str | None = None):
-        """`key`: that of a gate in front of all endpoints."""
+        """Create the server; with a `key`, all endpoints are behind a gate."""
         self.folder, self.served_name, self.key = folder, served_name, key
         self.faults, self.keeps_connections, self.text_type = Faults(), True, "text/plain"
         self.struck_paths = {COMPLETIONS}
         self.counts: Counter[str] = Counter()
-        """Path -> requests; "prompts" -> prompts that were answered."""
+        """Path -> number of requests; "prompts" -> number of prompts answered."""
         self.bodies: list[Body] = []
-        """Requests for completions."""
+        """Bodies of the requests for completions."""
         self.headers: list[dict[str, str]] = []
-        """Of all requests."""
+        """Headers of all requests."""
         self.healthy = True
-        """False: the engine is dead, /health has status 503 and completions 500."""
+        """False if the engine is dead: /health returns 503 and completions return 500."""
         self.dies_after: int | None = None
-        """Calls that are answered until the engine dies; None for ever."""
+        """Number of calls after which the engine dies; None for no limit."""
         self.adapters: dict[str, Path] = {}
         """Served name -> folder."""
         self._http: HTTPServer | None = None
         self._stack = ExitStack()
         self._port = port
-        self._model_is_mine = threading.Lock()
+        self._model_lock = threading.Lock()
         self._running = threading.Event()
         self._rng = np.random.default_rng(0)
 
@@ -67,7 +67,7 @@ class VLLMStub:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Listen, at the same port as before, with the base of the folder and no adapters."""
+        """Listen at the previous port, with the base and no adapters."""
         self._places: dict[str, str] = {}
         self.adapters, self.healthy = {}, True
         self._gate = Gate(None, {KEY: self.key}) if self.key else None
@@ -77,12 +77,12 @@ class VLLMStub:
         self._port = self._http.server_port
 
     def stop(self) -> None:
-        """Take no connection any more, and cut those there are."""
+        """Close the port and all connections."""
         self._running.set()
         self._stack.close()
 
     def close_connections(self) -> None:
-        """As a server does with those on which nothing came for a while."""
+        """Close all connections, as a server does with idle ones."""
         assert self._http is not None
         self._http.close_connections()
 
@@ -121,12 +121,12 @@ class VLLMStub:
 
     def _load(self, body: Body) -> str:
         name, folder = body["lora_name"], Path(body["lora_path"])
-        with self._model_is_mine:
+        with self._model_lock:
             if name in self.adapters:
                 raise Refusal(400, f"The lora adapter '{name}' has already been loaded.")
             if not (folder / "adapter_config.json").is_file():
                 raise Refusal(404, f"Loading lora {name} failed: No adapter found for {folder}")
-            place = f"adapter{len(self._places)}"  # PEFT's own names hold no dots
+            place = f"adapter{len(self._places)}"  # Names in PEFT contain no dots.
             model = self._backend.model
             with quiet_upstream():
                 if self._places:
@@ -147,7 +147,7 @@ class VLLMStub:
 
     def _pause(self, body: Body) -> Body:
         self._running.clear()
-        with self._model_is_mine:  # what is under way has come to its end
+        with self._model_lock:  # No completion is running.
             return {"status": "paused"}
 
     def _resume(self, body: Body) -> Body:
@@ -165,13 +165,13 @@ class VLLMStub:
         model = self._backend.model
         base = model.get_base_model() if self._places else model
         held = {name.replace(".base_layer", ""): p for name, p in base.named_parameters()}
-        with torch.no_grad(), self._model_is_mine:
+        with torch.no_grad(), self._model_lock:
             for name, value in (item for file in files for item in load_file(file).items()):
                 held[name].copy_(value)
         return {"results": [{"tensors": len(held), "repacked": 0}]}
 
     def _complete(self, body: Body) -> Body:
-        # vLLM reads an adapter again that had to make room, and its engine ends where it is gone.
+        # vLLM reads an evicted adapter again; its engine ends if the folder is missing.
         self.healthy &= all(folder.is_dir() for folder in self.adapters.values())
         if self.dies_after is not None and len(self.bodies) >= self.dies_after:
             self.healthy = False
@@ -188,18 +188,20 @@ class VLLMStub:
         longest = max(map(len, prompts)) + body["max_tokens"]
         if longest > (limit := self._backend.positions):
             raise Refusal(400, f"maximum context length is {limit}, and {longest} were requested")
-        with self._model_is_mine:
+        with self._model_lock:
             try:
                 requests = [self._request(body, prompt, adapter) for prompt in prompts]
                 completions = self._backend.sample(requests)
-                told = [self._prompt_logprobs(body, prompt, adapter) for prompt in prompts]
+                prompt_logprobs = [
+                    self._prompt_logprobs(body, prompt, adapter) for prompt in prompts
+                ]
             except BackendError as error:
                 raise Refusal(400, str(error)) from error
         self.counts["prompts"] += len(prompts)
         if "vllm_xargs" in body:
             whole = json.loads(body["vllm_xargs"]["answers"])
             completions = [_as_listed(one, whole) for one in completions]
-        rows = zip(completions, told, strict=True)
+        rows = zip(completions, prompt_logprobs, strict=True)
         choices = [_choice(index, *row) for index, row in enumerate(rows)]
         return {"id": "1", "object": "text_completion", "model": name, "choices": choices}
 
@@ -241,12 +243,12 @@ def _scope(path: str, headers: dict[str, str]) -> Body:
 
 
 def _written(answer: list[int], chat: Any) -> int:
-    """Tokens of an answer before its end of turn, where it has one."""
+    """Return the number of tokens of an answer before its end of turn, if there is one."""
     return len(answer) - (answer[-1] == chat.end_of_turn)
 
 
 def _as_listed(completion: Completion, whole: list[list[int]]) -> Completion:
-    """Without the end of turn, where the listed answers have none."""
+    """Return the completion without the end of turn, if the listed answers have none."""
     if list(completion.ids) in whole:
         return completion
     return replace(
@@ -266,21 +268,20 @@ def _choice(index: int, completion: Completion, prompt_logprobs: Any) -> Body:
 
 
 def choice_of_another_vocabulary(token: int) -> Any:
-    """What may take the place of `_choice`: the first prompt of a call is answered in that token,
-    which the model does not have."""
-    truly = _choice
+    """Return a replacement of `_choice` that answers the first prompt of a call with `token`."""
+    original = _choice
 
     def choice(index: int, completion: Completion, prompt_logprobs: Any) -> Body:
         if index == 0:
             completion = replace(completion, ids=(token,) * len(completion.ids))
-        return truly(index, completion, prompt_logprobs)
+        return original(index, completion, prompt_logprobs)
 
     return choice
 
 
 @contextmanager
 def stub_server(model_folder: Path, *, served_name: str = "base") -> Iterator[VLLMStub]:
-    """A server of the model in `model_folder`, running."""
+    """Run a server of the model in `model_folder`."""
     stub = VLLMStub(model_folder, served_name)
     stub.start()
     try:

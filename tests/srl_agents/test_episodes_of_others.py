@@ -143,5 +143,5 @@ def test_a_short_line_takes_little_memory(entry):
 def test_a_line_without_end_is_not_read_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr("srl_agents.episode.MAX_BYTES", 1000)
     (tmp_path / "long.jsonl").write_text('{"a": "' + "x" * 10_000)
-    with pytest.raises(EpisodeError, match="line 1: not a line of JSON"):
+    with pytest.raises(EpisodeError, match="line 1: an episode must be a line of JSON"):
         list(read_jsonl(tmp_path / "long.jsonl"))

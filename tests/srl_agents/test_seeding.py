@@ -64,9 +64,9 @@ def test_the_streams_that_recorded_results_rest_on_keep_their_numbers():
 @pytest.mark.parametrize(
     ("seed", "indices", "message"),
     [
-        (-1, (0,), "seed is -1: give 0 to 4294967295"),
-        (2**32, (0,), "seed is 4294967296: give 0 to 4294967295"),
-        (0, (2**32,), "round is 4294967296: give 0 to 4294967295"),
+        (-1, (0,), "seed must be 0 to 4294967295, got -1"),
+        (2**32, (0,), "seed must be 0 to 4294967295, got 4294967296"),
+        (0, (2**32,), "round must be 0 to 4294967295, got 4294967296"),
         (0, (), "shorter"),
         (0, (1, 2), "longer"),
     ],

@@ -1,17 +1,17 @@
-"""Files of data: what is wrong in them is said in one kind of error, with file and line."""
+"""Data files: every mistake raises EnvConfigError with file and line."""
 
 import json
 
 import pytest
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.debate.env import load_topics
-from srl_envs.tasks.mathematics.env import load_problems
-from srl_envs.tasks.programming import datasets as code_files
+from srl_envs.tasks import programming
+from srl_envs.tasks.debate import load_topics
+from srl_envs.tasks.mathematics import load_problems
 from srl_envs.tasks.tool_use.search import load_documents
 
 DEEP = "[" * 400 + "]" * 400
-LOADERS = [load_topics, load_documents, load_problems, code_files.load]
+LOADERS = [load_topics, load_documents, load_problems, programming.load_problems]
 
 
 @pytest.mark.parametrize("load", LOADERS)
@@ -27,7 +27,7 @@ def test_every_loader_names_file_and_line(tmp_path, load, line):
 
 
 @pytest.mark.parametrize("load", LOADERS)
-def test_what_is_no_text_or_not_there_is_told(tmp_path, load):
+def test_missing_or_blank_texts_raise(tmp_path, load):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'"\xff"')
     for wrong in (path, tmp_path / "none.jsonl", tmp_path):
@@ -36,8 +36,8 @@ def test_what_is_no_text_or_not_there_is_told(tmp_path, load):
 
 
 @pytest.mark.parametrize("code", ["def f(:", "(" * 5000, "-" * 100_000 + "1", "\x00"])
-def test_programs_that_are_no_python_are_told_with_their_line(tmp_path, code):
+def test_syntax_error_in_data_file_names_its_line(tmp_path, code):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"text": "?", "code": code, "test_list": ["assert f()"]}))
     with pytest.raises(EnvConfigError, match=r"line 1: .* is not Python"):
-        code_files.load(path)
+        programming.load_problems(path)

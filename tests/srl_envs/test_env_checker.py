@@ -25,7 +25,7 @@ ROUNDS = 12
         ("bandit_v0", "vector"),
     ],
 )
-def test_keeps_the_contract(name, mode):
+def test_fulfills_the_contract(name, mode):
     check_environment(partial(registry.make, name, obs_mode=mode, max_cycles=ROUNDS))
 
 
@@ -33,7 +33,7 @@ def test_keeps_the_contract(name, mode):
     ("task", "seats", "layout"),
     [("own", 2, ["A.G", "..."]), ("meet", 2, ["AG"]), ("race", 5, None)],
 )
-def test_mazes_keep_the_contract_solved_or_not(task, seats, layout):
+def test_mazes_fulfill_the_contract(task, seats, layout):
     check_environment(
         partial(
             registry.make,
@@ -49,14 +49,14 @@ def test_mazes_keep_the_contract_solved_or_not(task, seats, layout):
 
 
 class Sound(CoopCompete):
-    """What the broken ones below are made from."""
+    """Base class of the broken environments below."""
 
     def __init__(self):
         super().__init__(num_agents=2, max_cycles=6)
 
 
 class SoundToo(Staged):
-    """The same, of those whose steps the base puts together."""
+    """Base class of broken environments with an overridden `play_round`."""
 
     def __init__(self):
         super().__init__(num_agents=2, max_cycles=6)
@@ -66,7 +66,7 @@ class SoundToo(Staged):
 
 
 @pytest.mark.parametrize("sound", [Sound, SoundToo])
-def test_the_broken_ones_are_made_from_sound_ones(sound):
+def test_unmodified_environments_fulfill_the_contract(sound):
     check_environment(sound)
 
 
@@ -82,7 +82,7 @@ class ForgetsTheSeed(Sound):
 
 
 class KeepsDrawnNoise(SoundToo):
-    """Seeds the generator, but goes on using what was drawn before."""
+    """Seeds the generator, but uses numbers drawn before."""
 
     drawn = ()
 
@@ -245,11 +245,11 @@ class HasNoView(Speaks):
         (HasNoView, "text"),
     ],
 )
-def test_a_broken_environment_is_found_out(broken, point):
+def test_violations_of_the_contract_raise(broken, point):
     with pytest.raises(ConformanceError) as caught:
         check_environment(broken, max_turns=50)
     assert str(caught.value).startswith(point + ":")
 
 
-def test_text_can_be_left_out():
+def test_check_without_text_view():
     check_environment(HasNoView, text=False)

@@ -12,17 +12,17 @@ DISTRIBUTIONS = {
     "grpc": "grpcio",
     "google": "protobuf",
 }
-"""Package, as it is imported -> what pip calls it, where that is another name."""
+"""Distribution of each package whose import name is different."""
 
 
-def test_a_missing_package_is_told_with_its_extra():
+def test_missing_package_error_contains_its_extra():
     missing = ModuleNotFoundError("No module named 'safetensors.torch'", name="safetensors.torch")
     line = 'this needs safetensors: pip install "core-srl[train]"'
     assert install_line(missing, "this") == line
     assert install_line(ModuleNotFoundError("no", name="somebodys"), "this") is None
 
 
-def test_what_is_imported_within_is_told_with_its_extra():
+def test_needed_by_raises_install_command():
     with (
         pytest.raises(KeyError, match="this needs mpmath: pip install"),
         needed_by("this", KeyError),
@@ -31,7 +31,7 @@ def test_what_is_imported_within_is_told_with_its_extra():
 
 
 @pytest.mark.parametrize("other", [ImportError("libcuda.so"), ModuleNotFoundError(name="mine")])
-def test_import_errors_of_another_cause_pass(other):
+def test_other_import_errors_pass(other):
     with pytest.raises(ImportError) as told, needed_by("this", KeyError):
         raise other
     assert told.value is other

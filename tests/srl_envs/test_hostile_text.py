@@ -21,7 +21,7 @@ ROUNDS = 20
 
 @pytest.mark.parametrize("least", [100, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", GAMES)
-def test_no_answer_breaks_a_game(name, least):
+def test_no_answer_raises(name, least):
     inner = registry.make(name, max_cycles=ROUNDS)
     env, view = TextEnv(inner), inner.text_view
     words = view.answers(inner.possible_agents[0])

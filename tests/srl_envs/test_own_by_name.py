@@ -1,4 +1,4 @@
-"""'module:function' in place of a catalogue name: an environment of one's own."""
+"""Environments of users, named by 'module:function'."""
 
 import sys
 
@@ -32,7 +32,7 @@ def my_games(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_what_the_function_gives_is_made(my_games):
+def test_user_function_makes_the_environment(my_games):
     assert srl_envs.make("my_own_games:nim").metadata["name"] == "nim_v0"
     plain = srl_envs.make("my_own_games:nim", mask=None).env.observation_space("player_1")
     assert plain.n == 8
@@ -49,17 +49,17 @@ def test_what_the_function_gives_is_made(my_games):
         ("my own:games", {}, "is no 'module:function'"),
         ("my_own_games:nim", {"masks": 1}, "'masks' (did you mean 'mask'?)"),
         ("my_own_games:sized", {}, "my_own_games:sized: missing a required argument: 'size'"),
-        ("my_own_games:turn_based", {}, "must give a PettingZoo ParallelEnv"),
+        ("my_own_games:turn_based", {}, "must return a PettingZoo ParallelEnv"),
         ("custom:nim_v0", {}, "there is no environment 'custom:nim_v0': it was an object"),
     ],
 )
-def test_what_cannot_be_made_is_said_in_one_line(my_games, name, options, said):
+def test_invalid_user_names_raise_one_line(my_games, name, options, said):
     with pytest.raises(EnvConfigError) as refused:
         srl_envs.make(name, **options)
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_the_current_folder_is_searched_after_the_installed_packages(tmp_path, monkeypatch):
+def test_current_folder_is_searched_last(tmp_path, monkeypatch):
     (tmp_path / "a_game_here.py").write_text(MODULE)
     (tmp_path / "colorsys.py").write_text("def rgb_to_hsv():\n    raise SystemExit\n")
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one != ""])

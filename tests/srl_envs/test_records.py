@@ -1,4 +1,4 @@
-"""Dataclasses survive as plain data, and what they never were is refused."""
+"""Dataclasses as JSON data and back; invalid records raise."""
 
 import json
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def written():
     return json.loads(json.dumps(as_record(Outer, WHOLE)))
 
 
-def test_what_is_written_is_read_back():
+def test_records_round_trip():
     read = read_record(Outer, written())
     assert read.table.tolist() == WHOLE.table.tolist()
     own = {name: getattr(WHOLE, name) for name in vars(WHOLE) if name != "table"}
@@ -58,6 +58,6 @@ def test_what_is_written_is_read_back():
         {"table": [1.0]},
     ],
 )
-def test_what_no_field_holds_is_refused(changes):
+def test_invalid_records_raise(changes):
     with pytest.raises((LookupError, TypeError, ValueError)):
         read_record(Outer, written() | changes)

@@ -18,7 +18,7 @@ every_name = pytest.mark.parametrize("name", registry.names())
 
 
 def options(name):
-    """What a game's records may set."""
+    """Return the names of the options of a game."""
     making = import_module(registry.entry(name).module).parallel_env
     own = inspect.signature(making).parameters
     return [each for each in own if each not in ("parameters", "render_mode", "obs_mode")]
@@ -26,7 +26,7 @@ def options(name):
 
 @pytest.fixture
 def others(tmp_path, monkeypatch):
-    """A module, a file and a folder that would say if anybody came."""
+    """Create a module, a file and a folder whose use is recorded."""
     (tmp_path / "a_module_of_others.py").write_text("def make(**_):\n    raise SystemExit\n")
     (tmp_path / "file.jsonl").write_text('{"question": "1", "answer": "#### 1"}\n')
     (tmp_path / "folder").mkdir()
@@ -48,7 +48,7 @@ def _watch(event, arguments):
 @pytest.fixture(scope="module", autouse=True)
 def watched():
     global _watching
-    sys.addaudithook(_watch)  # which nobody can take away again
+    sys.addaudithook(_watch)  # Audit hooks cannot be removed.
     _watching = True
     yield
     _watching = False
@@ -60,7 +60,7 @@ def reached(others):
 
 
 @every_name
-def test_no_option_of_a_record_leads_outside(others, name):
+def test_record_options_open_no_code_file_or_folder(others, name):
     names = [CODE, str(others / "file.jsonl"), str(others / "folder"), {"x": {"name": CODE}}]
     for option, value in product(options(name), names):
         _opened.clear()
@@ -87,8 +87,8 @@ def test_no_option_of_a_record_leads_outside(others, name):
         ("debate_v0", {"topics": "/etc/passwd"}, "topics: '/etc/passwd' is a place"),
         ("math_v0", {"path": "/etc/passwd"}, "path: '/etc/passwd' is a place on this machine"),
         ("code_v0", {"path": "/etc/passwd"}, "path: '/etc/passwd'"),
-        ("code_v0", {"wall": 1e6}, "wall: a record asks for 1e+06, up to 60 is given"),
-        ("coop_compete_v0", {"num_agents": 3_000_000}, "size 3e+06, counting agents"),
+        ("code_v0", {"wall": 1e6}, "wall must be at most 60 in a record, got 1e+06"),
+        ("coop_compete_v0", {"num_agents": 3_000_000}, "at most 1000, got 3e+06"),
         ("team_battle_v0", {"team_size": [900, 900]}, "at most 1000"),
         ("maze_v0", {"width": 2001, "height": 2001}, "at most 1000"),
         (
@@ -98,22 +98,21 @@ def test_no_option_of_a_record_leads_outside(others, name):
         ),
     ],
 )
-def test_what_a_record_may_not_name_is_said(others, name, options, said):
+def test_untrusted_record_error_names_the_option(others, name, options, said):
     with pytest.raises(UntrustedError, match=re.escape(said)) as refused:
         registry.remake(name, options)
     assert "give --trust (trusted=True)" in str(refused.value)
     assert not reached(others)
 
 
-def test_long_games_and_large_seeds_are_no_size():
+def test_long_games_and_large_seeds_do_not_count_as_size():
     env = registry.remake("math_v0", {"max_cycles": 10**9, "problem_seed": 2**40})
     assert env.max_cycles == 10**9
 
 
-def test_who_trusts_a_record_has_what_it_names(tmp_path, monkeypatch):
+def test_trusted_record_may_name_code_and_files(tmp_path, monkeypatch):
     (tmp_path / "my_motions.py").write_text(
-        "from srl_envs.tasks.debate.judging import RuleJudge\n\n"
-        "def judge():\n    return RuleJudge()\n"
+        "from srl_envs.tasks.debate import RuleJudge\n\ndef judge():\n    return RuleJudge()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     topics = tmp_path / "topics.jsonl"
@@ -126,14 +125,14 @@ def test_who_trusts_a_record_has_what_it_names(tmp_path, monkeypatch):
     assert again.metadata["name"] == "bandit_v0"
 
 
-def test_a_record_lowers_no_protection(monkeypatch):
+def test_records_cannot_lower_sandbox_protection(monkeypatch):
     asked = []
 
     def sandbox(minimum, wall):
         asked.append(minimum)
         raise UntrustedError("enough")
 
-    monkeypatch.setattr("srl_envs.tasks.programming.env._sandbox", sandbox)
+    monkeypatch.setattr("srl_envs.tasks.programming._sandbox", sandbox)
     for level in ("limits", "filtered", "strict"):
         for trusted in (False, True):
             with pytest.raises(UntrustedError, match="enough"):
@@ -142,14 +141,14 @@ def test_a_record_lowers_no_protection(monkeypatch):
     assert asked[1::2] == ["limits", "filtered", "strict"]
 
 
-def test_names_become_code_in_one_place_only():
+def test_only_loading_imports_by_name():
     fixed = {"scenarios.py", "tables.py"}  # names in our own tables
     folder = Path(loading.__file__).parent
     importing = {
         path.name
         for path in folder.rglob("*.py")
         if re.search(r"import_module\(|resolve_name\(|__import__\(|exec_module\(", path.read_text())
-        and "sandbox" not in path.parts  # where what runs is nobody's to trust anyway
+        and "sandbox" not in path.parts  # which runs untrusted code by design
     }
     assert importing == {"loading.py", *fixed}
 
@@ -163,7 +162,7 @@ ODD = [
 
 
 @every_name
-def test_whatever_an_option_holds_it_is_taken_or_refused(name):
+def test_odd_option_values_raise_only_env_errors(name):
     for option, value in product(options(name), ODD):
         try:
             env = registry.remake(name, {option: value})

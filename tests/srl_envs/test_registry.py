@@ -28,7 +28,7 @@ def test_make(name):
     assert env.metadata["name"] in registry.names()
 
 
-def test_parameters_go_over_the_defaults():
+def test_parameters_override_defaults():
     assert srl_envs.make("coop_compete_pair_v0").rules.variant == "pair"
     assert srl_envs.make("coop_compete_pair_v0", variant="population").rules.variant == "population"
     with pytest.raises(TypeError):
@@ -49,7 +49,7 @@ def test_parameters_go_over_the_defaults():
         ("team_battle_v0", {"team_size": 10**12}, "a whole number from 1 to 10000, got 1000000"),
     ],
 )
-def test_mistakes_are_named_in_one_line(name, parameters, said):
+def test_wrong_names_raise_one_line(name, parameters, said):
     with pytest.raises(EnvConfigError) as caught:
         srl_envs.make(name, **parameters)
     assert said in str(caught.value)
@@ -62,7 +62,7 @@ def run(code):
     ).stdout
 
 
-def test_importing_takes_no_torch_and_no_game():
+def test_import_loads_no_torch_and_no_game():
     games = "('torch', 'srl_envs.games', 'srl_envs.tasks')"
     code = f"import sys, srl_envs; print(*(m for m in sys.modules if m.startswith({games})))"
     assert run(code).strip() == ""
@@ -82,7 +82,7 @@ def test_an_entry_is_imported_as_a_module_by_either_statement():
 def test_the_documentation_names_every_parameter_and_field(name):
     module = importlib.import_module(registry.entry(name).module)
     docs = Path(__file__).parents[2] / "docs" / "environments"
-    pages = ("games", "tasks", "tool_use", "debate")  # what has a page of its own
+    pages = ("games", "tasks", "tool_use", "debate")  # pages that describe parameters
     text = "".join((docs / f"{page}.md").read_text(encoding="utf-8") for page in pages)
     assert f"`{name}`" in (docs / "games.md").read_text(encoding="utf-8")
     parameters = inspect.signature(module.parallel_env).parameters
@@ -91,7 +91,7 @@ def test_the_documentation_names_every_parameter_and_field(name):
 
 
 @pytest.mark.parametrize("name", registry.names())
-def test_a_game_as_conversations_is_no_longer_than_a_model_can_read(name):
+def test_conversation_options_limit_max_cycles(name):
     env = registry.make(name, **registry.as_conversations(name, {})).unwrapped
     assert getattr(env, "max_cycles", 1) <= 200
     assert registry.as_conversations(name, {"max_cycles": 1000})["max_cycles"] == 1000
@@ -99,7 +99,7 @@ def test_a_game_as_conversations_is_no_longer_than_a_model_can_read(name):
 
 @pytest.mark.parametrize("made_by", ["parallel_env", "env", "raw_env"])
 @pytest.mark.parametrize("name", ["maze_race_v0", "math_v0"])
-def test_an_unknown_argument_is_one_line_however_the_game_is_made(name, made_by):
+def test_unknown_argument_raises_one_line_in_every_form(name, made_by):
     make = getattr(registry.as_module(name), made_by)
     with pytest.raises(EnvConfigError, match=r"no parameter 'obs_mod' \(did you mean 'obs_mode'"):
         make(obs_mod="vector")

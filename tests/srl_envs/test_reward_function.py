@@ -16,7 +16,7 @@ def length_of(model_output, context):
 
 
 @pytest.mark.parametrize("name", ["team_battle_v0", "maze_v0", "math_v0"])
-def test_any_environment_keeps_the_contract_with_rewards_of_ones_own(name):
+def test_custom_rewards_keep_the_contract(name):
     def make():
         return CustomRewards(registry.make(name, max_cycles=8), lambda output, context: 1.5)
 
@@ -25,7 +25,7 @@ def test_any_environment_keeps_the_contract_with_rewards_of_ones_own(name):
     parallel_seed_test(make)
 
 
-def test_a_function_sees_the_answer_and_the_circumstances():
+def test_reward_function_receives_answer_and_context():
     told = []
 
     def judge(model_output, context):
@@ -53,7 +53,7 @@ def test_a_function_sees_the_answer_and_the_circumstances():
     assert told[-1][1]["round"] == 0
 
 
-def test_actions_with_words_are_judged_by_their_words():
+def test_text_actions_are_rewarded_by_their_text():
     env = CustomRewards(registry.make("coop_compete_pair_v0"), length_of)
     env.reset(seed=0)
     _, rewards, *_ = env.step({"agent_0": TextAction(1, "I cooperate"), "agent_1": 1})
@@ -61,18 +61,18 @@ def test_actions_with_words_are_judged_by_their_words():
 
 
 @pytest.mark.parametrize("reward", [None, "1", float("nan"), np.array([1.0])])
-def test_what_is_no_reward_is_refused(reward):
+def test_rewards_must_be_finite_numbers(reward):
     env = CustomRewards(registry.make("coop_compete_v0"), lambda output, context: reward)
     env.reset(seed=0)
-    with pytest.raises(EnvError, match="must give a finite number"):
+    with pytest.raises(EnvError, match="reward_function must return a finite number"):
         env.step(dict.fromkeys(env.agents, 1))
 
 
-def test_what_is_no_game_or_no_function():
-    with pytest.raises(EnvConfigError, match="CustomRewards got 5: give a PettingZoo ParallelEnv"):
+def test_environment_and_function_are_checked():
+    with pytest.raises(EnvConfigError, match="env must be a PettingZoo ParallelEnv, got 5"):
         CustomRewards(5, None)
-    with pytest.raises(EnvConfigError, match="reward_function is 5: give a function"):
+    with pytest.raises(EnvConfigError, match="reward_function must be a function"):
         CustomRewards(registry.make("coop_compete_v0"), 5)
     env = CustomRewards(registry.make("coop_compete_v0"))
-    with pytest.raises(EnvConfigError, match="reward_function is 'length': give a function"):
+    with pytest.raises(EnvConfigError, match="got 'length'"):
         env.reward_function = "length"

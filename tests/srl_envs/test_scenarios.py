@@ -1,4 +1,4 @@
-"""Scenarios are whole: every seat is taken, what is held out is named, and names are found."""
+"""Scenarios: every agent has a role, held-out parts are marked, and names are found."""
 
 import inspect
 import re
@@ -29,7 +29,7 @@ def test_every_game_has_four_and_some_are_held_out(game):
 
 
 @pytest.mark.parametrize("name", scenarios.names())
-def test_every_seat_is_focal_or_background(name):
+def test_every_agent_is_focal_or_background(name):
     found = scenarios.scenario(name)
     assert found.name == name and name.startswith(f"{found.environment}.")
     env = found.make()
@@ -45,14 +45,14 @@ def test_every_seat_is_focal_or_background(name):
     ("focal", "background", "role"),
     [(1, 0, "alone"), (1, 3, "visitor"), (2, 2, "even"), (3, 1, "resident")],
 )
-def test_the_role_is_the_focal_seats_share(focal, background, role):
+def test_role_depends_on_share_of_focal_agents(focal, background, role):
     seats = [f"agent_{number}" for number in range(focal + background)]
     rest = dict.fromkeys(seats[focal:], "uniform")
     assert Scenario("x", "coop_compete_v0", "", tuple(seats[:focal]), rest).role == role
 
 
 @pytest.mark.parametrize("name", [n for n in scenarios.names() if n.startswith("maze")])
-def test_unseen_mazes_are_of_the_test_split_and_the_others_are_not(name):
+def test_held_out_maze_scenarios_use_the_test_split(name):
     found = scenarios.scenario(name)
     env = found.make()
     splits = set()
@@ -66,7 +66,7 @@ TASKS = [n for n in scenarios.names() if n.startswith(("math", "code", "tool_use
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_unseen_problems_are_of_the_test_split_and_the_others_are_not(name):
+def test_held_out_task_scenarios_use_the_test_split(name):
     found = scenarios.scenario(name)
     env = found.make()
     problems = {}
@@ -90,13 +90,13 @@ def test_unseen_problems_are_of_the_test_split_and_the_others_are_not(name):
         (["chess"], r"there is no scenario \['chess'\]"),
     ],
 )
-def test_an_unknown_name_is_told_the_nearest(name, says):
+def test_unknown_name_error_contains_the_nearest(name, says):
     with pytest.raises(EnvConfigError, match=says) as error:
         scenarios.scenario(name)
     assert "\n" not in str(error.value)
 
 
-def test_held_out_levels_are_known_in_every_entry_of_the_game():
+def test_held_out_levels_are_found_in_every_entry_of_a_game():
     kept = scenarios.kept_for_evaluation
     arms = scenarios.scenario("bandit_v0.left_is_better").options
     assert kept("bandit_v0", arms).name == "bandit_v0.left_is_better"
@@ -118,7 +118,7 @@ KEPT = [n for n in scenarios.names(holdout=True) if scenarios.scenario(n).held_o
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_held_out_levels_are_known_however_they_are_written(name):
+def test_held_out_levels_are_found_under_every_name(name):
     found = scenarios.scenario(name)
     module = registry.entry(found.environment).module
     takes = inspect.signature(import_module(module).parallel_env).parameters
@@ -131,17 +131,17 @@ def test_held_out_levels_are_known_however_they_are_written(name):
 
 
 def row(found):
-    """How docs/environments/scenarios.md tells of a scenario."""
-    seats = {}
-    for seat, who in found.background.items():
-        seats.setdefault(who, []).append(seat)
-    company = "; ".join(f"{', '.join(own)}: `{who}`" for who, own in seats.items()) or "none"
-    kept = (*found.held_out_partners, *found.held_out_options)
+    """Return the cells of a scenario in docs/environments/scenarios.md."""
+    agents = {}
+    for agent, policy in found.background.items():
+        agents.setdefault(policy, []).append(agent)
+    background = "; ".join(f"{', '.join(names)}: `{policy}`" for policy, names in agents.items())
+    held_out = (*found.held_out_partners, *found.held_out_options)
     focal = ", ".join(found.focal)
-    return (found.name, found.role, focal, company, ", ".join(f"`{name}`" for name in kept))
+    return (found.name, focal, background, ", ".join(f"`{name}`" for name in held_out))
 
 
-def test_the_page_lists_all_scenarios():
+def test_docs_list_all_scenarios():
     lines = re.findall(r"^\| `(\w+\.\w+)` \|(.*)\|$", PAGE, re.MULTILINE)
     written = [(name, *(cell.strip() for cell in rest.split("|"))) for name, rest in lines]
     assert written == [row(scenarios.scenario(name)) for name in scenarios.names()]

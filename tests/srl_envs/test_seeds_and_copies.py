@@ -102,7 +102,7 @@ def episode(env, seed=None):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_seeded_reset_gives_the_same_episode_in_a_new_and_in_a_used_environment(case):
+def test_seeded_reset_repeats_the_episode_in_new_and_used_environments(case):
     used = CASES[case]()
     for seed in (None, 5, None, None):
         episode(used, seed)
@@ -110,7 +110,7 @@ def test_a_seeded_reset_gives_the_same_episode_in_a_new_and_in_a_used_environmen
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_copies_of_a_new_environment_play_episodes_of_their_own(case):
+def test_copies_of_a_new_environment_differ(case):
     env = CASES[case]()
     drawn = set()
     for one in (env, copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
@@ -120,7 +120,7 @@ def test_copies_of_a_new_environment_play_episodes_of_their_own(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_copy_in_the_middle_of_an_episode_continues_alike(case):
+def test_copy_within_an_episode_continues_identically(case):
     env = CASES[case]()
     rng = np.random.default_rng(2)
     _, infos = played_on(env, env.reset(seed=7)[1], rng, STEPS)

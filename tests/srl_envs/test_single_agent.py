@@ -19,11 +19,11 @@ every_id = pytest.mark.parametrize("identity", IDS)
 
 @every_id
 @pytest.mark.parametrize("mode", ["vector", "dict", "llm"])
-def test_passes_gymnasiums_own_check(identity, mode, capsys):
+def test_passes_gymnasium_check_env(identity, mode, capsys):
     check_env(gymnasium.make(identity, obs_mode=mode).unwrapped)
 
 
-def test_is_found_by_naming_the_package():
+def test_gymnasium_finds_it_by_package_prefix():
     code = (
         "import gymnasium; env = gymnasium.make('srl_envs:srl/Maze-v0', width=5, height=7);"
         "env.reset(seed=0); print(env.unwrapped.game.level.height)"
@@ -34,7 +34,7 @@ def test_is_found_by_naming_the_package():
     assert done.stdout.strip() == "7"
 
 
-def test_plays_the_same_game_as_the_parallel_form():
+def test_single_agent_form_equals_parallel_form():
     single, parallel = gymnasium.make("srl/Maze-v0"), registry.make("maze_v0")
     seen, info = single.reset(seed=5)
     expected, infos = parallel.reset(seed=5)
@@ -53,11 +53,9 @@ def test_plays_the_same_game_as_the_parallel_form():
         over = terminated or truncated
 
 
-def test_games_of_several_are_refused():
-    with pytest.raises(
-        EnvConfigError, match="plays one agent, and the game has 2: give num_agents"
-    ):
+def test_games_with_several_agents_raise():
+    with pytest.raises(EnvConfigError, match="num_agents"):
         single_agent_env("maze_race_v0")
-    with pytest.raises(EnvConfigError, match="has 8"):
+    with pytest.raises(EnvConfigError, match="num_agents"):
         SingleAgentEnv(registry.make("team_battle_v0"))
     assert single_agent_env("staged_v0", num_agents=1).reset(seed=0)[0].shape == (9,)

@@ -1,4 +1,4 @@
-"""Games of others with words on top: legal, whole, and honest about what was played."""
+"""Text views of third-party games: actions, masks, infos and prompts."""
 
 import numpy as np
 import pytest
@@ -46,11 +46,11 @@ def nim(mask="observation", **settings):
         ),
     ],
 )
-def test_every_promise_of_our_own_environments_is_kept(make):
+def test_own_environments_fulfill_the_contract(make):
     check_environment(make)
 
 
-def test_how_a_parallel_game_reads():
+def test_texts_of_a_parallel_game():
     env = TextEnv(never_twice())
     seen, _ = env.reset(seed=0)
     assert seen["player_0"] == (
@@ -64,7 +64,7 @@ def test_how_a_parallel_game_reads():
     assert type(rewards["player_0"]) is float
 
 
-def test_how_a_turn_based_game_reads():
+def test_texts_of_a_turn_based_game():
     env = TextEnv(nim(describe=lambda _, seen: f"You see: {seen['observation']} left"))
     seen, infos = env.reset(seed=0)
     assert "On your turn 'pass', or what cannot be read, plays the first move" in seen["player_1"]
@@ -99,7 +99,7 @@ def test_turns_to_the_end():
         game.step({"player_1": 0})
 
 
-def test_what_is_illegal_plays_the_default_or_the_first_legal_action():
+def test_illegal_action_plays_default_or_first_legal():
     game = never_twice(default_action=1)
     game.reset(seed=0)
     game.step({"player_0": 0, "player_1": 1})
@@ -114,7 +114,7 @@ def test_what_is_illegal_plays_the_default_or_the_first_legal_action():
     assert [infos[seat]["illegal"] for seat in turns.agents] == [True, True]
 
 
-def test_feedback_names_what_was_really_played():
+def test_feedback_names_the_played_action():
     reason = "no legal choice stood alone on the last line"
     env = TextEnv(nim())
     env.reset(seed=0)
@@ -138,7 +138,7 @@ def test_feedback_names_what_was_really_played():
     assert [infos[seat]["action"] for seat in same.agents] == [0, 1]
 
 
-def test_a_seat_that_leaves_is_not_asked_again():
+def test_agents_that_ended_need_no_action():
     game = never_twice()
     game.reset(seed=0)
     for action in (0, 1, 2):
@@ -149,7 +149,7 @@ def test_a_seat_that_leaves_is_not_asked_again():
     assert [len(turn) for turn in episode.turns] == [2, 2, 2, 1]
 
 
-def test_a_description_of_ones_own_is_given_what_the_seat_observes():
+def test_custom_description_receives_the_observation():
     env = with_text(
         Nim(), rules="r", answers=("one", "two"), describe=lambda seat, seen: f"{seat}: {seen}"
     )
@@ -181,20 +181,20 @@ GIVEN = {"rules": "r", "answers": COLOURS}
 @pytest.mark.parametrize(
     ("env", "settings", "said"),
     [
-        (NeverTwice(), {"answers": ("yes", "no")}, "one for each of its 3 actions"),
-        (NeverTwice(), {"answers": ("red", "", "blue")}, "for player_0 cannot be read back"),
-        (NeverTwice(), {"rules": {"player_0": "r"}}, "rules are for \\['player_0'\\]"),
-        (Nim(), {"answers": ("pass", "two")}, "cannot be read back"),
-        (object(), {}, "is no PettingZoo game: give a ParallelEnv or an AECEnv"),
+        (NeverTwice(), {"answers": ("yes", "no")}, "answers of player_0 must be 3 texts"),
+        (NeverTwice(), {"answers": ("red", "", "blue")}, "answers of player_0"),
+        (NeverTwice(), {"rules": {"player_0": "r"}}, "rules must have the agents"),
+        (Nim(), {"answers": ("pass", "two")}, "answers of player_1"),
+        (object(), {}, "env must be a PettingZoo"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_line(env, settings, said):
+def test_wrong_arguments_raise_one_line(env, settings, said):
     with pytest.raises(EnvConfigError, match=said) as refused:
         with_text(env, **{**GIVEN, **settings})
     assert "\n" not in str(refused.value)
 
 
-def test_wrong_use_is_refused():
+def test_wrong_actions_and_masks_raise():
     game = never_twice()
     game.reset(seed=0)
     with pytest.raises(EnvError, match="needs one for each of"):
@@ -203,5 +203,5 @@ def test_wrong_use_is_refused():
         game.step(5)
     with pytest.raises(EnvError, match="action 3 of player_1 is outside Discrete"):
         game.step({"player_0": 0, "player_1": 3})
-    with pytest.raises(EnvError, match="player_1 is to act, and the game's mask leaves no legal"):
+    with pytest.raises(EnvError, match="action mask of player_1"):
         with_text(Stuck(), **GIVEN).reset(seed=0)

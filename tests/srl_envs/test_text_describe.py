@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.text import LARGEST, in_words
+from srl_envs.text import MOST_NUMBERS, in_words
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_reads(space, value, words):
 
 @pytest.mark.parametrize(
     "space",
-    [spaces.Tuple([spaces.Box(0, 1, (LARGEST + 1,))]), spaces.Graph(spaces.Discrete(2), None)],
+    [spaces.Tuple([spaces.Box(0, 1, (MOST_NUMBERS + 1,))]), spaces.Graph(spaces.Discrete(2), None)],
 )
 def test_refuses(space):
     with pytest.raises(EnvConfigError, match="describe="):

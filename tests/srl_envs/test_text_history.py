@@ -1,4 +1,4 @@
-"""Observations in words that stand by themselves: what is told again, and how much of it."""
+"""Text observations with history: their content and length."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def play(env, *answers):
     return texts
 
 
-def test_every_observation_stands_by_itself():
+def test_history_repeats_rules_in_every_observation():
     env = text_env(history=2)
     plain = play(text_env(), "compete", "who knows", "Hm.\ncooperate")
     rules = env.unwrapped.text_view.rules("agent_0")
@@ -40,7 +40,7 @@ def test_every_observation_stands_by_itself():
     )
 
 
-def test_it_stays_within_its_length_and_drops_the_oldest_turns_first():
+def test_history_drops_oldest_turns_to_fit_its_length():
     turns = 400
     env = text_env(history=turns)
     last = play(env, *["cooperate"] * turns)[-1]
@@ -51,6 +51,6 @@ def test_it_stays_within_its_length_and_drops_the_oldest_turns_first():
 
 
 @pytest.mark.parametrize("history", [-1, 1.5, True, "all"])
-def test_what_is_no_number_of_turns(history):
+def test_invalid_history_raises(history):
     with pytest.raises(EnvConfigError, match="history must be a whole number"):
         text_env(history=history)

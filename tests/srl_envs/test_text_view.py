@@ -5,7 +5,6 @@ import pickle
 import re
 
 import pytest
-from gymnasium import spaces
 from hypothesis import given, settings
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 from pytest import approx
@@ -73,13 +72,13 @@ def test_read(answer):
 
 
 @pytest.mark.parametrize("answer", NOT_READ, ids=lambda answer: repr(answer)[:40])
-def test_not_read(answer):
+def test_unparsed_answers(answer):
     failure = parse_choice(answer, BINARY_ANSWERS)
     assert isinstance(failure, ParseFailure)
     assert 0 < len(failure.reason) < 80
 
 
-def test_reasons_tell_what_was_wrong():
+def test_parse_failures_name_the_reason():
     reason = {
         answer: parse_choice(answer, BINARY_ANSWERS).reason
         for answer in ("", "maybe", "<answer>compete</answer>\ncooperate")
@@ -108,10 +107,10 @@ def test_any_answer_is_an_action_or_a_failure(answer):
         if isinstance(read, ParseFailure):
             assert read.reason
             continue
-        if isinstance(read, str):  # whatever is written is a move
+        if isinstance(read, str):  # Free-text games play any text.
             assert read == answer
             continue
-        # Seen another way: in one of the places that count, no word stands but the choice.
+        # Independent check: one of the places that count contains only the choice.
         word = letters(view.answers(seat)[read])
         tags = re.findall(r"<answer>(.*?)</answer>", answer, re.IGNORECASE | re.DOTALL)
         places = [letters(text) for text in (answer, answer.strip().splitlines()[-1], *tags)]
@@ -122,7 +121,7 @@ def text_env(name="coop_compete_pair_v0", **parameters):
     return TextEnv(registry.make(name, noise_std=0.0, **parameters))
 
 
-def test_first_the_rules_then_only_the_situation():
+def test_first_observation_contains_rules_later_ones_do_not():
     env = text_env(max_cycles=3)
     view = env.unwrapped.text_view
     observations, _ = env.reset(seed=0)
@@ -139,7 +138,7 @@ def test_first_the_rules_then_only_the_situation():
     assert infos["agent_0"]["action"] == 1 and infos["agent_0"]["parse_failure"] is None
 
 
-def test_an_unreadable_answer_plays_the_default_costs_the_penalty_and_is_told():
+def test_unparsed_answer_plays_default_and_costs_penalty():
     env = text_env()
     env.reset(seed=0)
     observations, rewards, _, _, infos = env.step({"agent_0": "who knows", "agent_1": "compete"})
@@ -173,15 +172,15 @@ def test_text_env_refuses():
     env.reset()
     with pytest.raises(EnvError, match="no action for agent_1"):
         env.step({"agent_0": "compete"})
-    with pytest.raises(EnvError, match="'agent_9', who is not among"):
+    with pytest.raises(EnvError, match="'agent_9', which is not among"):
         env.step({"agent_0": "compete", "agent_1": "compete", "agent_9": "compete"})
     with pytest.raises(EnvError, match="actions must be a mapping agent -> action, got \\['a'\\]"):
         env.step(["a"])
     bare = registry.make("coop_compete_v0")
     bare.text_view = None
-    with pytest.raises(EnvError, match="has no text view"):
+    with pytest.raises(EnvError, match="env must have a `text_view`"):
         TextEnv(bare)
-    with pytest.raises(EnvError, match="TextEnv got 5: give a PettingZoo ParallelEnv"):
+    with pytest.raises(EnvError, match="env must be a PettingZoo ParallelEnv, got 5"):
         TextEnv(5)
 
 
@@ -195,8 +194,6 @@ def test_text_space():
     space.seed(0)
     assert samples[0] == space.sample()
     assert len(space.sample((3, None))) == 3
-    ours, theirs = TextSpace(300, seed=0), TextSpace(300, seed=0)
-    assert [ours.sample() for _ in range(5)] == [spaces.Text.sample(theirs) for _ in range(5)]
     assert space == TextSpace(10) and space != TextSpace(11) and space != "TextSpace(10)"
     assert repr(space) == "TextSpace(10)"
     assert copy.deepcopy(space) == pickle.loads(pickle.dumps(space)) == space

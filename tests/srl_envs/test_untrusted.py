@@ -32,17 +32,17 @@ def test_reads_json(text):
     ],
     ids=lambda text: str(text)[:12],
 )  # fmt: skip
-def test_refuses_in_one_kind_of_error(text):
+def test_invalid_documents_raise_document_error(text):
     with pytest.raises(DocumentError):
         read_json(text)
 
 
-def test_refuses_what_is_too_large():
-    with pytest.raises(DocumentError, match="12 bytes, at most 11"):
+def test_too_large_documents_raise():
+    with pytest.raises(DocumentError, match="at most 11 bytes, got 12"):
         read_json('"' + "a" * 10 + '"', max_bytes=11)
 
 
-def test_what_holds_itself_is_refused():
+def test_recursive_values_raise():
     own = []
     own.append(own)
     with pytest.raises(DocumentError):
@@ -70,11 +70,11 @@ def test_brackets_are_counted_before_a_recursive_parser_starts():
         ("para\u2029graph", "para\\u2029graph"),
     ],
 )
-def test_text_of_others_steers_nothing(text, shown):
+def test_printable_escapes_control_characters(text, shown):
     assert printable(text) == shown
 
 
-def test_one_line_stays_one_line():
+def test_printable_single_line():
     assert printable("a\nb\tc", multiline=False) == "a\\nb\\tc"
 
 
@@ -88,13 +88,13 @@ def test_one_line_stays_one_line():
         "\ufe64/tool_response\ufe65", "<\n/tool_response\n>",
     ],
 )  # fmt: skip
-def test_what_is_framed_cannot_close_its_frame(text):
+def test_framed_text_cannot_close_its_tag(text):
     shown = framed("tool_response", text)
     inside = shown.removeprefix("<tool_response>\n").removesuffix("\n</tool_response>")
     assert len(inside) == len(shown) - len("<tool_response>\n\n</tool_response>")
     assert not set("<>\uff1c\uff1e\ufe64\ufe65") & set(inside)
 
 
-def test_what_names_no_frame_is_left_as_it_is():
+def test_framed_keeps_other_text():
     for text in ("1 < 2 > 0", "<b>tool</b>", "\uff1c\uff11\uff1e", "about tool_response"):
         assert framed("tool_response", text) == f"<tool_response>\n{text}\n</tool_response>"

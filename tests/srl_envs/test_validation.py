@@ -1,4 +1,4 @@
-"""What constructors are given: refused in one line, or played as the plain number that it is."""
+"""Checks of arguments: errors of one line, and plain numbers as results."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ HUGE = 10**400  # no float holds it
         ),
     ],
 )
-def test_what_is_refused_is_told_in_one_line(check, arguments, said):
+def test_invalid_values_raise_one_line(check, arguments, said):
     with pytest.raises(EnvConfigError) as caught:
         check(*arguments)
     message = str(caught.value)
@@ -33,6 +33,6 @@ def test_what_is_refused_is_told_in_one_line(check, arguments, said):
     assert "\n" not in message
 
 
-def test_seeds_of_any_usual_size_are_whole_numbers():
+def test_large_seeds_are_allowed():
     assert whole_number("seed", 2**128, low=0) == 2**128
     assert number_between("scale", LARGEST, 0.0) == LARGEST

@@ -9,10 +9,10 @@ from srl_envs.wrappers import with_text
 
 
 class NeverTwice(ParallelEnv):
-    """Three colours; a seat may not show the one it showed last. Alike pays 1, else 0.
+    """Choice of three colors, not the same twice in a row. Equal choices pay 1, else 0.
 
-    The mask is in the observation, which the game hands out and goes on changing; rewards and
-    ends are numpy's. player_1 leaves after three rounds, the game ends after four.
+    The mask is in the observation, which the game changes after returning it; rewards and
+    ends are NumPy scalars. player_1 leaves after three rounds, the game ends after four.
     """
 
     metadata = {"name": "never_twice_v1"}  # noqa: RUF012  # as PettingZoo's own games have it
@@ -71,7 +71,7 @@ class NeverTwice(ParallelEnv):
 
 
 class Counted(NeverTwice):
-    """Its array of rounds and its infos are the same objects all the time; no masks."""
+    """Game without masks that always returns the same array and the same infos."""
 
     metadata = {"name": "counted_v0"}  # noqa: RUF012
 
@@ -105,10 +105,9 @@ class Counted(NeverTwice):
 
 
 class Nim(AECEnv):
-    """Seven sticks; take one or two in turn; whoever takes the last wins.
+    """Nim with seven sticks: take one or two in turn; the player that takes the last one wins.
 
-    `mask` says where what is legal stands: "observation", "info" or nowhere (None), where
-    whatever is left is taken.
+    `mask` is the place of the action mask: "observation", "info" or None.
     """
 
     metadata = {"name": "nim_v0", "is_parallelizable": False}  # noqa: RUF012
@@ -171,7 +170,7 @@ class Nim(AECEnv):
 
 
 class InCycles(Nim):
-    """The same sticks, in a game that calls itself parallelizable: both take, one after another."""
+    """Nim that declares itself parallelizable: both players take sticks in every round."""
 
     metadata = {"name": "in_cycles_v0", "is_parallelizable": True}  # noqa: RUF012
 

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def short_run(tiny_folder):
-    """Return a function that makes the configuration of a short run; `settings` override it."""
+    """Return a function that makes a short configuration, with `settings` by dotted name."""
     from srl_train.config.yaml_file import from_tree
 
     def make(**settings):
@@ -14,7 +14,7 @@ def short_run(tiny_folder):
                 "name": "coop_compete_v0",
                 "options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
             },
-            # Four tokens are an answer of this model's; models from elsewhere are given more.
+            # Answers of the embedded model have at most four tokens.
             "models": {"count": 2, "base": tiny_folder, "sampling": {"max_new_tokens": 4}},
             "mode": {"name": "cooperative"},
             "rollout": {"group_size": 4, "groups_per_round": 1},

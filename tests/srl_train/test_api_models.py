@@ -63,7 +63,7 @@ def test_api_models_are_refused_for_training_and_constraints(short_run, settings
 def test_settings_that_the_api_does_not_know_are_refused_before_anything_is_played(
     server, short_run
 ):
-    with pytest.raises(ConfigError, match=r"top_k is 3.*models\.agent_sampling"):
+    with pytest.raises(ConfigError, match=r"top_k must be 0.*models\.agent_sampling"):
         build_run(short_run(**COACH, models__agent_sampling={"agent_2": {"top_k": 3}}))
     # Settings of other agents do not apply to the model.
     build_run(short_run(**COACH, models__agent_sampling={"agent_1": {"top_k": 3}}))

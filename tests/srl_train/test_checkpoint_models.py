@@ -116,7 +116,7 @@ def pooled(short_run, tmp_path_factory):
         short_run(
             models__count=1,
             models__adapters=ADAPTERS,
-            opponent_pools={"past": {"every": 1, "draw": "nash", "nash_games": 2}},
+            opponent_pools={"past": {"every": 1, "draw": "nash", "nash_episodes": 2}},
             seats={"agent_1": "past"},
         ),
         run,
@@ -130,7 +130,7 @@ def pooled(short_run, tmp_path_factory):
     [
         ("another pool", r"pools must be \['past'\], got \['other', 'past'\]"),
         ("no snapshots", r"first snapshots of \[\], not of \['model_0'\]"),
-        ("unknown", "model_0@0: '../weights' is no tensor of it"),
+        ("unknown", "model_0@0: unknown tensor '../weights'"),
     ],
 )
 def test_damaged_pools_in_checkpoints_are_refused(pooled, tmp_path, damage, told):

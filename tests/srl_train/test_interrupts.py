@@ -21,7 +21,7 @@ from tests.srl_train.run_state import everything, same, without_times
 
 @pytest.fixture(autouse=True)
 def handlers_of_a_program():
-    """Handle signals as a program does; workers of pytest ignore SIGINT."""
+    """Install the default handlers, because workers of pytest-xdist ignore SIGINT."""
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -31,7 +31,7 @@ def handlers_of_a_program():
 
 
 def interrupt_at(monkeypatch, number, phase, signals):
-    """Send the signals to this process in a phase of a round, before its work."""
+    """Send the signals to this process before a phase of a round."""
     place = {"play": "play", "learning": "learn"}[phase]
     work = getattr(round_module, place)
 
@@ -46,7 +46,7 @@ def interrupt_at(monkeypatch, number, phase, signals):
 
 @pytest.fixture(scope="module")
 def whole(short_run, tmp_path_factory):
-    """An undisturbed run of three rounds."""
+    """Return the Trainer of an uninterrupted run of three rounds."""
     trainer = Trainer(short_run(rounds=3), tmp_path_factory.mktemp("whole") / "run")
     trainer.fit()
     return trainer
@@ -60,7 +60,7 @@ def whole(short_run, tmp_path_factory):
         (1, "learning", [signal.SIGINT, signal.SIGINT], KeyboardInterrupt, None),
     ],
 )
-def test_an_interrupted_run_resumes_to_the_same_weights(
+def test_interrupted_run_resumes_with_the_same_weights(
     number, phase, signals, raised, saved, whole, short_run, tmp_path, monkeypatch
 ):
     before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
@@ -81,9 +81,7 @@ def test_an_interrupted_run_resumes_to_the_same_weights(
     assert without_times(rows[0]) == without_times(rows[1])
 
 
-def test_a_run_is_saved_by_time_too_and_that_changes_nothing(
-    whole, short_run, tmp_path, monkeypatch
-):
+def test_checkpoints_by_time_do_not_change_the_weights(whole, short_run, tmp_path, monkeypatch):
     clock = SimpleNamespace(
         monotonic=iter(range(0, 10_000, 60)).__next__, perf_counter=time.perf_counter
     )
@@ -100,7 +98,7 @@ def no_file_above(size):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
-        # Python cuts the bytecode of modules that it imports meanwhile, and would load it later.
+        # Bytecode files written here would be truncated and loaded later.
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "dont_write_bytecode", True)
             yield
@@ -108,7 +106,7 @@ def no_file_above(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_one_line_and_the_run_resumes(whole, short_run, tmp_path, capsys):
+def test_full_disk_prints_one_line_and_the_run_resumes(whole, short_run, tmp_path, capsys):
     config, out = short_run(rounds=3), tmp_path / "run"
     first = Trainer(config, out)
     first.train_round()
@@ -116,7 +114,7 @@ def test_a_full_disk_is_one_line_and_the_run_resumes(whole, short_run, tmp_path,
     first.close()
     (tmp_path / "run.yaml").write_text(yaml_file.dump(config))
     resume = ["train", str(tmp_path / "run.yaml"), "--resume", "--out", str(out), "--quiet"]
-    with no_file_above(2**16):  # a row of metrics fits, and no checkpoint
+    with no_file_above(2**16):  # Large enough for a metrics row, too small for a checkpoint.
         assert cli.main(resume) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert f"{out} " in line and "File too large" in line

@@ -19,7 +19,7 @@ WAYS = {
     "federated": {"updates": {"strategy": "federated"}},
     "synchronized": {"updates": {"strategy": "synchronized"}},
     "against past selves": {
-        "opponent_pools": {"past": {"of": ["model_0"], "every": 1}},
+        "opponent_pools": {"past": {"models": ["model_0"], "every": 1}},
         "seats": {"agent_0": "model_0", "agent_1": "past"},
         "models__count": 1,
     },

@@ -25,7 +25,7 @@ SELF_PLAY = {
     "environment": {"name": "team_battle_v0", "options": {"team_size": 2, "max_cycles": 2}},
     "models": {"count": 2},
     "rollout": {"group_size": 2, "groups_per_round": 1},
-    "opponent_pools": {"past": {"of": ["model_0"], "every": 2, "keep": 2}},
+    "opponent_pools": {"past": {"models": ["model_0"], "every": 2, "keep": 2}},
     "seats": {"red_0": "model_0", "red_1": "model_1", "blue_0": "past", "blue_1": "past"},
     "logging": {"evaluation_episodes": 2},
     "rounds": 4,
@@ -43,9 +43,9 @@ class Noting:
         self.published.append((float(tensors["w"]), version))
 
 
-def pool(draw="uniform", of=("a",), every=1, keep=2):
+def pool(draw="uniform", models=("a",), every=1, keep=2):
     sat = []
-    config = PoolConfig(of=of, every=every, keep=keep, draw=draw)
+    config = PoolConfig(models=models, every=every, keep=keep, draw=draw)
     return OpponentPool("past", config, Noting(sat)), sat
 
 
@@ -63,7 +63,7 @@ def game(ours, theirs, met):
 
 
 def test_the_first_snapshot_and_the_newest_are_kept():
-    made, _ = pool(of=("a", "b"))
+    made, _ = pool(models=("a", "b"))
     for rounds in range(6):
         made.grow(rounds, weights(rounds))
         made.grow(rounds, weights(99))  # taken already
@@ -73,7 +73,7 @@ def test_the_first_snapshot_and_the_newest_are_kept():
 
 
 def test_probabilities_of_draws():
-    made, sat = pool("latest", of=("a", "b"))
+    made, sat = pool("latest", models=("a", "b"))
     made.grow(0, weights(1))
     made.grow(1, weights(2))
     assert made.chances() == [0, 0, 0.5, 0.5]
@@ -117,8 +117,8 @@ def test_nash_draws_follow_the_equilibrium_of_episodes_between_snapshots():
 
 NASH = {
     **SELF_PLAY,
-    "opponent_pools": {"past": {"of": ["model_0", "model_1"], "every": 2, "draw": "nash",
-                                "nash_games": 3}},
+    "opponent_pools": {"past": {"models": ["model_0", "model_1"], "every": 2, "draw": "nash",
+                                "nash_episodes": 3}},
     "seats": {"red_0": "model_0", "red_1": "model_1", "blue_0": "past", "blue_1": "uniform"},
 }  # fmt: skip
 
@@ -183,7 +183,7 @@ def test_drawn_snapshots_play_with_their_weights():
 
 def test_each_group_draws_its_own_opponents():
     tree = copy.deepcopy(SELF_PLAY) | {"models": {"count": 2, "adapters": {"rank": 4}}}
-    tree["opponent_pools"]["past"] |= {"of": ["model_0", "model_1"], "draw_each": "group"}
+    tree["opponent_pools"]["past"] |= {"models": ["model_0", "model_1"], "draw_each": "group"}
     tree["rollout"] = {"group_size": 2, "groups_per_round": 6}
     run = build_run(from_tree(tree))
     result = train_round(run, 0)
@@ -199,7 +199,7 @@ def test_each_group_draws_its_own_opponents():
 
 
 def test_a_resumed_run_draws_the_same_opponents(tmp_path):
-    settings = {"draw_each": "group", "draw": "nash", "nash_games": 2}
+    settings = {"draw_each": "group", "draw": "nash", "nash_episodes": 2}
     tree = copy.deepcopy(SELF_PLAY) | {"checkpoints": {"every": 2}, "rounds": 3}
     tree["opponent_pools"]["past"] |= settings
     config = from_tree(tree)

@@ -1,4 +1,4 @@
-"""A game under way is recorded turn by turn, at no cost to speak of, and never at the run's."""
+"""playing.jsonl: the newest episode is written step by step and never ends the run."""
 
 import dataclasses
 
@@ -35,11 +35,11 @@ def seen(follower):
 
 
 def shown(spectator, game, turns):
-    """The game as it stood after so many turns, shown to the spectator."""
+    """Call the spectator with the first `turns` steps of the episode."""
     spectator(dataclasses.replace(game, turns=game.turns[:turns]), False)
 
 
-def test_the_record_grows_with_the_game_and_is_read_as_it_grows(record, follower):
+def test_episode_is_written_step_by_step(record, follower):
     game, watch = episode(turns=3), record.spectator()
     shown(watch, game, 0)
     assert seen(follower).turns == ()
@@ -54,7 +54,7 @@ def test_the_record_grows_with_the_game_and_is_read_as_it_grows(record, follower
     assert follower.problems == []
 
 
-def test_a_failing_recorder_does_not_stop_the_run(record, caplog):
+def test_failing_recorder_does_not_stop_the_run(record, caplog):
     def play():
         return play_many(
             lambda: make("coop_compete_v0", max_cycles=2),
@@ -69,7 +69,7 @@ def test_a_failing_recorder_does_not_stop_the_run(record, caplog):
     assert record.spectator() is None
 
 
-def test_a_run_records_its_games(short_run, tmp_path):
+def test_run_records_its_episodes(short_run, tmp_path):
     Trainer(short_run(), tmp_path / "run").fit()
     watched = WatchedRun(tmp_path.resolve() / "run", tmp_path.resolve())
     assert len(seen(watched).turns) == 2 and watched.playing_ended

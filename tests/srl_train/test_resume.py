@@ -1,4 +1,4 @@
-"""A run that is stopped and resumed equals an uninterrupted run to the bit."""
+"""A resumed run is bit-identical to an uninterrupted run."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ FAST = ("federated", "asynchronous adapters")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in RUNS]
 )
-def test_a_resumed_run_gives_the_same_state(name, short_run, tmp_path):
+def test_resumed_run_equals_an_uninterrupted_run(name, short_run, tmp_path):
     config = short_run(
         **RUNS[name],
         mode__name="mixed",
@@ -79,7 +79,7 @@ def test_a_resumed_run_gives_the_same_state(name, short_run, tmp_path):
     assert results["training_completed"] and results["total_episodes"] == 8
 
 
-def test_a_moved_reference_is_part_of_a_checkpoint(short_run, tmp_path):
+def test_checkpoint_contains_a_moved_reference(short_run, tmp_path):
     config = short_run(
         rounds=3,
         algorithm__beta=0.5,
@@ -128,11 +128,11 @@ def test_rounds_after_the_last_checkpoint_are_repeated_and_recorded_once(
 
 @pytest.fixture
 def finished(trained, tmp_path):
-    """A folder with a run of two rounds."""
+    """Return the folder of a completed run of two rounds."""
     return shutil.copytree(trained.files.folder, tmp_path / "run")
 
 
-def test_a_finished_run_continues_with_more_rounds(short_run, finished, tmp_path):
+def test_completed_run_continues_with_more_rounds(short_run, finished, tmp_path):
     longer = Trainer(short_run(rounds=3, checkpoints={"every": 3}), finished)
     longer.load_checkpoint()
     assert longer.fit()["training_metrics"]["episodes"] == [2]
@@ -146,15 +146,15 @@ def test_a_finished_run_continues_with_more_rounds(short_run, finished, tmp_path
     [
         (
             {"algorithm__learning_rate": 0.5},
-            "final_round_00000002 was saved with algorithm.learning_rate = 0.003",
+            "algorithm.learning_rate: must be 0.003 as in final_round_00000002",
         ),
         (
             {"rounds": 1},
-            "rounds is 1, and final_round_00000002 was saved after 2: give 2 or more",
+            "rounds must be at least 2, the rounds of final_round_00000002, got 1",
         ),
     ],
 )
-def test_another_configuration_is_refused(settings, says, short_run, finished):
+def test_resume_with_another_configuration_is_refused(settings, says, short_run, finished):
     other = Trainer(short_run(**settings), finished)
     with pytest.raises(CheckpointError, match=says) as error:
         other.load_checkpoint()
@@ -162,15 +162,17 @@ def test_another_configuration_is_refused(settings, says, short_run, finished):
     assert yaml_file.load(finished / "config.yaml").rounds == 2
 
 
-def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):
+def test_rounds_cannot_change_with_a_learning_rate_schedule(short_run, tmp_path):
     Trainer(short_run(rounds=1, algorithm__schedule="linear"), tmp_path / "run").fit()
     other = Trainer(short_run(rounds=2, algorithm__schedule="linear"), tmp_path / "run")
-    with pytest.raises(CheckpointError, match=r"rounds = 1, on which the schedule .* has 2"):
+    with pytest.raises(
+        CheckpointError, match=r"rounds: must be 1 .* on which the .*schedule depends, got 2"
+    ):
         other.load_checkpoint()
 
 
 @pytest.mark.parametrize("stage", [None, "sft"])
-def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_path, monkeypatch):
+def test_failed_evaluation_loses_no_training(stage, short_run, tmp_path, monkeypatch):
     settings = {} if stage is None else {"sft": {"data_policy": "uniform", "episodes": 2}}
     when = "after" if stage is None else "after_sft"
     config = short_run(rounds=1, checkpoints__every=5, logging__evaluation_episodes=2, **settings)
@@ -197,7 +199,7 @@ def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_pa
 
 
 def killed_and_resumed(config, tmp_path, kills, seed):
-    """Returns (processes killed, checkpoints left half written)."""
+    """Return (number of kills, number of incomplete checkpoints)."""
     path = tmp_path / "run.yaml"
     path.write_text(yaml_file.dump(config))
     root = Path(__file__).parents[2]
@@ -226,7 +228,7 @@ def check_nothing_was_lost(config, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_twice_once_while_a_checkpoint_is_written(short_run, tmp_path):
+def test_run_resumes_after_two_kills(short_run, tmp_path):
     config = short_run(rounds=6, checkpoints__every=1, algorithm__minibatches=2)
     killed, half_written = killed_and_resumed(config, tmp_path, kills=2, seed=0)
     assert killed >= 1 and half_written >= 1
@@ -235,7 +237,7 @@ def test_killed_twice_once_while_a_checkpoint_is_written(short_run, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adapters", [None, {"rank": 4}], ids=["full", "adapters"])
-def test_killed_at_up_to_ten_random_moments(adapters, short_run, tmp_path):
+def test_run_resumes_after_random_kills(adapters, short_run, tmp_path):
     config = short_run(
         rounds=30,
         checkpoints__every=1,

@@ -22,7 +22,7 @@ sys.stdin.read()
 """
 
 
-def test_a_second_process_is_refused_and_names_the_first(short_run, tmp_path, capsys):
+def test_second_process_on_a_run_folder_is_refused(short_run, tmp_path, capsys):
     path, out = tmp_path / "run.yaml", tmp_path / "run"
     path.write_text(yaml_file.dump(short_run(rounds=1)))
     root = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def test_a_second_process_is_refused_and_names_the_first(short_run, tmp_path, ca
     assert cli.main(train) == 0
 
 
-def test_two_trainers_of_one_process_take_turns(short_run, tmp_path):
+def test_two_trainers_of_one_process_lock_the_folder_in_turn(short_run, tmp_path):
     first, second = (Trainer(short_run(), tmp_path / "run") for _ in range(2))
     first.train_round()
     first.save_checkpoint()

@@ -1,4 +1,4 @@
-"""Checkpoints that others wrote are refused with the file and the entry, and change nothing."""
+"""Invalid checkpoints are refused with the file and the entry, and leave the run unchanged."""
 
 import json
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ NAME = "round_00000002"
 
 @pytest.fixture(scope="module")
 def trainer(short_run, tmp_path_factory):
-    """A trainer after two rounds, with a checkpoint that has a bit of everything."""
+    """Return a trainer after two rounds, whose checkpoint has all kinds of state."""
     config = short_run(
         rounds=3,
         models__count=1,
@@ -35,10 +35,10 @@ def trainer(short_run, tmp_path_factory):
 
 @contextmanager
 def resealed(trainer, name, content):
-    """Replace a file of the checkpoint, and describe it anew in the manifest."""
+    """Replace a file of the checkpoint in the block, with a matching manifest."""
     folder = trainer.files.checkpoints / NAME
     before = {file: file.read_bytes() for file in (folder / name, folder / "manifest.json")}
-    (folder / name).unlink()  # Loaded tensors may still be a map of the old file.
+    (folder / name).unlink()  # Loaded tensors may still map the old file.
     (folder / name).write_bytes(content)
     (folder / "manifest.json").unlink()
     with pytest.MonkeyPatch.context() as patch:
@@ -86,7 +86,7 @@ def changed(file, path, value=None):
         ),
     ],
 )
-def test_no_entry_of_another_kind_does_any_harm(name, value, step, trainer):
+def test_invalid_entries_are_refused_without_effect(name, value, step, trainer):
     before, refused = everything(trainer.run), 0
     file = trainer.files.checkpoints / NAME / name
     for path in places_in(json.loads(file.read_text()))[::step]:
@@ -96,7 +96,7 @@ def test_no_entry_of_another_kind_does_any_harm(name, value, step, trainer):
             except CheckpointError as error:
                 assert NAME in str(error)
                 refused += 1
-            else:  # an entry that nothing is computed from
+            else:  # No state depends on the entry.
                 trainer.load_checkpoint(NAME)
         assert same(everything(trainer.run)["weights"], before["weights"]), path
     trainer.load_checkpoint(NAME)
@@ -112,12 +112,22 @@ def of_dtype(dtype):
     ("file", "key", "change", "says"),
     [
         ("models/model_0", "weight", of_dtype(torch.int8), "models/model_0.safetensors: .*int8"),
-        ("models/model_0", "weight", lambda one: one[:1], "models/model_0.safetensors: .* is "),
+        (
+            "models/model_0",
+            "weight",
+            lambda one: one[:1],
+            "models/model_0.safetensors: .* must be ",
+        ),
         ("state", "exp_avg", of_dtype(torch.float64), r"learners.model_0.optimizer.*float64"),
-        ("state", "step", lambda one: one.repeat(2), r"learners.model_0.optimizer.state.0: 'step'"),
+        (
+            "state",
+            "step",
+            lambda one: one.repeat(2),
+            r"learners.model_0.optimizer.state.0: tensor 'step'",
+        ),
     ],
 )
-def test_tensors_of_another_shape_or_dtype_are_refused(file, key, change, says, trainer):
+def test_tensors_of_wrong_shape_or_dtype_are_refused(file, key, change, says, trainer):
     tensors = load_file(trainer.files.checkpoints / NAME / f"{file}.safetensors")
     name = min(name for name in tensors if name.endswith(key))
     content = save(tensors | {name: change(tensors[name]).contiguous()})
@@ -140,7 +150,7 @@ def test_tensors_of_another_shape_or_dtype_are_refused(file, key, change, says, 
     ],
     ids=lambda value: ".".join(value) if isinstance(value, tuple) else str(value)[:4],
 )
-def test_numbers_that_no_run_counts_are_refused(path, value, trainer):
+def test_impossible_numbers_are_refused(path, value, trainer):
     content = changed(trainer.files.checkpoints / NAME / "state.json", path, value)
     before = everything(trainer.run)
     with (
@@ -152,6 +162,6 @@ def test_numbers_that_no_run_counts_are_refused(path, value, trainer):
 
 
 @pytest.mark.parametrize("name", ["", "..", "../checkpoints", "/", "\0"])
-def test_only_a_name_in_the_folder_is_a_checkpoint(name, trainer):
+def test_checkpoint_name_outside_the_folder_is_refused(name, trainer):
     with pytest.raises(CheckpointNotFound, match=NAME):
         trainer.load_checkpoint(name)

@@ -1,4 +1,4 @@
-"""Trainer: what it returns, writes, refuses, and that returns rise."""
+"""Trainer: results, files, cancellation, shutdown and refused calls."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ def trainer_for(config, folder, **settings):
 
 @pytest.fixture(scope="module")
 def whole(short_run, tmp_path_factory):
-    """An undisturbed run of two rounds."""
+    """Return the Trainer of an uninterrupted run of two rounds."""
     trainer = trainer_for(short_run(), tmp_path_factory.mktemp("whole"))
     trainer.fit()
     return trainer
@@ -72,7 +72,7 @@ def test_results_and_files_of_a_run(short_run, tmp_path):
     assert not [p for p in folder.rglob("*") if "partial" in p.name or p.name.startswith(".")]
 
 
-def test_measuring_changes_nothing(whole, short_run, tmp_path):
+def test_evaluations_do_not_change_the_weights(whole, short_run, tmp_path):
     logging = {"evaluation_episodes": 2, "episodes": 2}
     watched = trainer_for(short_run(logging=logging, checkpoints__every=1), tmp_path)
     watched.fit()
@@ -83,26 +83,26 @@ def test_measuring_changes_nothing(whole, short_run, tmp_path):
 def test_progress_is_printed_on_a_terminal(short_run, tmp_path, monkeypatch, capsys, terminal):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     trainer = trainer_for(short_run(), tmp_path)
-    trainer.config = short_run(rounds=1)  # of the run as it begins
+    trainer.config = short_run(rounds=1)  # The configuration at the start counts.
     trainer.fit()
     assert ("round 1/1" in capsys.readouterr().err) is terminal
 
 
 class Gate:
-    """A sink that tells when a round is over and holds the run until it is let go on."""
+    """Sink that blocks the run after a round until `proceed` is set."""
 
     def __init__(self):
-        self.reached, self.go_on = threading.Event(), threading.Event()
+        self.reached, self.proceed = threading.Event(), threading.Event()
 
     def write(self, row):
         self.reached.set()
-        assert self.go_on.wait(30)
+        assert self.proceed.wait(30)
 
     def close(self):
         pass
 
 
-def test_a_cancelled_run_ends_its_round_and_can_be_resumed(short_run, tmp_path):
+def test_cancelled_run_completes_its_round_and_resumes(short_run, tmp_path):
     config, gate = short_run(rounds=3), Gate()
     trainer = trainer_for(config, tmp_path, sinks=(gate,))
 
@@ -112,7 +112,7 @@ def test_a_cancelled_run_ends_its_round_and_can_be_resumed(short_run, tmp_path):
         assert trainer.get_training_status()["is_training"]
         task.cancel()
         await asyncio.sleep(0)
-        gate.go_on.set()
+        gate.proceed.set()
         with pytest.raises(asyncio.CancelledError):
             await task
 
@@ -128,7 +128,7 @@ def test_a_cancelled_run_ends_its_round_and_can_be_resumed(short_run, tmp_path):
     assert same(everything(whole.run), everything(trainer.run))
 
 
-def test_shutdown_saves_what_is_not_saved(short_run, tmp_path):
+def test_shutdown_saves_a_checkpoint(short_run, tmp_path):
     gate = Gate()
     trainer = trainer_for(short_run(rounds=3), tmp_path, sinks=(gate,))
 
@@ -137,8 +137,8 @@ def test_shutdown_saves_what_is_not_saved(short_run, tmp_path):
         await asyncio.to_thread(gate.reached.wait, 30)
         closing = asyncio.create_task(trainer.shutdown())
         await asyncio.sleep(0.05)
-        assert not closing.done(), "the round was not waited for"
-        gate.go_on.set()
+        assert not closing.done(), "shutdown must wait for the round"
+        gate.proceed.set()
         await closing
         return await task
 
@@ -148,7 +148,7 @@ def test_shutdown_saves_what_is_not_saved(short_run, tmp_path):
     assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000001"]
 
 
-def test_rounds_one_by_one_are_those_of_a_whole_run(whole, short_run, tmp_path):
+def test_single_rounds_equal_a_whole_run(whole, short_run, tmp_path):
     trainer = trainer_for(short_run(), tmp_path)
     first = trainer.train_round()
     assert first.row["round"] == 0
@@ -160,11 +160,11 @@ def test_rounds_one_by_one_are_those_of_a_whole_run(whole, short_run, tmp_path):
     assert same(everything(whole.run), everything(trainer.run))
 
 
-def test_a_run_stopped_before_its_first_checkpoint_starts_again(whole, short_run, tmp_path):
+def test_run_without_a_checkpoint_restarts(whole, short_run, tmp_path):
     stopped = trainer_for(short_run(), tmp_path)
     stopped.train_round()
     stopped.close()
-    with pytest.raises(ConfigError, match="already holds a run: resume it"):
+    with pytest.raises(ConfigError, match="already contains a run: resume it"):
         trainer_for(short_run(), tmp_path).fit()
     with pytest.raises(CheckpointNotFound):
         trainer_for(short_run(), tmp_path).load_checkpoint()
@@ -176,11 +176,11 @@ def test_a_run_stopped_before_its_first_checkpoint_starts_again(whole, short_run
     assert without_times(rows[0]) == without_times(rows[1])
 
 
-def test_the_configuration_is_settled_once_training_began(short_run, tmp_path):
+def test_configuration_cannot_change_after_training_began(short_run, tmp_path):
     trainer = trainer_for(short_run(), tmp_path)
     assert len(trainer.run.learners) == 2
     trainer.config = short_run(models__count=1, rollout__group_size=2)
-    assert list(trainer.run.learners) == ["model_0"], "nothing had begun"
+    assert list(trainer.run.learners) == ["model_0"], "training has not begun"
     trainer.train_round()
     trainer.config = short_run()
     with pytest.raises(TrainingError, match="configuration was changed after training began"):

@@ -1,4 +1,4 @@
-"""Train a run that is killed again and again, until it is done.
+"""Program that trains a run in processes that are killed, until the run is complete.
 
 Run as a program: `python -m tests.srl_train.train_until_killed CONFIG FOLDER KILLS SEED`.
 The first process kills itself in the middle of writing its second checkpoint; the next KILLS - 1

@@ -1,4 +1,4 @@
-"""Server of Core SRL's games for OpenEnv: the application, and the program that serves it."""
+"""OpenEnv server of Core SRL's environments: the ASGI application and its command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAMES = (
     "math_v0,coop_compete_pair_v0,team_battle_v0,maze_race_v0,social_trading_v0,"
     "social_negotiation_v0,debate_v0"
 )
-"""Served where the variable names no others; a session begins with the first."""
+"""Default value of the variable CORE_SRL_GAMES; sessions start with the first environment."""
 
 app = create_app(
     {name.strip(): ServedGame(name.strip()) for name in os.environ.get(VARIABLE, GAMES).split(",")}
@@ -21,7 +21,7 @@ app = create_app(
 
 
 def main() -> None:
-    """Serve on this machine until somebody interrupts."""
+    """Serve on the loopback address until interrupted."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, default=8000)
     port = parser.parse_args().port

@@ -1,8 +1,8 @@
-"""The rendered frames of the README: one per environment that draws itself.
+"""Generator of the rendered frames in the README, one per environment.
 
     python docs/project/figures/frames.py    writes docs/project/figures/frames/<environment>.png
 
-Each is the frame after a few rounds of uniform play from seed 0.
+Each picture shows an environment after a few steps of random play with seed 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ENVIRONMENTS = {
 
 
 def frame(name: str, **parameters: object) -> Image.Image:
-    """The environment's picture after ROUNDS rounds, WIDTH pixels wide."""
+    """Return the environment's picture after ROUNDS steps of random play, WIDTH pixels wide."""
     env = srl_envs.make(name, render_mode="rgb_array", **parameters)
     env.reset(seed=0)
     for agent in env.possible_agents:

@@ -1,6 +1,6 @@
 """Event loop in a background thread, in which all network requests run.
 
-A client of an SDK belongs to the event loop of its connections, and episodes run in many loops.
+The HTTP client of an SDK works in a single event loop, whereas episodes run in several.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from srl_agents.event_loop import LoopThread
 T = TypeVar("T")
 
 _STARTING = threading.Lock()
-_started = functools.cache(lambda: LoopThread("requests over a network"))
+_started = functools.cache(lambda: LoopThread("network requests"))
 
 
 def _thread() -> LoopThread:
@@ -26,25 +26,29 @@ def _thread() -> LoopThread:
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-    """Schedule a coroutine and return its future."""
+    """Schedule a coroutine in the background loop and return its future."""
     return _thread().submit(coroutine)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine and return its result; raise RuntimeError inside the background loop."""
+    """Run a coroutine in the background loop, block until its end, and return its result.
+
+    Raises:
+        RuntimeError: The caller runs in the background loop itself.
+    """
     if _thread().runs_here:
         coroutine.close()
         raise RuntimeError("background_loop.run inside the background loop: await the coroutine")
-    running = submit(coroutine)
+    future = submit(coroutine)
     try:
-        return running.result()
+        return future.result()
     except KeyboardInterrupt:
-        running.cancel()
+        future.cancel()
         raise
 
 
 async def await_(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine from any event loop while the coroutine runs in this one."""
+    """Await the result of a coroutine that runs in the background loop, from any event loop."""
     if _thread().runs_here:
         return await coroutine
     return await asyncio.wrap_future(submit(coroutine))

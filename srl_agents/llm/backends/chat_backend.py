@@ -1,4 +1,4 @@
-"""Protocol of chat backends: models behind an API, messages in and text out."""
+"""Protocol of chat backends: models behind an API that receive messages and return text."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from srl_envs.untrusted import printable
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
-CONCURRENCY = 16  # concurrent requests
-MOST_BYTES = 8 * 2**20  # of a reply; the longest answers of today's models take 1 or 2 MiB
-TIMEOUT = 600.0  # seconds for one attempt; a model that reasons takes minutes
+CONCURRENCY = 16
+"""Default number of concurrent requests."""
+MOST_BYTES = 8 * 2**20
+"""Maximum size of a reply; the longest answers of current models take 1 to 2 MiB."""
+TIMEOUT = 600.0
+"""Default seconds per attempt; reasoning models take minutes."""
 MOST_NAMES, LONGEST_NAME = 32, 200
-"""Limits of the names that a server gives to models and to the ends of answers."""
+"""Maximum number and length of the names from a server that are counted in `Usage`."""
 OTHERS = "others"
-"""Name of the counts beyond the first MOST_NAMES."""
+"""Name under which further names are counted."""
 RETRIES = RetryPolicy(deadline=900.0, unreachable=30.0)
 
 
@@ -36,9 +39,10 @@ class ChatRequest:
     """Request for one answer."""
 
     messages: tuple[Message, ...]
-    """Whole conversation, up to a user message."""
+    """Whole conversation; the last message is the user's."""
     sampling: Sampling
     seed: int | None = None
+    """Seed of the answer; None for APIs without seeds."""
 
 
 @dataclass(frozen=True)
@@ -47,39 +51,41 @@ class ChatAnswer:
 
     text: str
     finish_reason: str
-    """Reason of the end, as the API names it."""
+    """API's name for the reason why the answer ended."""
     ended: bool
     """False if the answer was cut or withheld."""
     model: str
-    """Model that answered, as the server names it."""
+    """Server's name for the model that answered."""
     prompt_tokens: int | None = None
-    """Token counts are None if the server sends none."""
+    """Number of prompt tokens; None if the server reports none."""
     completion_tokens: int | None = None
+    """Number of tokens of the answer, with hidden reasoning; None if the server reports none."""
 
 
 @dataclass
 class Usage:
-    """Answers and tokens of a model so far."""
+    """Number of answers and tokens of a model so far."""
 
     answers: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    """Includes hidden reasoning."""
+    """Number of tokens of all answers, with hidden reasoning."""
     responses_without_usage: int = 0
-    """Answers without token counts."""
+    """Number of answers without token counts."""
     finish_reasons: dict[str, int] = field(default_factory=dict)
+    """Reason of the end -> number of answers."""
     models: dict[str, int] = field(default_factory=dict)
-    """Name of the model in the reply -> number of answers."""
+    """Server's name for the model -> number of answers."""
 
     def add(self, answer: ChatAnswer) -> None:
-        """Count one answer."""
+        """Add one answer to the counts."""
         prompt, completion = answer.prompt_tokens, answer.completion_tokens
         unknown = int(prompt is None or completion is None)
         by_kind = {answer.finish_reason: 1}, {answer.model: 1}
         self.add_usage(Usage(1, prompt or 0, completion or 0, unknown, *by_kind))
 
     def add_usage(self, other: Usage) -> None:
-        """Add the counts of another Usage."""
+        """Add the counts of another Usage to these."""
         self.answers += other.answers
         self.prompt_tokens += other.prompt_tokens
         self.completion_tokens += other.completion_tokens
@@ -95,49 +101,59 @@ class Usage:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Model that answers conversations."""
+    """Model that answers conversations with text."""
 
     name: str
     """Name in records, such as 'openai:gpt-5-mini'."""
     usage: Usage
     takes_seed: bool
+    """True if requests may contain a seed."""
 
     def check(self, sampling: Sampling) -> None:
-        """Raise PolicyError for settings that the API does not support."""
+        """Check sampling settings.
+
+        Raises:
+            PolicyError: The API does not support a setting.
+        """
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Return the answer from any event loop.
+        """Answer a conversation; may be awaited in any event loop.
 
-        Raises BackendError after the retries, and PolicyError as `check` does.
+        Args:
+            request: Messages, sampling settings and seed.
+
+        Raises:
+            BackendError: There was no answer, after all retries.
+            PolicyError: The API does not support a setting of the request.
         """
         ...
 
 
 def seed_from(rng: np.random.Generator) -> int:
-    """Return a seed of 31 bits, which every API accepts."""
+    """Draw a seed of 31 bits, which every API accepts."""
     return int(rng.integers(2**31))
 
 
-def counted(tokens: Any) -> int | None:
-    """Return the token count of a reply or None; raise ValueError for an invalid one."""
-    if tokens is not None and (type(tokens) is not int or not 0 <= tokens < 2**31):
-        raise ValueError(f"{tokens!r} is no number of tokens")
-    return tokens
+def token_count(value: Any) -> int | None:
+    """Return a token count from a reply, also None; raise ValueError for another value."""
+    if value is not None and (type(value) is not int or not 0 <= value < 2**31):
+        raise ValueError(f"a token count must be an integer from 0, got {value!r}")
+    return value
 
 
-def named(value: Any) -> str:
-    """Return a name from a server, printable and at most LONGEST_NAME characters long."""
+def server_text(value: Any) -> str:
+    """Return a name from a reply as printable text of at most LONGEST_NAME characters."""
     return printable(str(value)[:LONGEST_NAME], multiline=False)[:LONGEST_NAME]
 
 
 class ApiModel(ABC):
-    """Model behind an API, through its SDK, with limited concurrency. See ChatModel."""
+    """Base class of ChatModels that use the SDK of an API, with limited concurrency."""
 
     provider: ClassVar[str]
-    """Prefix of names, and module of the SDK."""
+    """Prefix of model names, and module of the SDK."""
     takes_seed: bool
     server_in: ClassVar[str]
-    """Environment variable with the address of the server."""
+    """Environment variable that contains the address of the server."""
 
     def __init__(
         self,
@@ -149,10 +165,18 @@ class ApiModel(ABC):
         timeout: float = TIMEOUT,
         retries: RetryPolicy = RETRIES,
     ) -> None:
-        """Connect to the API.
+        """Create the SDK's client; no request is sent.
 
-        `timeout` is in seconds per attempt; `retries` limits all attempts. Raises BackendError
-        for a missing SDK or key, and for an invalid key or address.
+        Args:
+            model: The API's name for the model.
+            api_key: Key; None reads the environment variable of the SDK.
+            base_url: Address of the server; None reads the environment variable of the SDK.
+            concurrency: Maximum number of concurrent requests.
+            timeout: Seconds per attempt.
+            retries: Limits of all attempts of a request.
+
+        Raises:
+            BackendError: The SDK or the key is missing, or the key or the address is not valid.
         """
         self.name = f"{self.provider}:{model}"
         self.usage = Usage()
@@ -170,7 +194,7 @@ class ApiModel(ABC):
                 self._sdk, base_url or os.environ.get(self.server_in, ""), most_bytes=MOST_BYTES
             ),
         )
-        # HTTP libraries quote a header that they refuse, so the key would be part of the error.
+        # HTTP libraries quote an invalid header in their errors, which would reveal the key.
         key = self._client.api_key or getattr(self._client, "auth_token", None) or ""
         if key != key.strip() or not (key.isascii() and key.isprintable()):
             raise BackendError(
@@ -185,7 +209,7 @@ class ApiModel(ABC):
         self.check(request.sampling)
         if request.seed is not None and not self.takes_seed:
             raise PolicyError(
-                f"{self.name}: seed is {request.seed}, and this API takes none: give None"
+                f"{self.name}: seed must be None, because this API has no seeds, got {request.seed}"
             )
         return await background_loop.await_(self._answer(request))
 
@@ -196,7 +220,9 @@ class ApiModel(ABC):
         return answer
 
     @abstractmethod
-    def _connected(self, **settings: Any) -> Any: ...
+    def _connected(self, **settings: Any) -> Any:
+        """Return a client of the SDK with these arguments."""
 
     @abstractmethod
-    async def _ask(self, request: ChatRequest) -> ChatAnswer: ...
+    async def _ask(self, request: ChatRequest) -> ChatAnswer:
+        """Send a request once; raise TransientError for failures that are worth a retry."""

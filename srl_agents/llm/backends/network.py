@@ -1,6 +1,6 @@
 """HTTP client and retry policy of all network requests.
 
-The retries of the SDKs are off: they count attempts and have no deadline.
+The retries of the SDKs are disabled, because they count attempts and have no deadline.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from srl_envs.validation import is_loopback
 
 
 def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
-    """Return the `http_client` with which the SDK (`openai` or `anthropic`) sends its requests.
+    """Return the HTTP client with which an SDK (`openai` or `anthropic`) sends its requests.
 
-    A proxy for the internet does not lead to this machine, so loopback addresses get none.
-    Redirections are not followed, because a reply would decide where the prompts go.
+    Loopback addresses are contacted without a proxy. Redirections are not followed, because a
+    reply could otherwise choose the receiver of the prompts.
 
     Args:
         sdk: Module of the SDK.
-        url: Address of the server; empty for the SDK's default. Raises BackendError if it is no
-            HTTP address: the SDK would retry it until the deadline.
-        most_bytes: Limit of a response body after decompression. A longer one raises BackendError,
-            which the SDK wraps in its APIConnectionError.
+        url: Address of the server; empty for the SDK's default.
+        most_bytes: Maximum size of a response body after decompression. A larger body raises
+            BackendError, which the SDK wraps in its APIConnectionError.
+
+    Raises:
+        BackendError: `url` is no HTTP address. The SDK would retry it until the deadline.
     """
     try:
         address = urlsplit(url)
@@ -44,13 +46,14 @@ def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
         raise BackendError(
             f"the address of a server must be such as http://127.0.0.1:8000/v1, got {url!r:.200}"
         )
+    is_local = is_loopback(address.hostname or "")
 
     class Client(sdk.DefaultAsyncHttpxClient):  # type: ignore[misc]
         async def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
             response = await super().send(request, stream=True, **settings)
             body = bytearray()
             try:
-                async for piece in response.aiter_bytes():  # decompressed piece by piece
+                async for piece in response.aiter_bytes():  # decompressed incrementally
                     body += piece
                     if len(body) > most_bytes:
                         raise BackendError(f"the reply is longer than {most_bytes} bytes")
@@ -67,61 +70,71 @@ def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
                 extensions=response.extensions,
             )
 
-    here = is_loopback(address.hostname or "")
-    # Anthropic's client takes the environment's proxies whatever trust_env is; mounts go first.
-    direct = dict.fromkeys(("all://", "http://", "https://")) if here else {}
     return Client(
-        trust_env=not here,
-        mounts=direct,
+        trust_env=not is_local,
+        # Anthropic's client uses the environment's proxies even if trust_env is False. Mounts
+        # have priority over proxies.
+        mounts=dict.fromkeys(("all://", "http://", "https://")) if is_local else {},
         follow_redirects=False,
-        # Reading this machine's certificates is nearly all the time of making a client.
+        # Reading the machine's certificates takes most of the time of creating a client.
         verify=address.scheme != "http",
     )
 
 
 T = TypeVar("T")
 TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-"""Statuses worth another attempt; 529 is an overloaded server of Anthropic."""
+"""HTTP statuses that are retried; 529 is Anthropic's status of an overloaded server."""
 SPENT = "insufficient_quota"
-"""OpenAI's permanent error code with status 429."""
+"""OpenAI's error code of an exhausted account: status 429, but not retried."""
 LONGEST_QUOTE = 1000
-"""Limit of quoted server messages in characters."""
+"""Maximum number of characters quoted from a server's message."""
 
 log = logging.getLogger(__name__)
 
 
 class TransientError(BackendError):
-    """Failure that is worth another attempt."""
+    """Failure of an attempt that is retried.
+
+    Args:
+        message: Message of the error.
+        retry_after: Minimum number of seconds before the next attempt.
+        unreachable: True if no connection was made.
+    """
 
     def __init__(self, message: str, *, retry_after: float = 0.0, unreachable: bool = False):
-        """`retry_after` is in seconds; `unreachable` means no connection."""
         super().__init__(message)
         self.retry_after = retry_after
         self.unreachable = unreachable
 
 
 class RejectedError(BackendError):
-    """The server refused the request; another attempt would fail too."""
+    """Refusal of a request by the server, which is not retried."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Deadlines and waits of repeated attempts."""
+    """Deadlines of a request, and waiting times between its attempts."""
 
     deadline: float
-    """Seconds for all attempts of a request."""
+    """Seconds for all attempts together."""
     unreachable: float
-    """Seconds for a server without a connection."""
+    """Seconds for all attempts while the server accepts no connection."""
     first_wait: float = 0.5
-    """Limit of the first random wait in seconds; doubled after each attempt (full jitter)."""
+    """Upper limit in seconds of the first random wait; doubled after each attempt (full jitter)."""
     longest_wait: float = 30.0
-    """Limit of a wait in seconds, unless Retry-After is longer."""
+    """Upper limit in seconds of a random wait."""
 
     async def run(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `attempt`, repeated after each TransientError until the deadline.
+        """Await `attempt()`, again after each TransientError, and return its result.
 
-        Raises BackendError at the deadline, or at once for other failures, and ServerUnavailable if
-        the server accepted no connection.
+        Args:
+            name: Name of the model or server, for errors.
+            attempt: Function that sends the request once.
+
+        Raises:
+            ServerUnavailable: The server accepted no connection for `unreachable` seconds.
+            BackendError: There was no answer before the deadline. Other errors of `attempt` are
+                raised at once.
         """
         with needed_by(name, BackendError):
             import tenacity
@@ -130,7 +143,7 @@ class RetryPolicy:
             wait=tenacity.wait_exception(lambda error: getattr(error, "retry_after", 0.0))
             + tenacity.wait_random_exponential(self.first_wait, self.longest_wait),
             stop=self._is_over,
-            before_sleep=_tell,
+            before_sleep=_log_retry,
             reraise=True,
         )
         failures: list[TransientError] = []
@@ -146,7 +159,7 @@ class RetryPolicy:
             async with asyncio.timeout(self.deadline):
                 return await tries(once)
         except TimeoutError as error:
-            before = f"; before that: {failures[-1]}" if failures else ""
+            before = f"; last failure: {failures[-1]}" if failures else ""
             raise BackendError(
                 f"{name}: no answer within {self.deadline:g} s "
                 f"(attempts: {len(failures) + 1}){before}"
@@ -162,55 +175,67 @@ class RetryPolicy:
 
 @contextmanager
 def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[None]:
-    """Convert an SDK's errors to BackendError, and transient ones to TransientError."""
+    """Convert errors of an SDK, raised in the block, to errors of this project.
+
+    Failures that are worth a retry become TransientError, refusals RejectedError, and all others
+    BackendError.
+
+    Args:
+        sdk: Module of the SDK.
+        any_error: Base class of the SDK's exceptions.
+        name: Name of the model or server, for the messages.
+    """
     try:
         yield
     except sdk.APIStatusError as error:
         if error.status_code not in TRANSIENT or getattr(error, "code", None) == SPENT:
-            raise RejectedError(str(told(name, error))) from error
+            raise RejectedError(str(sdk_error(name, error))) from error
         wait = retry_after(error.response.headers)
-        raise TransientError(str(told(name, error)), retry_after=wait) from error
+        raise TransientError(str(sdk_error(name, error)), retry_after=wait) from error
     except sdk.APIConnectionError as error:
-        if isinstance(error.__cause__, BackendError):  # http_client refused the reply
+        if isinstance(error.__cause__, BackendError):  # The reply exceeded `most_bytes`.
             raise BackendError(f"{name}: {error.__cause__}") from error
-        # By name, for the SDKs speak through httpx or through httpx2.
+        # The class is compared by name, because the SDKs use either httpx or httpx2.
         unreachable = type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout")
-        raise TransientError(str(told(name, error)), unreachable=unreachable) from error
+        raise TransientError(str(sdk_error(name, error)), unreachable=unreachable) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise TransientError(str(told(name, error))) from error
+        raise TransientError(str(sdk_error(name, error))) from error
     except (any_error, ValueError, RecursionError) as error:
-        # Python's limits on a number's digits and on nesting are neither the SDK's nor JSON's.
-        raise told(name, error) from error
+        # ValueError and RecursionError: Python's limits on the digits of a number and on nesting.
+        raise sdk_error(name, error) from error
 
 
-def told(name: str, error: BaseException) -> BackendError:
-    """Return an error of an SDK with its cause as BackendError, shortened and printable."""
+def sdk_error(name: str, error: BaseException) -> BackendError:
+    """Return a BackendError with the message and the cause of an SDK's error.
+
+    The text is printable, on one line, and limited to LONGEST_QUOTE characters.
+    """
     cause = "" if error.__cause__ is None else f" ({error.__cause__})"
-    said = printable(f"{error}{cause}", multiline=False)
-    if len(said) > LONGEST_QUOTE:
-        said = f"{said[:LONGEST_QUOTE]} ..."
-    return BackendError(f"{name}: {type(error).__name__}: {said}")
+    message = printable(f"{error}{cause}", multiline=False)
+    if len(message) > LONGEST_QUOTE:
+        message = f"{message[:LONGEST_QUOTE]} ..."
+    return BackendError(f"{name}: {type(error).__name__}: {message}")
 
 
-def no_answer(name: str, came: Any) -> TransientError:
-    """Return the error of a reply without an answer."""
-    return TransientError(f"{name}: the server's reply holds no answer: {str(came)[:200]!r}")
+def no_answer(name: str, reply: Any) -> TransientError:
+    """Return the error for a reply of the server `name` that contains no answer."""
+    return TransientError(f"{name}: the server's reply contains no answer: {str(reply)[:200]!r}")
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Return the seconds of Retry-After (RFC 9110, 10.2.3) or retry-after-ms; 0 without one."""
+    """Return the seconds of Retry-After (RFC 9110, 10.2.3) or retry-after-ms; 0 without either."""
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        said = headers.get(name)
-        if said is None:
+        value = headers.get(name)
+        if value is None:
             continue
         try:
-            if said.replace(".", "", 1).isdecimal():
-                return float(said) * scale
-            return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+            if value.replace(".", "", 1).isdecimal():
+                return float(value) * scale
+            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
         except (ValueError, OverflowError):
-            log.debug("%s is %r: neither a number nor a date", name, said)
+            log.debug("%s must be a number or a date, got %r", name, value)
     return 0.0
 
 
-def _tell(state: Any) -> None:
-    log.info("%s; attempt again in %.1f s", state.outcome.exception(), state.upcoming_sleep)
+def _log_retry(state: Any) -> None:
+    log.info("%s; next attempt in %.1f s", state.outcome.exception(), state.upcoming_sleep)

@@ -17,28 +17,34 @@ BACKENDS = PluginTable(
     },
     BackendError,
 )
-"""Sampling backends by name. Each module has one or both of these:
+"""Sampling backends by name. A module defines one or both of:
 
-- `open_model(name) -> ChatModel`, for models that never train and are called BACKEND:MODEL
-  wherever a player is named, such as openai:gpt-5-mini;
+- `open_model(name) -> ChatModel`, for models that are not trained. Players are named
+  BACKEND:MODEL, such as openai:gpt-5-mini.
 - `SECTION`, a subclass of srl_train.config.backend.BackendSection: the section `backend` of a run
-  in which the backend samples for the models that train.
+  whose models in training are sampled by this backend.
 """
 
 
 def is_api_name(name: str) -> bool:
-    """Return whether `name` has the form BACKEND:MODEL of a backend that opens models by name."""
+    """Return True for a name BACKEND:MODEL whose backend defines `open_model`."""
     backend, colon, _ = name.partition(":")
     return bool(colon) and backend in BACKENDS and hasattr(BACKENDS.load(backend), "open_model")
 
 
 def api_model(name: str) -> Any:
-    """Open the ChatModel `name`, such as 'openai:gpt-5-mini'. Keys are read from the environment.
+    """Open a model behind an API; the key is read from the environment.
+
+    Args:
+        name: BACKEND:MODEL, such as 'openai:gpt-5-mini'.
+
+    Returns:
+        A ChatModel.
 
     Raises:
-        BackendError: If the name has no model, or an SDK or a key is missing.
+        BackendError: The name contains no model, or an SDK or a key is missing.
     """
     backend, _, model = name.partition(":")
     if not model:
-        raise BackendError(f"{name!r} names no model: give {backend}:MODEL")
+        raise BackendError(f"the name of a model must be {backend}:MODEL, got {name!r}")
     return BACKENDS.load(backend).open_model(model)

@@ -1,4 +1,7 @@
-"""Protocol of token backends: requests and completions as tokens, in batches. No torch."""
+"""Protocol of backends that return tokens and log-probabilities, and the batching of requests.
+
+This module does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +20,34 @@ from srl_agents.llm.sampling import Sampling
 
 @dataclass(frozen=True, eq=False)
 class TokenTrie:
-    """Trie of legal answers; a leaf allows no more tokens."""
+    """Node of a trie of legal answers; a leaf has no children."""
 
     children: Mapping[int, TokenTrie]
-    """Next token -> subtrie, in the order of the answers."""
+    """Next token id -> child, in the order of the answers."""
     allowed: tuple[int, ...]
     """Keys of `children`."""
     answers: int
-    """Number of legal answers below."""
+    """Number of legal answers in this subtree."""
 
 
 def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> TokenTrie:
-    """Return the trie of the answers' token ids, each closed by `end_of_turn`.
+    """Build the trie of legal answers.
+
+    Args:
+        answers: Token ids of each answer.
+        end_of_turn: Token id appended to each answer.
 
     Raises:
         ValueError: There is no answer, an answer is empty, or two answers are equal.
     """
-    if not answers:
-        raise ValueError("constrained choice needs at least one legal answer; got none")
     sequences = [tuple(answer) for answer in answers]
-    if not all(sequences) or len(set(sequences)) < len(sequences):
+    if not sequences or not all(sequences) or len(set(sequences)) < len(sequences):
         raise ValueError(f"legal answers must have tokens and differ, got {sequences}")
     return _grow([(*sequence, end_of_turn) for sequence in sequences])
 
 
 known_trie = functools.lru_cache(maxsize=1024)(answer_trie)
+"""Cached `answer_trie`; the answers must be tuples."""
 
 
 def _grow(tails: Sequence[tuple[int, ...]]) -> TokenTrie:
@@ -61,23 +67,24 @@ class Request:
     """Request for one completion."""
 
     context: tuple[int, ...]
-    """All token ids up to the answer."""
+    """All token ids before the answer."""
     sampling: Sampling
     seed: int
-    """Seed of the conversation, independent of the batch."""
+    """Seed of the conversation. The same seed and context give the same answer in any batch."""
     draws_before: int = 0
-    """Draws of the conversation's earlier answers, one per possible token."""
+    """Number of random draws of the conversation's earlier answers: the sum of their `longest`."""
     answers: tuple[tuple[int, ...], ...] | None = None
-    """Token ids of the legal answers without end of turn; None for a free answer."""
+    """Token ids of the legal answers, without end of turn; None for an unconstrained answer."""
     adapter: str | None = None
+    """Name of the LoRA adapter; None for the base model."""
     version: int | str | None = None
     """Required version of the weights; None for the newest."""
     conversation: int | None = None
-    """Number of the conversation for its cache, in order of start; None caches nothing."""
+    """Id of the conversation, for its key-value cache; None caches nothing."""
 
     @property
     def longest(self) -> int:
-        """Limit of the answer in tokens, with its end of turn."""
+        """Maximum length of the answer in tokens, with its end of turn."""
         if self.answers is None:
             return self.sampling.max_new_tokens
         return max(map(len, self.answers), default=0) + 1
@@ -88,36 +95,55 @@ class Completion:
     """Sampled answer."""
 
     ids: tuple[int, ...]
-    """At least one token; the last is a stop token if `ended`."""
+    """Sampled token ids, at least one; the last is a stop token if `ended` is True."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each token."""
+    """Natural log-probability of each token in `ids`."""
     ended: bool
     """False if `max_new_tokens` cut the answer."""
     model: ModelVersion
+    """Weights that sampled the answer."""
     allowed: tuple[tuple[int, ...], ...] | None = None
-    """Allowed ids per token; None for a free answer."""
+    """Allowed token ids at each token; None for an unconstrained answer."""
 
 
 class Backend(Protocol):
-    """Language model that returns completions of tokens."""
+    """Language model that returns tokens and log-probabilities."""
 
     name: str
     """Name in records."""
     chat: ChatFormat
+    """Chat template and tokenizer of the model."""
 
     def complete(self, request: Request) -> Awaitable[Completion]:
-        """Return an awaitable completion. Raises BackendError."""
+        """Sample one completion.
+
+        Requests that are pending at the same time may be sampled in one batch. The result must not
+        depend on the other requests of the batch.
+
+        Args:
+            request: Context, sampling settings and seed.
+
+        Returns:
+            An awaitable of the completion.
+
+        Raises:
+            BackendError: The request is not valid, or the model failed. May also be raised by the
+                awaitable.
+        """
         ...
 
     def release(self, conversation: int) -> None:
-        """Release a conversation's cache."""
+        """Free the cache of a conversation, by its id `Request.conversation`, after its end."""
 
 
 def check_room(request: Request, positions: int | None, name: str) -> None:
-    """Raise BackendError if a request is empty or longer than `positions`."""
+    """Raise BackendError if the context is empty, or context and answer exceed `positions`.
+
+    `positions` is the context length of the model `name` in tokens; None for no limit.
+    """
     length = len(request.context)
     if not length:
-        raise BackendError("a request has an empty context; there is nothing to answer")
+        raise BackendError("the context of a request must have at least one token, got none")
     if positions is not None and length + request.longest > positions:
         raise BackendError(
             f"a context of {length} tokens and an answer of up to {request.longest} exceed the "
@@ -126,71 +152,75 @@ def check_room(request: Request, positions: int | None, name: str) -> None:
         )
 
 
-def check_version(request: Request, here: ModelVersion) -> None:
-    """Raise BackendError if a request requires another version than `here`."""
-    if request.version is not None and request.version != here.version:
+def check_version(request: Request, loaded: ModelVersion) -> None:
+    """Raise BackendError if the request requires another version than `loaded`."""
+    if request.version is not None and request.version != loaded.version:
         raise BackendError(
-            f"version {request.version} of the weights was asked for, and {here} is here: "
-            "publish it before it is asked"
+            f"the version of a request must be that of the loaded weights ({loaded}), got "
+            f"{request.version}: publish this version first"
         )
 
 
 QUIET = 10
-"""Turns of the event loop without a new request before a batch is taken."""
+"""Iterations of the event loop without a new request after which a batch is sampled."""
 
 
-class OfConversation(Protocol):
-    """Request with a conversation."""
+class HasConversation(Protocol):
+    """Request that belongs to a conversation."""
 
     @property
     def conversation(self) -> int | None: ...
 
 
-Q = TypeVar("Q", bound=OfConversation)
+Q = TypeVar("Q", bound=HasConversation)
 A = TypeVar("A")
 
 
 class Batcher(Generic[Q, A]):
-    """Batches of requests, each taken when all coroutines wait.
+    """Collector of requests: a batch is sampled when all coroutines of the event loop wait.
 
-    Batches do not depend on the clock: the same episodes give the same batches, in the order in
-    which their conversations began.
+    Batches do not depend on the clock: the same episodes give the same batches, sorted by
+    conversation.
     """
 
-    def __init__(self, take: Callable[[Sequence[Q]], Sequence[A]]) -> None:
-        """`take` returns a completion or an awaitable for each request, in order."""
-        self._take = take
+    def __init__(self, sample: Callable[[Sequence[Q]], Sequence[A]]) -> None:
+        """Create a collector.
+
+        Args:
+            sample: Function from a batch of requests to one result per request, in order.
+        """
+        self._sample = sample
         self._waiting: WeakKeyDictionary[
             asyncio.AbstractEventLoop, list[tuple[Q, asyncio.Future[A]]]
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Return a future with the result of the next batch."""
+        """Add a request to the next batch of this event loop and return a future of its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])
         waiting.append((request, future))
         if len(waiting) == 1:
-            loop.call_soon(self._turn, loop, 1, 0)
+            loop.call_soon(self._iterate, loop, 1, 0)
         return future
 
-    def _turn(self, loop: asyncio.AbstractEventLoop, counted: int, quiet: int) -> None:
+    def _iterate(self, loop: asyncio.AbstractEventLoop, counted: int, quiet: int) -> None:
         waiting = self._waiting[loop]
         if len(waiting) > counted:
             quiet = 0
         if quiet < QUIET:
-            loop.call_soon(self._turn, loop, len(waiting), quiet + 1)
+            loop.call_soon(self._iterate, loop, len(waiting), quiet + 1)
             return
         del self._waiting[loop]
-        wanted = [(request, future) for request, future in waiting if not future.cancelled()]
-        wanted.sort(key=lambda one: -1 if one[0].conversation is None else one[0].conversation)
+        batch = [(request, future) for request, future in waiting if not future.cancelled()]
+        batch.sort(key=lambda one: -1 if one[0].conversation is None else one[0].conversation)
         try:
-            taken = self._take([request for request, _ in wanted])
+            results = self._sample([request for request, _ in batch])
         except Exception as error:
-            for _, future in wanted:
+            for _, future in batch:
                 future.set_exception(error)
             if isinstance(error, BackendError):
                 return
-            raise  # a fault of ours, which the event loop tells of too
-        for (_, future), given in zip(wanted, taken, strict=True):
-            future.set_result(given)
+            raise  # The event loop logs the traceback of a programming error.
+        for (_, future), result in zip(batch, results, strict=True):
+            future.set_result(result)

@@ -1,60 +1,76 @@
-"""Confinement of a run: namespaces, a root of its own, limits, filters.
+"""Confinement of a run: readable files, namespaces, a separate root, resource limits, filters.
 
-Only the standard library is imported here: this runs inside the sandbox's own interpreter.
+A run may read the standard library and its shared libraries. Other contents of the library's folder
+(site-packages, dist-packages, packages installed there) are excluded: with this package, a program
+could generate its hidden tests again. Only the standard library is imported here: this module runs
+in the interpreter of the sandbox, whose `sys.path` has no other places.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
+import json
 import os
 import resource
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
 from srl_envs.sandbox.guest import kernel
 
 WRITABLE, WORK = "/work", "/work/own"
-"""The working folder, where namespaces give it: in memory, and gone with the run. Its parent, which
-nobody can write to, stays: rules for it are made once, and hold for what is mounted beneath."""
+"""Working folder of a run with namespaces, in memory, and its parent, which is not writable.
+
+The parent exists for all runs, so that one Landlock rule for it also holds for each new folder.
+"""
+LIBRARY_INDEX = "/etc/ld.so.cache"  # index of shared libraries, which the loader reads
 HOST = "sandbox"
-RULES = 5  # the descriptor of Landlock's rules, until they are obeyed
-INSIDE = 1000  # the user's and group's number within a user namespace
-UNASSIGNED = 61184, 4300  # user numbers that belong to nobody; the first, and how many
+RULES = 5  # descriptor of the Landlock ruleset, until it is applied
+INSIDE = 1000  # user and group id within a user namespace
+UNASSIGNED = 61184, 4300  # unassigned user ids: the first, and their number
 OTHERS = kernel.NEW_MOUNT | kernel.NEW_NETWORK | kernel.NEW_IPC | kernel.NEW_UTS
 NAMESPACES = "user, mount, process, network, ipc"
 
 
 @dataclass
 class Place:
-    """What a worker was told and what it has set up, as far as its runs need it."""
+    """Settings of a worker, and the protections that are active for its runs."""
 
     limits: dict[str, Any]
+    """Fields of srl_envs.sandbox.Limits."""
     readable: list[str]
-    """Files and folders: the standard library's and the shared libraries, nothing else."""
+    """Files and folders of the standard library and its shared libraries."""
     folder: str
-    """An empty folder to build the new root on."""
+    """Empty folder, on which the new root is mounted."""
     filters: Mapping[str, bytes]
-    """Compiled seccomp filters, by what they leave of files (seccomp.FILES)."""
+    """Name in seccomp.FILES -> compiled filter."""
     filter: bytes = b""
-    """The one of them that is in force, or nothing."""
+    """Active filter, empty for none."""
     namespaces: str = ""
+    """Names of the active namespaces, empty for none."""
     landlock: int = 0
+    """Active version of Landlock, 0 for none."""
     rules: int | None = None
-    """Landlock's rules, as a descriptor."""
+    """Descriptor of the Landlock ruleset."""
     switches_user: bool = False
-    """Whether each run changes to `user` by itself."""
+    """True if each run changes to `user`."""
     own_processes: int | None = None
-    """An open file: the worker's own process namespace."""
+    """Descriptor of the process namespace of the worker."""
     user: int = field(default_factory=lambda: UNASSIGNED[0] + os.getpid() % UNASSIGNED[1])
 
     def enter(self) -> None:
-        """Go into namespaces, onto a root of our own; raises OSError where that is refused."""
+        """Enter new namespaces with a new root; raise OSError if the kernel refuses.
+
+        The worker continues in a fork, the first process of the new process namespace.
+        """
         processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if os.geteuid() == 0:
-            # Root builds, because the interpreter may lie where nobody else may look.
+            # Root builds the root, because other users may be unable to read the interpreter.
             kernel.unshare(kernel.NEW_MOUNT)
             self._build_root()
             become(self.user)
@@ -67,12 +83,12 @@ class Place:
             _map_user(processes, user, group)
             self._build_root()
         kernel.name_host(HOST)
-        with contextlib.suppress(OSError):  # only a second lock: runs have no capabilities
+        with contextlib.suppress(OSError):  # A second barrier: runs have no capabilities.
             _write("sys/user/max_user_namespaces", "0", processes)
         kernel.unshare(kernel.NEW_PID)
         first = os.fork()
         if first:
-            # From here on that one is the worker. When it ends, so does all that it ever started.
+            # The fork is the worker now. When it ends, the kernel kills all its descendants.
             os.closerange(0, 2**16)
             _, status = os.waitpid(first, 0)
             os._exit(0 if status == 0 else 1)
@@ -82,7 +98,11 @@ class Place:
         self.namespaces = NAMESPACES
 
     def confine(self, descriptors: Sequence[int]) -> bytes:
-        """Called in the fork: after it there is no way back. The request, as bytes."""
+        """Read the request, confine this process, a fork, irrevocably, and return the request.
+
+        Args:
+            descriptors: Descriptors of the request, standard input, output, results and calls.
+        """
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:
             request = file.read()
@@ -106,16 +126,16 @@ class Place:
             del os.environ[name]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if self.filter and not self.namespaces:
-            del os.uname  # forbidden there; `platform` and what needs it can do without
+            del os.uname  # The filter forbids it, and `platform` works without it.
         if self.filter:
             kernel.filter_calls(self.filter)
         return request
 
     def make_folder(self) -> None:
-        """The run's own working folder and its own shared memory, where there are namespaces.
+        """Create the working folder and the shared memory of a run, if it has namespaces.
 
-        Without them it stays where its worker is: in a folder that was removed, where nothing can
-        be written.
+        Without namespaces, the working folder remains that of the worker, a removed folder in which
+        nothing can be written.
         """
         if not self.namespaces:
             return
@@ -126,13 +146,13 @@ class Place:
         os.chdir(WORK)
 
     def make_rules(self) -> None:
-        """Landlock's rules, made once for all runs."""
+        """Create the Landlock ruleset of all runs, if Landlock is active."""
         if self.landlock:
             readable, writable = (["/"], [WRITABLE]) if self.namespaces else (self.readable, [])
             self.rules = kernel.file_rules(self.landlock, readable, writable)
 
-    def read_as_nobody(self) -> None:
-        """Whether another user than root can read what programs import; raises OSError if not."""
+    def check_unprivileged_reading(self) -> None:
+        """Become the unassigned user; raise OSError if that user cannot read the libraries."""
         become(self.user)
         for path in self.readable:
             os.close(os.open(path, os.O_RDONLY))
@@ -153,11 +173,11 @@ class Place:
             allowed = value if highest == resource.RLIM_INFINITY else min(value, highest)
             last = allowed
             if kind == resource.RLIMIT_CPU and allowed != highest:
-                last = allowed + 1  # a signal of its own comes first, which says why it ended
+                last = allowed + 1  # SIGXCPU comes first, which identifies the reason.
             resource.setrlimit(kind, (allowed, last))
 
     def _build_root(self) -> None:
-        """A file system of what is readable and an empty working folder; then live there."""
+        """Make a file system of the readable files and an empty working folder the root."""
         kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
         closed = kernel.NO_SETUID | kernel.NO_DEVICES
         kernel.mount("tmpfs", self.folder, "tmpfs", closed, "size=256k,mode=755")
@@ -170,7 +190,7 @@ class Place:
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
             kernel.mount(path, target, None, kernel.BIND | kernel.RECURSIVE)
-            # A flag that the original has may not be taken off, so it is repeated.
+            # The kernel refuses to remove a flag of the original, so it is repeated.
             kept = os.statvfs(target).f_flag & kernel.NO_EXECUTION
             flags = kernel.REMOUNT | kernel.BIND | kernel.READ_ONLY | closed | kept
             kernel.mount("none", target, None, flags)
@@ -180,7 +200,7 @@ class Place:
 
 
 def become(user: int) -> None:
-    """Be this user and group and no other, for good."""
+    """Change to this user and group irrevocably, without further groups."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -198,3 +218,66 @@ def _write(path: str, text: str, folder: int) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
+
+
+def readable_files() -> list[str]:
+    """Return the files and folders, by the paths that the interpreter and the loader use."""
+    library = []
+    for place in sys.path:
+        if os.path.isfile(place):  # a zipped library
+            library.append(place)
+        elif os.path.isdir(place):
+            library += [os.path.join(place, name) for name in os.listdir(place) if _is_own(name)]
+    # tkinter is left out: a run has no display, and its libraries are many.
+    extensions = [
+        path
+        for path in library
+        if path.endswith(tuple(EXTENSION_SUFFIXES)) and os.path.basename(path)[:8] != "_tkinter"
+    ]
+    needed = [*_shared_libraries(extensions), LIBRARY_INDEX]
+    return sorted({os.path.normpath(path) for path in library + needed if os.path.exists(path)})
+
+
+def _is_own(name: str) -> bool:
+    """Return True if a file in a folder of `sys.path` belongs to the standard library."""
+    module = name.partition(".")[0]
+    built = module.startswith("_sysconfigdata_") or module == "__pycache__"
+    return built or module in sys.stdlib_module_names
+
+
+def _shared_libraries(extensions: list[str]) -> list[str]:
+    """Return the shared libraries of extension modules, as loaded by the loader in a fork."""
+
+    def load(writer: int) -> None:
+        for extension in extensions:
+            with contextlib.suppress(OSError):  # A library of the extension is missing here.
+                ctypes.CDLL(extension)
+        with os.fdopen(writer, "wb") as file:
+            file.write(json.dumps(_loaded()).encode())
+
+    output = kernel.output_of_fork(load)
+    if not output:
+        raise OSError(0, "the shared libraries of the standard library could not be listed")
+    return [os.fsdecode(name.encode("latin-1")) for name in json.loads(output)]
+
+
+class _Object(ctypes.Structure):
+    """Beginning of `struct dl_phdr_info`; dl_iterate_phdr(3)."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
+
+
+def _loaded() -> list[str]:
+    """Return the paths of the shared objects of this process, as they were opened."""
+    names = []
+
+    def note(found: ctypes._Pointer[_Object], _size: int, _data: int | None) -> int:
+        name = found.contents.name
+        # The interpreter has no name, and the object of the kernel has no path.
+        if name and name.startswith(b"/"):
+            names.append(name.decode("latin-1"))
+        return 0
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Object), ctypes.c_size_t, ctypes.c_void_p)
+    ctypes.CDLL(None).dl_iterate_phdr(kind(note), None)
+    return names

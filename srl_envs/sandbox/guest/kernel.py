@@ -1,7 +1,7 @@
 """Linux system calls that Python's standard library does not offer.
 
-Only the standard library is imported here: this runs inside the sandbox's own interpreter. The
-numbers are the kernel's interface (see the manual pages named in the docstrings).
+Only the standard library is imported here: this module runs in the interpreter of the sandbox. The
+constants are those of the kernel (see the manual pages named in the docstrings).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ctypes
 import os
 import struct
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 NEW_MOUNT, NEW_UTS, NEW_IPC = 0x00020000, 0x04000000, 0x08000000
 NEW_USER, NEW_PID, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -25,7 +25,7 @@ _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVILEGES = 36, 38
 _CAPABILITY_VERSION, _LAST_CAPABILITY = 0x20080522, 63
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 
-# Landlock's rights on files, by the version of its interface that brought them.
+# Landlock's rights on files, by the version of its interface that introduced them.
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 _EXECUTE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 2, 1 << 3
 _NETWORK_VERSION, _NETWORK_RIGHTS = 4, 3  # TCP: bind, connect
@@ -53,17 +53,17 @@ def _process(option: int, value: int = 0) -> None:
 
 
 def unshare(namespaces: int) -> None:
-    """New namespaces for this process, or for its children (pid); unshare(2)."""
+    """Move this process, or with NEW_PID its future children, to new namespaces; unshare(2)."""
     _done(_libc.unshare(namespaces), "unshare")
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace of an open file; setns(2)."""
+    """Enter the namespace of a descriptor; setns(2)."""
     _done(_libc.setns(namespace, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount; mount(2)."""
+    """Mount a file system at a folder; mount(2)."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -71,7 +71,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 
 
 def make_root(folder: str) -> None:
-    """Make `folder`, a mount point, the root of all paths, and let go of the old; pivot_root(2)."""
+    """Make a mount point the root of all paths, and unmount the old root; pivot_root(2)."""
     os.chdir(folder)
     _done(_libc.pivot_root(b".", b"."), "pivot_root")
     _done(_libc.umount2(b".", DETACH), "umount2")
@@ -79,37 +79,37 @@ def make_root(folder: str) -> None:
 
 
 def die_with_parent() -> None:
-    """Be killed when the process that started this one ends."""
+    """Let the kernel kill this process when its parent ends."""
     _process(_SET_DEATH_SIGNAL, 9)
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Whether processes of the same user may look into this one."""
+    """Allow or forbid that processes of the same user inspect this process."""
     _process(_SET_DUMPABLE, int(dumpable))
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parents end."""
+    """Become the parent of all descendants whose parents end."""
     _process(_SET_CHILD_SUBREAPER, 1)
 
 
 def drop_capabilities() -> None:
-    """Give up every capability for good; capabilities(7)."""
+    """Drop all capabilities of this process irrevocably; capabilities(7)."""
     for capability in range(_LAST_CAPABILITY + 1):
-        # One that this kernel does not know, or that is not ours to drop, cannot be gained either:
-        # no_new_privs follows.
+        # Errors are ignored: after forbid_new_privileges, no capability can be gained.
         _libc.prctl(_DROP_BOUNDING, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3)
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     _done(_libc.capset(header, struct.pack("=6I", *[0] * 6)), "capset")
 
 
 def forbid_new_privileges() -> None:
-    """No program that is started from here on gains what this process has not."""
+    """Forbid that this process or its descendants gain privileges by starting a program."""
     _process(_SET_NO_NEW_PRIVILEGES, 1)
 
 
 def filter_calls(program: bytes) -> None:
-    """Obey a compiled seccomp filter from now on; seccomp(2)."""
+    """Apply a compiled seccomp filter to this process irrevocably; seccomp(2)."""
+    forbid_new_privileges()  # The kernel requires it.
     kept = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(kept))
     pointer = ctypes.create_string_buffer(header, len(header))
@@ -121,20 +121,26 @@ def filter_calls(program: bytes) -> None:
 
 
 def landlock_version() -> int:
-    """The version of Landlock's interface that the kernel has; 0 for none. landlock(7)."""
+    """Return the version of the kernel's Landlock interface, 0 for none; landlock(7)."""
     return max(0, _call(_CREATE_RULESET, None, 0, 1))
 
 
 def name_host(name: str) -> None:
-    """Give the machine another name, as far as this process's own namespace goes; uname(2)."""
+    """Set the host name in the namespace of this process; uname(2)."""
     for call in (_libc.sethostname, _libc.setdomainname):
         _done(call(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
 
 
 def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -> int:
-    """Rules that allow these files and what is beneath these folders, as a descriptor.
+    """Create a Landlock ruleset for `restrict_files` and return its descriptor.
 
-    Where the kernel can, also no TCP, nor signals to others. To be obeyed with restrict_files.
+    It permits the given files and the contents of the given folders. From versions 4 and 6, it also
+    forbids TCP, and signals and abstract sockets to processes outside.
+
+    Args:
+        version: Version of the Landlock interface.
+        readable: Files and folders that can be read.
+        writable: Folders that can be read and written, without execution of files.
     """
     rights = sum(bits for since, bits in _FILE_RIGHTS.items() if since <= version)
     network = _NETWORK_RIGHTS if version >= _NETWORK_VERSION else 0
@@ -142,7 +148,7 @@ def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -
     size = 24 if scopes else 16 if network else 8
     handled = struct.pack("=QQQ", rights, network, scopes)[:size]
     rules = _done(_call(_CREATE_RULESET, handled, size, 0), "landlock_create_ruleset")
-    special = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11  # devices, sockets and pipes with a name
+    special = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11  # creation of devices, sockets and named pipes
     reading = _READ_FILE | _READ_FOLDER
     for paths, allowed in ((readable, reading), (writable, rights & ~special & ~_EXECUTE)):
         for path in paths:
@@ -154,13 +160,13 @@ def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -
 
 
 def restrict_files(rules: int) -> None:
-    """Obey these rules from now on; landlock_restrict_self(2)."""
+    """Apply a Landlock ruleset to this process irrevocably; landlock_restrict_self(2)."""
     _done(_call(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
 
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """In a fork: whatever happens within, the process ends with it; a failure is on stderr."""
+    """End this process, a fork, after the `with` block; an exception is printed on stderr."""
     code = 1
     try:
         yield
@@ -170,3 +176,17 @@ def leaving() -> Iterator[None]:
         raise
     finally:
         os._exit(code)
+
+
+def output_of_fork(step: Callable[[int], None]) -> bytes:
+    """Call `step` in a fork with a descriptor, and return all bytes written to the descriptor."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with leaving():
+            step(writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        output = file.read()
+    os.waitpid(child, 0)
+    return output

@@ -1,7 +1,7 @@
-"""Runner: executes the program, makes the calls and reports, in the program's own process.
+"""Runner: executes a program and its calls, and reports the results, in the program's process.
 
-Nothing here is trusted by whoever reads the report. A program can write there what it likes: as
-what its own calls returned, and no more than that. Only the standard library is imported here.
+The reader of the report does not trust it: a program can write anything to the descriptor, but it
+can forge nothing except the results of its calls. Only the standard library is imported here.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from typing import Any
 from srl_envs.sandbox.guest import serialization
 
 RESULTS, CALLS = 3, 4  # descriptors
-MESSAGE = 300  # characters of an exception's own words
+MESSAGE = 300  # characters of the message of an exception
 
-NOTHING = b'{"source": "", "name": "solution", "asks": []}'
-"""The request of an empty program, and what is reported of it."""
-DONE = b"{}\n"
+NOTHING, DONE = b'{"source": "", "name": "solution", "elsewhere": []}', b"{}\n"
+"""Request of an empty program, and its complete report."""
 
 
 class CodeAttempt:
-    """A `with` block whose failure, of whatever kind, is kept instead of raised."""
+    """Context manager that keeps an exception of any class as `failure` instead of raising it."""
 
     failure: dict[str, str] | None = None
+    """Report of the exception."""
 
     def __enter__(self) -> CodeAttempt:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         if kind is not None:
-            self.failure = {"error": _words(kind, error, trace)}
+            self.failure = {"error": _described(kind, error, trace)}
             if issubclass(kind, MemoryError):
                 self.failure["verdict"] = "memory"
         return True
 
 
 def run(request: bytes) -> None:
-    """Run one request: a program, and calls of what it defines, one by one as they come in."""
+    """Run the program of a request, then answer calls of its functions until the input ends."""
     asked = json.loads(request)
-    sys.modules["random"].seed(0)  # so that the same program gives the same outputs
+    sys.modules["random"].seed(0)  # The same program has the same output in every run.
     sys.stdin = io.TextIOWrapper(io.FileIO(0, "r"), encoding="utf-8", errors="replace")
     sys.stdout = _stream(1)
     sys.stderr = _stream(2)
@@ -60,8 +60,8 @@ def run(request: bytes) -> None:
         compiling.failure.setdefault("verdict", "syntax")
         _report(compiling.failure)
         return
-    if asked["asks"]:
-        elsewhere = {name: Elsewhere(name) for name in asked["asks"]}
+    if asked["elsewhere"]:
+        elsewhere = {name: Elsewhere(name) for name in asked["elsewhere"]}
         module.__dict__.update(elsewhere, elsewhere=elsewhere)
     with CodeAttempt() as loading:
         exec(code, module.__dict__)
@@ -76,13 +76,13 @@ def run(request: bytes) -> None:
 
 
 class Elsewhere:
-    """A function that runs in another process: called here with plain data, answered with it."""
+    """Stand-in for a function of another process; arguments and results are plain data."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the other process returned; raises RuntimeError where it failed."""
+        """Return the result of the function; raise RuntimeError if the call failed."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()
@@ -98,14 +98,14 @@ class Elsewhere:
 
 
 def _answer(module: types.ModuleType, call: bytes) -> None:
+    """Call a function of the program, and report the result or the exception."""
     report: dict[str, str] = {}
     with CodeAttempt() as calling:
         name, args, kwargs = serialization.loads(call)
         if name not in module.__dict__:
             raise NameError(f"name {name!r} is not defined")
-        report["value"] = serialization.dumps(module.__dict__[name](*args, **kwargs)).decode(
-            "ascii"
-        )
+        value = module.__dict__[name](*args, **kwargs)
+        report["value"] = serialization.dumps(value).decode("ascii")
     _report(calling.failure or report)
 
 
@@ -120,14 +120,15 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
 
-def _words(kind: Any, error: Any, trace: Any) -> str:
+def _described(kind: Any, error: Any, trace: Any) -> str:
+    """Return the class, message and last line in the program of an exception."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<program>":
             line = trace.tb_lineno
         trace = trace.tb_next
-    said = ""
-    with CodeAttempt():  # the program may have written its own __str__
-        said = str(error)[:MESSAGE]
-    where = f" (line {line})" if line is not None and not issubclass(kind, SyntaxError) else ""
-    return f"{kind.__name__}: {said}{where}" if said else f"{kind.__name__}{where}"
+    message = ""
+    with CodeAttempt():  # The program may define __str__ of the exception.
+        message = str(error)[:MESSAGE]
+    place = f" (line {line})" if line is not None and not issubclass(kind, SyntaxError) else ""
+    return f"{kind.__name__}: {message}{place}" if message else f"{kind.__name__}{place}"

@@ -1,9 +1,9 @@
-"""Serialization of plain data between a program and whoever runs it.
+"""Serialization of plain data between a program and the process that runs it.
 
-None, bool, int (of up to 4,300 digits), float, complex, str, bytes, list, tuple, dict, set and
-frozenset, nested. No object of any other class can be written, so none can be read: no pickle, no
-constructor, no `__eq__` of the program's own ever runs on this side. JSON carries it; what JSON
-lacks is an object with one of the keys of `_TAGS`.
+Plain data are None, bool, int (of up to 4,300 digits), float, complex, str, bytes, list, tuple,
+dict, set and frozenset, nested. Objects of other classes cannot be written or read, so no pickle,
+constructor or `__eq__` of the program runs in the reading process. The format is JSON. A type that
+JSON lacks is a JSON object with a key of `_TAGS`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from srl_envs.errors import EnvError
 from srl_envs.untrusted import MAX_DIGITS, MAX_NESTING
 
-COLLISIONS = 64  # keys of one hash: more are an attempt to make a dict of them slow
+COLLISIONS = 64  # equal hashes among keys: more are an attempt to make a dict slow
 _BEYOND = 10**MAX_DIGITS
 
 
@@ -25,7 +25,7 @@ class NotPlainError(EnvError, ValueError):
 
 
 def dumps(value: Any) -> bytes:
-    """One line without a line break; raises NotPlainError for what is not plain."""
+    """Return plain data as a line without its line break; raise NotPlainError for other data."""
     try:
         return json.dumps(_packed(value, MAX_NESTING), separators=(",", ":")).encode("ascii")
     except (ValueError, RecursionError) as error:
@@ -33,7 +33,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(line: bytes) -> Any:
-    """The value of a line, whoever wrote it; raises NotPlainError for anything but plain data."""
+    """Return the value of an untrusted line; raise NotPlainError if it is no plain data."""
     try:
         return _unpacked(json.loads(line), MAX_NESTING)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
@@ -63,7 +63,7 @@ def same(expected: Any, got: Any) -> bool:
 
 
 def _packed(value: Any, depth: int) -> Any:
-    # Subclasses, such as Counter or a named tuple, are written as what they derive from.
+    # Subclasses, such as Counter or a named tuple, are written as their base class.
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -123,6 +123,7 @@ def _unpacked(packed: Any, depth: int) -> Any:
 
 
 def _hashable(keys: list[Any]) -> list[Any]:
+    """Return keys unchanged; raise ValueError if too many have the same hash."""
     if len(keys) > COLLISIONS:
         runs = groupby(sorted(map(hash, keys)))
         if max(sum(1 for _ in run) for _, run in runs) > COLLISIONS:
@@ -130,6 +131,6 @@ def _hashable(keys: list[Any]) -> list[Any]:
     return keys
 
 
-_LEAVES = {"b", "c"}  # tags of what holds nothing else
+_LEAVES = {"b", "c"}  # tags of types without inner values
 _TAGS: dict[str, type[Any]] = dict.fromkeys("cdtsf", list) | {"b": str}
-"""What stands under a tag: of bytes, complex numbers, dicts, tuples, sets and frozensets."""
+"""Tag (bytes, complex, dict, tuple, set, frozenset) -> JSON type of the content."""

@@ -1,8 +1,8 @@
-"""Zygote: the clean process from which every run is forked.
+"""Zygote: the clean process of a worker, from which every run is forked.
 
-It is a fresh interpreter, started by `python -s -S -P -B` with an empty environment. It never sees
-a program or its inputs: those lie in files whose descriptors are handed to the fork, so that no
-run finds anything of an earlier one. Only the standard library is imported here.
+It is a fresh interpreter, started by `python -s -S -P -B` with an empty environment. It never reads
+a program or its inputs: only the fork reads their descriptors, so no run finds data of an earlier
+run. Only the standard library is imported here.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from collections.abc import Callable, Iterator
 from importlib.machinery import PathFinder
 from typing import Any
 
-from srl_envs.sandbox.guest import confinement, kernel, own_files, runner
+from srl_envs.sandbox.guest import confinement, kernel, runner
 
-SETTINGS = 2**18  # bytes that the settings may have
+SETTINGS = 2**18  # largest size of the settings in bytes
 REPLY = struct.Struct("=iddi")  # wait status, CPU seconds, wall seconds, cause
 ENDED, TIME_UP, STOPPED = 0, 1, 2
 DESCRIPTORS = 5  # request, standard input, output, results, calls
-SWEEP = 2.0  # seconds in which what a run left behind must be gone
+SWEEP = 2.0  # seconds in which the descendants of a run must end
 
-# What programs of the kind we run import; loaded once, here, instead of in every run.
+# Modules that programs often import: loaded once, instead of in every run.
 PRELOADED = """
 abc array base64 bisect calendar cmath collections copy csv dataclasses datetime decimal enum
 fractions functools hashlib heapq io itertools json math numbers operator random re statistics
@@ -37,30 +37,30 @@ string struct textwrap time typing unicodedata
 
 
 def main(control_descriptor: int) -> None:
-    """Set up what the kernel grants, say what that is, and serve until the other end closes."""
+    """Activate the available protections, report them, and serve runs until the socket closes."""
     control = socket.socket(fileno=control_descriptor)
     settings: dict[str, Any] = json.loads(control.recv(SETTINGS))
     for name in PRELOADED.split():
         __import__(name)
     place = confinement.Place(
         limits=settings["limits"],
-        readable=own_files.readable_files(),
+        readable=confinement.readable_files(),
         folder=settings["folder"],
         filters={what: bytes.fromhex(each) for what, each in settings["filters"].items()},
     )
     active = _set_up(place, set(settings["without"]))
     kernel.set_dumpable(False)
     kernel.adopt_orphans()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for whoever runs us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the parent.
     gc.collect()
-    gc.freeze()  # forks share all this; collecting would copy it
+    gc.freeze()  # Forks share these objects; a collection would copy their memory.
     gc.disable()
     control.send(json.dumps(active).encode())
     _serve(control, place)
 
 
 def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
-    """Try each protection in a fork, keep those that work; what is active, and what refused."""
+    """Activate each protection that works in a fork; return the fields of Protections."""
     refused: dict[str, str] = {}
     if "landlock" not in without:
         place.landlock = kernel.landlock_version()
@@ -70,36 +70,37 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
         if not refused["namespaces"]:
             place.enter()
     place.make_rules()
-    # The import system lists its folders now: a run may be unable to list them.
+    # The import system lists its folders now, because a run may be unable to list them.
     PathFinder.find_spec("no module has this name")
     if place.filters:
         # The names are those of seccomp.FILES.
         files = "own" if place.namespaces else "readable" if place.landlock else "none"
         chosen = place.filters[files]
-        refused["seccomp"] = _attempted(lambda: _filter(chosen))
+        refused["seccomp"] = _attempted(lambda: kernel.filter_calls(chosen))
         place.filter = b"" if refused["seccomp"] else chosen
     if not place.namespaces:
         os.chdir(place.folder)
     if not place.namespaces and os.geteuid() == 0:
-        refused["user of its own"] = _attempted(place.read_as_nobody)
+        refused["user of its own"] = _attempted(place.check_unprivileged_reading)
         place.switches_user = not refused["user of its own"]
     alone = place.namespaces or place.filter or place.switches_user or os.geteuid() != 0
     return {
         "namespaces": place.namespaces,
         "landlock": place.landlock,
         "seccomp": bool(place.filter),
-        "alone": bool(alone),  # the limit on processes does not hold for root
-        "refused": {name: why for name, why in refused.items() if why},
+        "alone": bool(alone),  # The limit on processes does not hold for root.
+        "refused": {name: reason for name, reason in refused.items() if reason},
     }
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
+    """Fork a run for every message, and reply with its status, times and cause."""
     own = place.own_processes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)
         if not message:
             return
-        if len(descriptors) != DESCRIPTORS:  # an order to stop that came too late
+        if len(descriptors) != DESCRIPTORS:  # This stop request came after the end of its run.
             for descriptor in descriptors:
                 os.close(descriptor)
             continue
@@ -128,7 +129,7 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
 
 
 def _watch(control: socket.socket, child: int, wall: float) -> int:
-    """Wait until the run ends, its time is up, or a stop is requested."""
+    """Wait until the run ends, its time is up, or a stop is requested; return the cause."""
     ended = os.pidfd_open(child)
     try:
         poll = select.poll()
@@ -146,7 +147,7 @@ def _watch(control: socket.socket, child: int, wall: float) -> int:
 
 
 def _sweep() -> None:
-    """Kill and reap what a run left behind; with a process namespace there is never anything."""
+    """Kill and reap the remaining descendants of a run, for up to SWEEP seconds."""
     until = time.monotonic() + SWEEP
     while time.monotonic() < until:
         try:
@@ -161,6 +162,7 @@ def _sweep() -> None:
 
 
 def _children() -> Iterator[int]:
+    """Yield the ids of the children of this process."""
     own = os.getpid()
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
@@ -169,26 +171,22 @@ def _children() -> Iterator[int]:
 
 
 def _attempted(step: Callable[[], None]) -> str:
-    """Try a step in a fork; why it failed, or nothing."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with kernel.leaving():
-            try:
-                step()
-            except OSError as error:
-                os.write(writer, (error.strerror or type(error).__name__).encode())
-                raise
-            os.write(writer, b"ok")
-    os.close(writer)
-    with os.fdopen(reader, "rb") as file:
-        said = file.read(200).decode(errors="replace")
-    os.waitpid(child, 0)
-    return "" if said == "ok" else said or "it ended without a word"
+    """Try a step in a fork; return the reason of its failure, or an empty string."""
+
+    def attempt(writer: int) -> None:
+        try:
+            step()
+        except OSError as error:
+            os.write(writer, (error.strerror or type(error).__name__).encode()[:200])
+            raise
+        os.write(writer, b"ok")
+
+    output = kernel.output_of_fork(attempt).decode(errors="replace")
+    return "" if output == "ok" else output or "it ended without a word"
 
 
 def _enter_and_fork(place: confinement.Place) -> None:
-    """All that a run needs of namespaces, up to its working folder; raises OSError if refused."""
+    """Enter namespaces and make the working folder of a run; raise OSError if refused."""
     place.enter()
     kernel.unshare(kernel.NEW_PID)
     child = os.fork()
@@ -200,8 +198,3 @@ def _enter_and_fork(place: confinement.Place) -> None:
     _, status = os.waitpid(child, 0)
     if status:
         raise OSError(0, "a run could not make its working folder")
-
-
-def _filter(program: bytes) -> None:
-    kernel.forbid_new_privileges()
-    kernel.filter_calls(program)

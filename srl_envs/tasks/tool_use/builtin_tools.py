@@ -46,60 +46,23 @@ with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_i
 _run({newest!r}, "<program>")
 """
 _FILE_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/(?!$)|$)){1,4}")
-_SCHEMAS: dict[str, Any] = {}  # Equal for every agent, and slow to build.
-
-
-class MemoryFiles:
-    """Files of one agent, in memory: no file name leads to the machine."""
-
-    def __init__(self, files: Mapping[str, str] | None = None) -> None:
-        self._files: dict[str, str] = {}
-        for path, content in (files or {}).items():
-            self.write(path, content)
-
-    def read(self, path: str) -> str:
-        """Return the text of a file."""
-        _check_name(path)
-        if path not in self._files:
-            raise ToolError(f"there is no file {path!r}")
-        return self._files[path]
-
-    def write(self, path: str, content: str) -> None:
-        """Create a file, or replace it."""
-        _check_name(path)
-        data = content.encode("utf-8", "backslashreplace")
-        if len(data) > LARGEST_FILE:
-            raise ToolError(
-                f"a file may have {LARGEST_FILE} bytes, this one would have {len(data)}"
-            )
-        if path not in self._files and len(self._files) >= MOST_FILES:
-            raise ToolError(f"there may be {MOST_FILES} files")
-        self._files[path] = data.decode()
-
-    def names(self) -> list[str]:
-        """Return the names of all files, sorted."""
-        return sorted(self._files)
-
-
-def _check_name(path: str) -> None:
-    if not _FILE_NAME.fullmatch(path):
-        raise ToolError(
-            f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
-            "not absolute and without '..'"
-        )
+_SCHEMAS: dict[str, Any] = {}  # The schemas are equal for all agents, and slow to build.
 
 
 class Toolbox:
     """Tools with the state of one agent.
 
+    Files are in memory, so no file name leads to the machine.
+
     Args:
         names: Names of TOOLS.
-        files: Files of the agent, none by default.
+        files: File name -> text, none by default.
         search: Search provider, the shipped corpus by default.
         tools: Additional tools.
 
     Raises:
         EnvConfigError: A name is unknown.
+        ToolError: A file has an invalid name or is too large.
         ImportError: A library is missing.
         SandboxError: Python cannot be confined.
     """
@@ -108,12 +71,14 @@ class Toolbox:
         self,
         names: Iterable[str] = WITHOUT_SANDBOX,
         *,
-        files: MemoryFiles | None = None,
+        files: Mapping[str, str] | None = None,
         search: SearchProvider | None = None,
         tools: Iterable[Tool] = (),
     ) -> None:
         chosen = [check_choice("tools", name, TOOLS) for name in names]
-        self.files = MemoryFiles() if files is None else files
+        self._files: dict[str, str] = {}
+        for path, content in (files or {}).items():
+            self.write_file(path, content)
         self._search = search
         functions: list[Callable[..., Any]] = []
         if "calculator" in chosen:
@@ -122,7 +87,7 @@ class Toolbox:
             functions += [self.read_file, self.write_file, self.list_files]
         if "search" in chosen:
             if search is None:
-                shipped()  # A missing library is an error now, not at the first search.
+                shipped()  # Raises now, not at the first search, if the library is missing.
             functions.append(self.search)
         if "python" in chosen:
             self._repl = PythonRepl()
@@ -137,7 +102,8 @@ class Toolbox:
             built_in.append(Tool(**_SCHEMAS[name], function=function, strict=strict))
         self.registry = ToolRegistry([*built_in, *tools])
 
-    # Tools are methods, not closures: copies of an episode must not share files.
+    # Tools are methods, not closures: copies of an episode must not share files. Their docstrings
+    # are part of the prompt.
 
     def read_file(self, path: str) -> str:
         """Read a file.
@@ -145,7 +111,10 @@ class Toolbox:
         Args:
             path: The file's name.
         """
-        return self.files.read(path)
+        _check_name(path)
+        if path not in self._files:
+            raise ToolError(f"there is no file {path!r}")
+        return self._files[path]
 
     def write_file(self, path: str, content: str) -> str:
         """Make a file, or replace one.
@@ -154,12 +123,20 @@ class Toolbox:
             path: The file's name.
             content: The text that it will hold.
         """
-        self.files.write(path, content)
+        _check_name(path)
+        data = content.encode("utf-8", "backslashreplace")
+        if len(data) > LARGEST_FILE:
+            raise ToolError(
+                f"a file may have {LARGEST_FILE} bytes, this one would have {len(data)}"
+            )
+        if path not in self._files and len(self._files) >= MOST_FILES:
+            raise ToolError(f"there may be {MOST_FILES} files")
+        self._files[path] = data.decode()
         return f"Written: {path}"
 
     def list_files(self) -> list[str]:
         """List the names of all files."""
-        return self.files.names()
+        return sorted(self._files)
 
     def search(self, query: str) -> str:
         """Search for documents.
@@ -179,17 +156,25 @@ class Toolbox:
         return self._repl.run(code)
 
 
+def _check_name(path: str) -> None:
+    if not _FILE_NAME.fullmatch(path):
+        raise ToolError(
+            f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
+            "not absolute and without '..'"
+        )
+
+
 class PythonRepl:
     """Python interpreter of one agent in the sandbox.
 
     Every cell runs in a new process, which first repeats all successful earlier cells without
-    their output. So names stay, and nothing else does.
+    their output. Only names persist.
     """
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self._sandbox = sandbox
         if sandbox is None:
-            _shared_sandbox(os.getpid())  # A missing sandbox is an error now.
+            _shared_sandbox(os.getpid())  # Raises now if the sandbox is not available.
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:

@@ -1,16 +1,16 @@
 """Tool use: a question, several turns of tool calls, and one answer.
 
-In every turn an agent either calls tools or answers, and the first answer ends the episode. The
-score is 1 for a right answer. Before the answer, each needed call adds its share of NEEDED to the
-score, once: calls that are repeated, fail or are not needed add nothing. A right answer is worth
-the same after any calls. Every turn after the first costs `attempt_penalty`.
+In every turn, an agent either calls tools or answers, and the first answer ends the episode. The
+score is 1 for a right answer, after any calls. Before the answer, each needed call adds its share
+of NEEDED to the score, once: calls that are repeated, fail or are not needed add nothing. Every
+turn after the first costs `attempt_penalty`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -22,11 +22,10 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.tasks.free_text_game import FreeTextView
 from srl_envs.tasks.grading import same_value, words_of
-from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, MemoryFiles, Toolbox
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, CallStep
-from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import SearchProvider
-from srl_envs.tasks.tool_use.tools import Tool, ToolResult
+from srl_envs.tasks.tool_use.tools import CLOSE, OPEN, Tool, ToolCall, ToolResult, read_turn
 from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
 from srl_envs.untrusted import framed
 from srl_envs.validation import (
@@ -38,18 +37,18 @@ from srl_envs.validation import (
     whole_number,
 )
 
-NEEDED = 0.2  # of the score, shared by the calls that the problem needs
+NEEDED = 0.2  # part of the score that the needed calls share
 TURNS = 8
-HISTORY = 4  # earlier turns in the observation
-HISTORY_LENGTH = 600  # characters of each
+HISTORY = 4  # default number of earlier turns in the observation
+HISTORY_LENGTH = 600  # characters of the calls and of the results of an earlier turn
 LAST_TURN = "This is your last turn: answer now."
-NUMBERS_IN_SIGHT = 6
-OF_A_KIND = 4  # sample answers
+SAMPLE_NUMBERS = 6  # numbers that sample answers use, the latest of a text
+OF_A_KIND = 4  # sample answers of one tool
 MARKS = {"+": "+", "plus": "+", "-": "-", "minus": "-", "*": "*", "times": "*"}
 
-_NUMBER_IN_SIGHT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])")
-_FILE_IN_SIGHT = re.compile(r"(?<![\w-])[\w-]+\.txt\b")
-_NAME_IN_SIGHT = re.compile(r"(?<!^)(?<![.?] )\b[A-Z][a-z]+\b")
+_SAMPLE_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])")
+_SAMPLE_FILE = re.compile(r"(?<![\w-])[\w-]+\.txt\b")
+_SAMPLE_NAME = re.compile(r"(?<!^)(?<![.?] )\b[A-Z][a-z]+\b")
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)", re.ASCII)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})", re.ASCII)
 _COMPUTING = ("calculator", "python")  # tools whose results depend on their arguments alone
@@ -60,11 +59,11 @@ _ECHOING = ("write_file", "list_files")  # tools whose results contain names cho
 class ToolSession:
     """Tool calls of one agent in one episode.
 
-    A needed call counts only if the agent could know its arguments: a file as it was given, numbers
-    of the question or of results of earlier turns. A calculation after the first needed call must
-    contain at least one number from a file, a search or a tool of the user. So neither reading a
-    file that the agent wrote nor trying numbers until one is right counts, even if those numbers
-    are computed from the question.
+    A needed call counts only if the agent could know its arguments: a given file, numbers of the
+    question or of results of earlier turns. A calculation after the first needed call must contain
+    at least one number from a file, a search or a tool of the user. So neither reading a file that
+    the agent wrote nor trying numbers until one is right counts, even if those numbers are computed
+    from the question.
     """
 
     box: Toolbox
@@ -90,16 +89,16 @@ class ToolSession:
 
     @property
     def share(self) -> float:
-        """Share of the needed calls that was made."""
+        """Share of the needed calls that the agent made."""
         return len(self.made) / len(self.steps) if self.steps else 0.0
 
     def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-        """Make the calls of a turn, and count the needed ones."""
+        """Make the calls of a turn, count the needed calls, and return the results."""
         given: set[str] = set()
         learned: set[str] = set()
         results = tuple(self.box.registry.call(call) for call in calls)
         for call, result in zip(calls, results, strict=True):
-            # Not of the JSON text: an escaped sign would hide the number after it.
+            # The JSON text is not searched, because an escaped sign would hide the next number.
             used = numbers_in(" ".join(map(str, call.arguments.values())))
             made_up, follows = used - self._given, bool(used & self._learned)
             repeated = call.identity in self.answered
@@ -119,7 +118,7 @@ class ToolSession:
                     learned |= numbers_in(result.content)
             if not repeated:
                 self._count(call, result, made_up, follows)
-        # Only now: the agent has not seen these numbers before its next turn.
+        # Added at the end, because the agent sees these numbers in the next turn only.
         self._given |= given
         self._learned |= learned
         self.turns.append((calls, results))
@@ -145,7 +144,7 @@ class ToolSession:
 
 
 def numbers_in(text: str) -> set[str]:
-    """Return the numbers in a text without signs and idle zeros; 1,000 is read both ways."""
+    """Return the numbers in a text without signs and redundant zeros; 1,000 is read both ways."""
     found = [*_NUMBER.findall(text), *_NUMBER.findall(_THOUSANDS.sub("", text))]
     numbers = set()
     for number in found:
@@ -177,21 +176,18 @@ class ToolUse(Task):
         ]
         self.search = search
         self.history = whole_number("history", history, low=0)
-        self.problems: tuple[Problem, ...] | None = (
-            None if problems is None else entries_of("problems", problems)
-        )
-        if self.problems is None:
+        if problems is None:
             self.families = _families(families, self.tools, search)
         else:
-            wrong = [one for one in self.problems if not isinstance(one, Problem)]
-            if families is not None or wrong or not self.problems:
+            entries = entries_of("problems", problems)
+            valid = entries and all(isinstance(entry, Problem) for entry in entries)
+            if families is not None or not valid:
                 raise EnvConfigError(
-                    f"problems must be Problem objects, at least one, got {shown(problems)}: give "
-                    "them without families"
+                    "problems must be at least one Problem, without families, got "
+                    f"{shown(problems)} and {shown(families)}"
                 )
-            levels = [problem.difficulty for problem in self.problems]
-            self.difficulties, self.split = (min(levels), max(levels)), "any"
-        self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
+            self.use(entries)
+        self._schemas = self._toolbox().registry.schemas()
 
     def rules(self) -> str:
         listed = "\n".join(json.dumps(schema) for schema in self._schemas)
@@ -206,27 +202,24 @@ class ToolUse(Task):
         return "When you know it, write 'Answer: ...' instead. Your first answer counts."
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        if self.problems is not None:
-            fitting = [one for one in self.problems if one.difficulty == difficulty]
-            return pick(rng, fitting or self.problems)
         return FAMILIES[pick(rng, self.families)].draw(rng, difficulty)
 
     def read(self, text: str) -> str | ParseFailure:
-        said = read_turn(text)
-        return said if isinstance(said, ParseFailure) else text
+        turn = read_turn(text)
+        return turn if isinstance(turn, ParseFailure) else text
 
     def begin(self, problem: Problem) -> ToolSession:
-        box = self._toolbox(MemoryFiles(problem.data.get("files")))
+        box = self._toolbox(problem.data.get("files"))
         return ToolSession(box, problem.data.get("steps", ()), problem.question)
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
         session: ToolSession = attempt.memory
-        said = read_turn(answer)
-        if isinstance(said, tuple):
-            results = session.turn(said)
-            told = "\n".join(_response(result, len(results)) for result in results)
-            return Grade(NEEDED * session.share, False, told, False, session.counts())
-        grade = self.grade(attempt.problem, str(said))
+        turn = read_turn(answer)
+        if isinstance(turn, tuple):
+            results = session.turn(turn)
+            feedback = "\n".join(_response(result, len(results)) for result in results)
+            return Grade(NEEDED * session.share, False, feedback, False, session.counts())
+        grade = self.grade(attempt.problem, str(turn))
         score = 1.0 if grade.correct else attempt.best
         return Grade(score, grade.correct, "", True, session.counts())
 
@@ -236,51 +229,53 @@ class ToolUse(Task):
         return Grade.right() if right else Grade.wrong()
 
     def end(self, attempt: Attempt) -> None:
-        """Keep the session, for the last observation."""
+        """Keep the session, because the last observation contains its results."""
 
     def question(self, attempt: Attempt) -> str:
         session: ToolSession = attempt.memory
         earlier = session.turns[:-1][-self.history :] if self.history else []
         lines = [attempt.problem.question]
         for calls, results in earlier:
-            said = " ".join(call.written() for call in calls)
-            told = " ".join(word for result in results for word in result.content.split())
-            lines.append(f"Earlier: {said[:HISTORY_LENGTH]} gave {told[:HISTORY_LENGTH]}")
+            made = " ".join(call.written() for call in calls)
+            gave = " ".join(word for result in results for word in result.content.split())
+            lines.append(f"Earlier: {made[:HISTORY_LENGTH]} gave {gave[:HISTORY_LENGTH]}")
         return "\n".join(lines)
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Return valid calls and answers that contain no information on the truth.
 
         Calls use the numbers, names, files and operations in the question and the results so far,
-        and none repeats an earlier call. Answers name something in the last result, or in the
-        question before the first result. There are up to OF_A_KIND calls of each tool, and as many
-        answers.
+        and none repeats an earlier call. Answers are numbers and names in the last result, or in
+        the question before the first result. There are up to OF_A_KIND calls of each tool, and as
+        many answers.
         """
         session: ToolSession = attempt.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]
         known = {call.written() for calls, _ in session.turns for call in calls}
-        sight = [attempt.problem.question, *results]
-        kinds = [kind - known for kind in self._in_sight("\n".join(sight))]
-        kinds.append({f"Answer: {thing}" for thing in _things(sight[-1]) or ["0"]})
+        texts = [attempt.problem.question, *results]
+        kinds = [kind - known for kind in self._possible_calls("\n".join(texts))]
+        numbers = _SAMPLE_NUMBER.findall(texts[-1])[-SAMPLE_NUMBERS:]
+        things = numbers + _SAMPLE_NAME.findall(texts[-1])
+        kinds.append({f"Answer: {thing}" for thing in things or ["0"]})
         kept = [sorted(kind) for kind in kinds if kind]
         size = max(1, min(OF_A_KIND, count // len(kept)))
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
-    def _in_sight(self, sight: str) -> Iterator[set[str]]:
+    def _possible_calls(self, text: str) -> Iterator[set[str]]:
         """Yield the possible calls of each tool on the numbers, files and names in a text."""
         if "calculator" in self.tools:
-            numbers = _NUMBER_IN_SIGHT.findall(sight)[-NUMBERS_IN_SIGHT:]
-            marks = {mark for word, mark in MARKS.items() if f" {word} " in sight} or {*"+-*"}
+            numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
+            marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}
             sums = (f"{b} {mark} {a}" for a, b in combinations(numbers, 2) for mark in marks)
-            yield {ToolCall("calculator", {"expression": text}).written() for text in sums}
+            yield {ToolCall("calculator", {"expression": each}).written() for each in sums}
         if "files" in self.tools:
-            files = set(_FILE_IN_SIGHT.findall(sight))
+            files = set(_SAMPLE_FILE.findall(text))
             yield {ToolCall("read_file", {"path": path}).written() for path in files}
         if "search" in self.tools:
-            names = set(_NAME_IN_SIGHT.findall(sight))
+            names = set(_SAMPLE_NAME.findall(text))
             yield {ToolCall("search", {"query": name}).written() for name in names}
 
-    def _toolbox(self, files: MemoryFiles) -> Toolbox:
+    def _toolbox(self, files: Mapping[str, str] | None = None) -> Toolbox:
         return Toolbox(self.tools, files=files, search=self.search, tools=self.own_tools)
 
 
@@ -296,7 +291,7 @@ class ToolUseEnv(TaskEnv):
         attempt = self.attempt(agent)
         last = [LAST_TURN] if attempt.turns == self.rounds - 1 and not attempt.solved else []
         rest = "".join(f"\n{part}" for part in (attempt.feedback, *last) if part)
-        # The question is cut, not the end with the frame of a result and LAST_TURN.
+        # The question is truncated, not the results and LAST_TURN at the end.
         return self.task.question(attempt)[: TEXT_LENGTH - len(rest)] + rest
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
@@ -306,32 +301,27 @@ class ToolUseEnv(TaskEnv):
         return tuple(text for text in samples if isinstance(read_turn(text), str))
 
 
-def _things(text: str) -> list[str]:
-    """Return the numbers and names in a text."""
-    return _NUMBER_IN_SIGHT.findall(text)[-NUMBERS_IN_SIGHT:] + _NAME_IN_SIGHT.findall(text)
-
-
-def _response(result: ToolResult, among: int) -> str:
-    content = result.content[: 3 * TEXT_LENGTH // 4 // among]
-    said = content if result.ok else f"Error: {content}"
-    return framed("tool_response", said)
+def _response(result: ToolResult, results: int) -> str:
+    """Return the text of a result, one of several in the same turn."""
+    content = result.content[: 3 * TEXT_LENGTH // 4 // results]
+    return framed("tool_response", content if result.ok else f"Error: {content}")
 
 
 def _families(
     families: Sequence[str] | str | None, tools: Sequence[str], search: SearchProvider | None
 ) -> tuple[str, ...]:
-    """Return the chosen families, by default all that the tools suffice for."""
-    possible = [name for name, one in FAMILIES.items() if set(one.tools) <= set(tools)]
+    """Return the chosen families, by default all whose tools are given."""
+    possible = [name for name, family in FAMILIES.items() if set(family.tools) <= set(tools)]
     chosen = some_of("families", families, FAMILIES) if families is not None else tuple(possible)
-    for family in set(chosen).difference(possible):
-        needed = ", ".join(FAMILIES[family].tools)
-        raise EnvConfigError(f"family {family!r} needs the tools {needed}, got {shown(tools)}")
+    for name in set(chosen).difference(possible):
+        needed = ", ".join(FAMILIES[name].tools)
+        raise EnvConfigError(f"family {name!r} needs the tools {needed}, got {shown(tools)}")
     if not chosen:
         raise EnvConfigError(f"tools must suffice for a family or problems, got {shown(tools)}")
-    if search is not None and any("search" in FAMILIES[family].tools for family in chosen):
+    if search is not None and any("search" in FAMILIES[name].tools for name in chosen):
         raise EnvConfigError(
-            "families that look things up know the shipped corpus only: with a search of your own "
-            "give families without it, or problems"
+            "search must be the shipped corpus for families that look things up: give other "
+            "families, or problems"
         )
     return chosen
 
@@ -349,8 +339,8 @@ def parallel_env(
     """Return the environment as a PettingZoo ParallelEnv.
 
     Args:
-        families: Names of srl_envs.tasks.tool_use.generators.FAMILIES, by default all families that
-            `tools` suffice for.
+        families: Names of srl_envs.tasks.tool_use.generators.FAMILIES, by default all families
+            whose tools are in `tools`.
         tools: Names of srl_envs.tasks.tool_use.builtin_tools.TOOLS ("python" needs the sandbox) and
             Tool objects.
         problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.

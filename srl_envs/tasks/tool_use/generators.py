@@ -15,9 +15,8 @@ import numpy as np
 
 from srl_envs.tasks.base import Problem, pick
 from srl_envs.tasks.tool_use.calculator import calculator
-from srl_envs.tasks.tool_use.parsing import ToolCall
 from srl_envs.tasks.tool_use.search import CORPUS
-from srl_envs.tasks.tool_use.tools import ToolResult
+from srl_envs.tasks.tool_use.tools import ToolCall, ToolResult
 
 FILE_NAMES = tuple(f"f{number}.txt" for number in range(1, 9))
 FACTS = MappingProxyType(

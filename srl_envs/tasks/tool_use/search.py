@@ -30,17 +30,28 @@ class SearchDocument:
 
 
 class SearchProvider(Protocol):
-    """Search provider; any object with this method."""
+    """Search provider: any object with this method."""
 
     def search(self, query: str, count: int) -> Sequence[SearchDocument]:
-        """Return up to `count` documents, the best first; raise ToolError on failure."""
+        """Return the documents that match a query, the best first.
+
+        Args:
+            query: Text that the agent wrote.
+            count: Largest number of documents.
+
+        Raises:
+            ToolError: The search failed; the agent reads the message.
+        """
         ...
 
 
 class BM25Search:
     """BM25 (Robertson et al. 1995) by the bm25s library, without regard to case.
 
-    A result contains at least one word of the query. The earlier document wins a tie.
+    Every result contains a word of the query. Of equal scores, the earlier document is first.
+
+    Args:
+        documents: At least one document.
 
     Raises:
         EnvConfigError: There are no documents.
@@ -60,7 +71,6 @@ class BM25Search:
         )
 
     def search(self, query: str, count: int) -> Sequence[SearchDocument]:
-        """Return up to `count` documents, the best first."""
         words = _words(query)
         if not words:
             raise ToolError("the query holds no word")
@@ -79,7 +89,7 @@ def as_text(documents: Sequence[SearchDocument]) -> str:
 
 
 def load_documents(path: Path) -> tuple[SearchDocument, ...]:
-    """Load documents from a JSONL file: an object with "title" and "text" on every line.
+    """Load documents from a JSONL file with an object with "title" and "text" on every line.
 
     Raises:
         EnvConfigError: A line is invalid; the message contains its number.
@@ -89,7 +99,7 @@ def load_documents(path: Path) -> tuple[SearchDocument, ...]:
 
 @cache
 def shipped() -> BM25Search:
-    """Return the shipped corpus: towns of an island that does not exist."""
+    """Return the search over the shipped corpus, towns of a fictional island."""
     return BM25Search(load_documents(CORPUS))
 
 

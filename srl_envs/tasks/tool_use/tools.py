@@ -1,13 +1,19 @@
-"""Tools: functions with JSON schemas, whose calls are validated and answered with text."""
+"""Tools: functions with JSON schemas, and calls: their parsing, validation and results.
+
+A call is a JSON object with "name" and "arguments" (an object, or JSON text). It is written in
+`<tool_call>...</tool_call>`, as Hermes and Qwen models do, or the whole text is a call or a list of
+calls. Text before `</think>` is ignored.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_type_hints
@@ -15,10 +21,15 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import DocumentError, EnvConfigError, EnvError
 from srl_envs.loading import needed_by
-from srl_envs.tasks.tool_use.parsing import ToolCall
+from srl_envs.tasks.grading import final_answer
+from srl_envs.text import ParseFailure
+from srl_envs.untrusted import read_json, read_json_at
 
+CALLS_A_TURN = 8
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+THOUGHT = "</think>"
 RESULT_LENGTH = 2000  # characters of a result
 COMPLAINT_LENGTH = 200  # characters of the description of a failed call
 CUT = " ... (cut)"
@@ -31,32 +42,48 @@ _ARGUMENTS = re.compile(
 _ARGUMENT = re.compile(
     r"^ +(\w+)(?: \([^)]*\))?:\s*(.*?)(?=^ +\w+(?: \([^)]*\))?:|\Z)", re.M | re.S
 )
+_NOT_CLOSED = f"a tool call is not closed by {CLOSE}"
+_NOT_JSON = "a tool call was not valid JSON"
+_SPACE = re.compile(r"\s*")
 
 
 class ToolError(EnvError, ValueError):
-    """A failed tool call; the agent reads the message, one short clause."""
+    """Failure of a tool call, whose message, one short clause, is the result of the call."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that an agent may call."""
+    """Function that an agent can call, with its schema."""
 
     name: str
+    """Name in calls, unique among the tools of an environment."""
     description: str
+    """Description in the prompt."""
     parameters: Mapping[str, Any]
-    """JSON schema of the arguments: an object with a property for each."""
+    """JSON schema of the arguments: an object with a property for each argument."""
     function: Callable[..., Any]
-    """Function that receives the arguments by name. The model reads its result: a string
-    unchanged, any other value as JSON. The message of a ToolError is the result of a failed call.
+    """Function that receives the arguments by name.
+
+    The model reads its result: a string unchanged, any other value as JSON.
     """
     strict: bool = False
-    """If True, any other exception ends the run. By default, the model reads the exception."""
+    """True if an exception other than ToolError ends the run; by default, the model reads it."""
 
     @classmethod
     def of(
         cls, function: Callable[..., Any], name: str | None = None, *, strict: bool = False
     ) -> Tool:
-        """Return the tool of a function; see `function_schema`."""
+        """Return the tool of a function, with the schema from `function_schema`.
+
+        Args:
+            function: Function with type hints and a Google-style docstring.
+            name: Name of the tool, by default that of the function.
+            strict: True if an exception other than ToolError ends the run.
+
+        Raises:
+            EnvConfigError: The function or an argument lacks a description or a type hint, or JSON
+                has no such type.
+        """
         return cls(**function_schema(function, name), function=function, strict=strict)
 
     def schema(self) -> dict[str, Any]:
@@ -66,17 +93,42 @@ class Tool:
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """Call of a tool by an agent."""
+
+    name: str
+    """Name of the tool, possibly of none."""
+    arguments: Mapping[str, Any]
+    """Arguments by name, not yet validated."""
+
+    @property
+    def identity(self) -> str:
+        """JSON text that is equal for equal calls."""
+        return json.dumps([self.name, self.arguments], sort_keys=True)
+
+    def written(self) -> str:
+        """Return the call as an agent writes it."""
+        call = json.dumps({"name": self.name, "arguments": self.arguments})
+        return f"{OPEN}{call}{CLOSE}"
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """Result of a call."""
 
     name: str
+    """Name of the tool."""
     ok: bool
+    """False if the call failed."""
     content: str
     """Text of the result, or of the error."""
 
 
 class ToolRegistry:
     """Tools by name.
+
+    Args:
+        tools: Tools with different names.
 
     Raises:
         EnvConfigError: Two tools have one name, or a schema is invalid.
@@ -96,7 +148,12 @@ class ToolRegistry:
         return [tool.schema() for tool in self.tools.values()]
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Validate the arguments and make the call; the result contains any error."""
+        """Validate the arguments of a call, make the call, and return its result or error.
+
+        Raises:
+            EnvError: The function raised an EnvError that is no ToolError. A strict tool also
+                raises all other exceptions of its function.
+        """
         tool = self.tools.get(call.name)
         if tool is None:
             close = get_close_matches(call.name[:50], self.tools, n=1)
@@ -174,8 +231,12 @@ def _cut(text: str, length: int) -> str:
 def function_schema(function: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
     """Return the JSON schema of a function from its signature and its Google-style docstring.
 
+    Args:
+        function: Function whose arguments have type hints and lines under "Args:".
+        name: Name of the tool, by default that of the function.
+
     Returns:
-        `{"name", "description", "parameters"}`.
+        Fields of Tool: "name", "description" and "parameters".
 
     Raises:
         EnvConfigError: The function or an argument lacks a description or a type hint, or JSON has
@@ -215,3 +276,83 @@ def function_schema(function: Callable[..., Any], name: str | None = None) -> di
     if required:
         parameters["required"] = required
     return {"name": name, "description": description, "parameters": parameters}
+
+
+class _NoCall(ValueError):
+    """A text contains an invalid call; the message is the reason."""
+
+
+def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
+    """Return the calls in the text of an agent, or the answer, or the reason why there is neither.
+
+    An answer counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a
+    box.
+    """
+    before, thought, after = text.partition(THOUGHT)
+    start = before.lstrip()
+    # Some chat templates write the opening tag themselves, and an argument may contain a tag.
+    thinks = start.startswith("<think>") or not (OPEN in start or start.startswith(("{", "[")))
+    text = (after if thought and thinks else text).strip()
+    try:
+        if text.startswith(("{", "[")):
+            with contextlib.suppress(DocumentError):  # The text may contain tagged calls.
+                return _calls([read_json(text)])
+        if OPEN in text:
+            return _calls(_tagged(text))
+    except _NoCall as error:
+        return ParseFailure(str(error))
+    # Two lines in front, because a text of one line would be an answer without a mark.
+    answer = final_answer(f"-\n-\n{text}")
+    if isinstance(answer, ParseFailure):
+        return ParseFailure("there is neither a tool call nor a line 'Answer: ...'")
+    return answer
+
+
+def _tagged(text: str) -> Iterator[Any]:
+    """Yield the JSON values between tags; raise _NoCall if one is invalid."""
+    place = text.find(OPEN)
+    while place >= 0:
+        # The JSON value determines the end, because an argument may contain a tag.
+        start = _after_spaces(text, place + len(OPEN))
+        try:
+            message, end = read_json_at(text, start)
+        except DocumentError:
+            closed = CLOSE in text[start:]
+            raise _NoCall(_NOT_JSON if closed else _NOT_CLOSED) from None
+        if not text.startswith(CLOSE, _after_spaces(text, end)):
+            raise _NoCall(_NOT_CLOSED)
+        yield message
+        place = text.find(OPEN, end)
+
+
+def _after_spaces(text: str, place: int) -> int:
+    return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # It matches anywhere.
+
+
+def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
+    """Return the calls in JSON values, each of which is a call or a list of calls."""
+    calls: list[ToolCall] = []
+    for message in messages:
+        if not message and isinstance(message, list):
+            raise _NoCall("there was no tool call")
+        calls += map(_call, message if isinstance(message, list) else [message])
+    if len(calls) > CALLS_A_TURN:
+        raise _NoCall(f"there may be {CALLS_A_TURN} tool calls in a turn")
+    return tuple(calls)
+
+
+def _call(message: Any) -> ToolCall:
+    """Return the call in a JSON value; raise _NoCall if there is none."""
+    if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
+        raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
+    arguments = message.get("arguments", message.get("parameters", {}))
+    if isinstance(arguments, str) and arguments:
+        try:
+            arguments = read_json(arguments)
+        except DocumentError:
+            raise _NoCall(_NOT_JSON) from None
+    if arguments in (None, ""):  # Some models write calls without arguments in this form.
+        arguments = {}
+    if not isinstance(arguments, Mapping):
+        raise _NoCall("a tool call's arguments are a JSON object")
+    return ToolCall(message["name"], dict(arguments))

@@ -100,9 +100,9 @@ async function received(fresh) {
 }
 
 const REFUSED = {
-  401: "another token: open the address that srl watch printed",
-  404: "the server knows no such run",
-  503: "the server has too many readers",
+  401: "wrong token: open the address that srl watch printed",
+  404: "the server has no such run",
+  503: "the server has too many connections",
 };
 
 async function poll() {
@@ -120,18 +120,18 @@ async function poll() {
       alive();
     } else {
       [quiet, pause] = [null, AGAIN];
-      tell("away", REFUSED[answer.status] ?? `the server answers with an error (${answer.status})`);
+      tell("away", REFUSED[answer.status] ?? `the server returned an error (${answer.status})`);
     }
   } catch (error) {
     [quiet, pause] = [null, AGAIN];
-    tell("away", "the server does not answer; asking again");
+    tell("away", "the server does not answer; trying again");
     console.debug(error.message);
   }
   setTimeout(poll, pause);
 }
 
 function alive() {
-  if (quiet !== null) tell("live", `live \u00b7 written ${ago(quiet + (Date.now() - heard) / 1000)}`);
+  if (quiet !== null) tell("live", `live \u00b7 updated ${ago(quiet + (Date.now() - heard) / 1000)}`);
 }
 
 setInterval(alive, 1000);

@@ -2,7 +2,7 @@
 // Draws one document (srl_extensions/pages/document.py). Names, answers and everything else that
 // others wrote is put in as text nodes or onto a canvas, never as HTML.
 
-const SCHEMA_VERSION = 2;
+const SCHEMA_VERSION = 3;
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5539",
   "#4D4D4D"];  // Okabe and Ito (2008): apart for colour-blind readers too
 const DASHES = [[], [8, 3], [2, 3]];  // the palette's second and third time round
@@ -40,8 +40,9 @@ function table(block) {
     && block.rows.every((row) => isNumber(row[place])));
   const cells = (tag, row) => make("tr", {},
     row.map((cell, place) => text(tag, right[place] ? "number" : "", cell)));
-  return text("div", "wide", make("table", {}, make("thead", {}, cells("th", block.headers)),
+  const drawn = text("div", "wide", make("table", {}, make("thead", {}, cells("th", block.headers)),
     make("tbody", {}, block.rows.map((row) => cells("td", row)))));
+  return block.title === "" ? drawn : make("div", {}, text("h3", "", block.title), drawn);
 }
 
 function heatmap(block) {
@@ -81,9 +82,21 @@ const paragraph = (block) => text(TEXT_TAGS[block.style] ?? "p", block.style, bl
 
 // Figures
 
-const colour = (place) => PALETTE[place % PALETTE.length];
+const color = (place) => PALETTE[place % PALETTE.length];
+/** A number in few characters: 0.8445, 24, 2.7e-7. */
+function short(value, digits) {
+  const rounded = Number(value.toPrecision(digits));
+  return rounded !== 0 && Math.abs(rounded) < 1e-4
+    ? rounded.toExponential(Math.min(2, digits - 1)).replace(/\.?0+e/, "e") : String(rounded);
+}
 const written = (panel, value) => value === null || value === undefined ? MISSING
-  : panel.percent ? `${(100 * value).toFixed(1)} %` : String(Number(value.toPrecision(4)));
+  : panel.percent ? `${(100 * value).toFixed(1)} %` : short(value, 4);
+
+/** Number of values in a running mean: a tenth of the line, at least three if there are six. */
+function windowOf(block) {
+  const count = Math.max(0, ...block.lines.map((line) => line.y.length));
+  return block.smooth ? Math.max(1, Math.min(3, Math.floor(count / 2)), Math.floor(count / 10)) : 1;
+}
 
 /** The line as it is drawn: its running mean, and one standard deviation around it. */
 function smoothed(line, window) {
@@ -101,17 +114,18 @@ function smoothed(line, window) {
   return { ...line, y, low, high, dots };
 }
 
-/** What is drawn of a panel: words where nothing ever changed, else uPlot's data, and how its lines
- * look; two charts of one shape differ in their data only. */
+/** Content of a panel: a sentence if all values are constant, else uPlot's data and line styles.
+ * Two charts with the same shape differ in their data only. */
 function chart(block) {
   const values = block.lines.map((line) => new Set(finite(line.y)));
   if (values.every((known) => known.size < 2)) {
     const told = block.lines.map((line, place) => [line.label, written(block, [...values[place]][0])])
       .filter(([, value]) => value !== MISSING);
     const same = new Set(told.map(([, value]) => value)).size === 1;
-    return { words: "never changed: " + (same ? told[0][1] : told.map((pair) => pair.join(" ")).join(", ")) };
+    return { words: "constant: " + (same ? told[0][1] : told.map((pair) => pair.join(" ")).join(", ")) };
   }
-  const lines = block.lines.map((line) => smoothed(line, block.window));
+  const window = windowOf(block);
+  const lines = block.lines.map((line) => smoothed(line, window));
   const xs = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
   const place = new Map(xs.map((x, index) => [x, index]));
   // uPlot joins over undefined (no such round of this line) and breaks at null (not measured).
@@ -124,14 +138,14 @@ function chart(block) {
   const add = (column, options) => { data.push(column); return series.push(options) - 1; };
   lines.forEach((line, index) => {
     if (values[index].size === 0) return;
-    const stroke = colour(index), dash = DASHES[Math.floor(index / PALETTE.length) % DASHES.length];
+    const stroke = color(index), dash = DASHES[Math.floor(index / PALETTE.length) % DASHES.length];
     if (line.low !== null) {
       const edge = { stroke: "transparent", width: 0, points: { show: false } };
       bands.push({ series: [add(along(line, line.high), edge), add(along(line, line.low), edge)],
         fill: stroke + "20" });
     }
     if (line.dots !== null) {
-      const fill = stroke + (block.window === 1 ? "" : "60");
+      const fill = stroke + (window === 1 ? "" : "60");
       add(along(line, line.dots), { paths: () => null, stroke,
         points: { show: true, size: 4, width: 0, fill } });
     }
@@ -139,10 +153,11 @@ function chart(block) {
     add(drawn, { stroke, dash, width: 1.8, points: { show: false } });
     legend.push({ label: line.label, stroke, column: drawn, last: finite(line.y).at(-1) });
   });
-  for (const [label, height] of block.guides) {
-    add(xs.map(() => height), { stroke: QUIET, width: 1, dash: [4, 3], points: { show: false } });
-    legend.push({ label, stroke: QUIET, column: [], last: height });
-  }
+  block.guides.forEach(([label, height], index) => {
+    const [dash, guide] = [[[8, 4], [2, 3]], ["dashed", "dotted"]].map((kinds) => kinds[index % 2]);
+    add(xs.map(() => height), { stroke: QUIET, width: 1.2, dash, points: { show: false } });
+    legend.push({ label, stroke: QUIET, column: [], last: height, guide });
+  });
   const shape = JSON.stringify([series, bands, legend.map(({ label, stroke }) => [label, stroke])]);
   return { data, series, bands, legend, shape };
 }
@@ -167,9 +182,9 @@ function panel(block) {
 /** The axes, and below them the lines' names with their last value, or the one under the cursor; and
  * what draws another chart of the same shape in them. */
 function axes(block, drawn) {
-  const names = drawn.legend.map(({ label, stroke, last }) => {
+  const names = drawn.legend.map(({ label, stroke, last, guide }) => {
     const swatch = text("span", "swatch", "");
-    swatch.style.background = stroke;
+    swatch.style.borderTop = `3px ${guide ?? "solid"} ${stroke}`;
     const value = text("b", "", written(block, last));
     return { value, item: make("li", {}, swatch, text("bdi", "", label), " ", value) };
   });
@@ -189,7 +204,8 @@ function axes(block, drawn) {
       { stroke: QUIET, incrs: STEPS, grid: { show: false }, ticks: grid, label: block.across,
         labelSize: 18, labelFont: "12px system-ui", size: 34 },
       { stroke: QUIET, grid, ticks: grid, size: 62, values: (_, ticks) => ticks.map((value) =>
-        block.percent ? `${Math.round(100 * value)} %` : String(Number(value.toPrecision(6)))) },
+        !block.percent ? short(value, 6)
+          : value < 0 || value > 1 ? "" : `${Number((100 * value).toFixed(1))} %`) },
     ],
     hooks: { setCursor: [tell] },
   };
@@ -206,45 +222,41 @@ function axes(block, drawn) {
 
 function raster(block) {
   const holder = text("div", "panel", text("h4", "", block.title));
-  if (block.rows.every(([, rounds]) => rounds.length === block.rounds.length)) {
-    holder.append(text("p", "quiet", "all"));
-    return holder;
-  }
   const first = block.rounds[0], count = block.rounds.at(-1) - first + 1;
   const wide = count > 120 ? 1 : 0.9;
   block.rows.forEach(([label, rounds], row) => {
     const strip = svg("svg", { viewBox: `0 0 ${count} 1`, preserveAspectRatio: "none" });
     const d = rounds.map((round) => `M${round - first} 0h${wide}v1h-${wide}z`).join("");
-    strip.append(svg("path", { d, fill: colour(row) }));
+    strip.append(svg("path", { d, fill: color(row) }));
     holder.append(make("div", { className: "strip" }, text("bdi", "", label), strip));
   });
-  holder.append(text("div", "quiet", `${block.across}s ${first} to ${first + count - 1}`));
+  holder.append(text("div", "quiet", `rounds ${first} to ${first + count - 1}`));
   return holder;
 }
 
 const figure = (block) => make("figure", {},
   make("div", { className: "panels" }, block.drawings.map(draw)),
-  text("figcaption", "", block.caption));
+  block.caption === "" ? null : text("figcaption", "", block.caption));
 
 // Episodes
 
 function step(one) {
-  const answer = !one.asked ? text("span", "quiet", "(not asked: another is to move)")
-    : one.answer === null ? text("span", "quiet", "(does not write)")
-      : one.answer === "" ? text("span", "quiet", "(nothing)") : said(one.answer);
+  const answer = !one.asked ? text("span", "quiet", "(no action in this turn)")
+    : one.answer === null ? text("span", "quiet", "(no text)")
+      : one.answer === "" ? text("span", "quiet", "(empty answer)") : said(one.answer);
   const failed = one.failure !== null;
   return make("tr", { className: failed ? "failure" : "" },
     make("td", {}, text("bdi", "", one.agent), text("div", "quiet", one.player)),
     make("td", {}, said(one.saw), one.heard.map(([speaker, words]) =>
-      make("div", { className: "heard" }, "heard ", text("bdi", "", speaker), ": ", text("bdi", "", words)))),
-    make("td", {}, answer, failed ? make("div", { className: "bad" }, "could not be read: ",
+      make("div", { className: "heard" }, "message from ", text("bdi", "", speaker), ": ", text("bdi", "", words)))),
+    make("td", {}, answer, failed ? make("div", { className: "bad" }, "parse failure: ",
       text("bdi", "", one.failure)) : null),
-    make("td", {}, text("bdi", "", one.action), failed ? text("div", "bad", "the default") : null),
+    make("td", {}, text("bdi", "", one.action), failed ? text("div", "bad", "default action") : null),
     text("td", "number", one.reward));
 }
 
 function steps(turns) {
-  const widths = { agent: "agent", saw: "", answered: "answer", action: "act", reward: "reward number" };
+  const widths = { agent: "agent", observation: "", answer: "answer", action: "act", reward: "reward number" };
   const head = Object.entries(widths).map(([name, className]) => text("th", className, name));
   const rows = turns.flatMap((turn) => [
     make("tr", { className: "turn" }, make("td", { colSpan: 5 }, `Turn ${turn.number}`)),
@@ -258,15 +270,15 @@ function transcript(block) {
   const parts = [
     text("p", "quiet", block.summary),
     block.failure === null ? null : make("p", { className: "bad" },
-      "This episode failed and was not trained on: ", text("bdi", "", block.failure)),
-    rules.length ? make("details", {}, text("summary", "", "What the agents were told"), rules) : null,
+      "This episode failed and was excluded from training: ", text("bdi", "", block.failure)),
+    rules.length ? make("details", {}, text("summary", "", "Rules that the agents read"), rules) : null,
   ];
   if (block.seconds !== null) return make("div", {}, parts, player(block));
   const [open, folded] = [block.turns.slice(0, OPEN_TURNS), block.turns.slice(OPEN_TURNS)];
   return make("div", {}, parts, steps(open),
     folded.length ? make("details", {}, text("summary", "",
       `Turns ${folded[0].number} to ${folded.at(-1).number}`), steps(folded)) : null,
-    block.left_out ? text("p", "quiet", `${block.left_out} more turns are in the episode's file.`) : null);
+    block.left_out ? text("p", "quiet", `${block.left_out} more turns are in the file of the episode.`) : null);
 }
 
 /** The frames as a film: played, stepped through and chosen by a slider or the arrow keys. */
@@ -307,7 +319,7 @@ function player(block) {
   });
   show(0);
   return make("div", { className: "player" },
-    make("div", { className: "controls" }, play, button("back", -1), button("on", 1), slider,
+    make("div", { className: "controls" }, play, button("back", -1), button("next", 1), slider,
       text("span", "quiet", `${count} frames`)),
     title, make("div", { className: "picture" }, picture), words);
 }
@@ -321,7 +333,9 @@ function progress(block) {
     text("div", "words", block.words.join(" \u00b7 ")));
 }
 
-const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, figure, panel, raster, transcript };
+// Drawing function of each kind of block. The kind is the class name in document.py in lower case.
+const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, figure, panel,
+  raster, transcript };
 const draw = (block) => {
   const element = DRAW[block.kind](block);
   ELEMENT.set(block, element);
@@ -332,8 +346,8 @@ const blocks = (several) => several.map(draw);
 function show(doc) {
   const main = document.querySelector("main");
   if (doc.schema_version !== SCHEMA_VERSION) {
-    main.replaceChildren(`This page draws version ${SCHEMA_VERSION} of a document, and this one is `
-      + `of version ${doc.schema_version}: write it again with this release.`);
+    main.replaceChildren(`This page reads documents of version ${SCHEMA_VERSION}, and this document `
+      + `has version ${doc.schema_version}. Write the report again with the installed release.`);
     return;
   }
   const anchor = (place) => `section-${place}`;

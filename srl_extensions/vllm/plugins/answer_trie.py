@@ -1,9 +1,8 @@
 """Logits processor for vLLM that lets a model write listed token sequences only.
 
 A request lists them as `vllm_xargs={"answers": "[[268, 2], [269, 2]]"}`: each sequence is a whole
-answer with the stop token that ends it. At every place the tokens that go on with some listed
-sequence keep their logits, and all others get minus infinity, as the trainer masks them; the
-constraint is on tokens, not on text, so it holds for any tokenizer.
+answer with its stop token. At each position, tokens that continue a listed sequence keep their
+logits, and all others get minus infinity, as in training.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ class AnswerTrie(AdapterLogitsProcessor):  # type: ignore[misc]
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
-        """Refuse a malformed list as the request arrives: in the engine an error would end it."""
+        """Raise ValueError for a malformed list; an error later would end the engine."""
         _trie_of(sampling_params)
 
     def is_argmax_invariant(self) -> bool:
-        """No: the likeliest token may not be allowed."""
+        """Return False: the most likely token may not be allowed."""
         return False
 
     def new_req_logits_processor(
         self, params: SamplingParams
     ) -> Callable[[list[int], torch.Tensor], torch.Tensor] | None:
-        """The mask of one request, or None where it lists no answers."""
+        """Return the function that masks the logits of a request; None without listed answers."""
         trie = _trie_of(params)
         if trie is None:
             return None
@@ -46,7 +45,7 @@ class AnswerTrie(AdapterLogitsProcessor):  # type: ignore[misc]
             for token in written:
                 node = node.get(token, {})
             allowed = [token for token in node if token < logits.shape[-1]]
-            if not allowed:  # past the end, or not this vocabulary: the client refuses the answer
+            if not allowed:  # After the end, or another vocabulary: the client rejects the answer.
                 return logits
             masked = torch.full_like(logits, float("-inf"))
             masked[allowed] = logits[allowed]
@@ -60,16 +59,16 @@ def _trie_of(params: SamplingParams) -> Trie | None:
     if text is None:
         return None
     if not isinstance(text, str):
-        raise ValueError(f"{ARGUMENT} must be JSON in a text, got {type(text).__name__}")
+        raise ValueError(f"{ARGUMENT} must be a string of JSON, got {type(text).__name__}")
     return _parsed(text)
 
 
-@lru_cache(maxsize=256)  # many requests of a game list the same answers
+@lru_cache(maxsize=256)  # Many requests of an environment list the same answers.
 def _parsed(text: str) -> Trie:
     try:
         answers = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{ARGUMENT} is no JSON: {error}") from None
+        raise ValueError(f"{ARGUMENT} must be JSON: {error}") from None
     if not _is_list_of_answers(answers):
         raise ValueError(f"{ARGUMENT} must be a JSON list of non-empty lists of token ids")
     root: Trie = {}

@@ -1,7 +1,7 @@
 """Worker extension for vLLM that takes new weights of the whole model from a folder.
 
-Called over /collective_rpc, which needs VLLM_SERVER_DEV_MODE=1. vLLM's own reload leaves a tied
-output layer as it was on CPUs, because that layer computes with a packed copy of the embedding.
+Called by /collective_rpc, which requires VLLM_SERVER_DEV_MODE=1. On CPUs, vLLM's own reload does
+not update a tied output layer.
 """
 
 from __future__ import annotations
@@ -17,34 +17,25 @@ from safetensors import safe_open
 class WeightUpdate:
     """vLLM: `--worker-extension-cls weight_update.WeightUpdate`; becomes a base of its worker."""
 
-    def publish_weights(self: Any, folder: str) -> dict[str, Any]:
-        """Load the safetensors files of `folder`; returns how many tensors there were.
+    def publish_weights(self: Any, folder: str) -> None:
+        """Load the safetensors files of `folder` into the model.
 
-        To be called while generation is paused; the prefix cache is to be reset afterwards.
+        Call this while generation is paused, and reset the prefix cache afterwards.
         """
         files = sorted(Path(folder).glob("*.safetensors"))
         if not files:
             raise FileNotFoundError(f"no *.safetensors in {folder}")
-        names: list[str] = []
-        self.reload_weights(weights_iterator=_tensors(files, names))
-        repacked = _repack(self.model_runner.get_model())
-        return {"tensors": len(names), "repacked": repacked}
+        self.reload_weights(weights_iterator=_tensors(files))
+        for module in self.model_runner.get_model().modules():
+            # A tied output layer computes with a packed copy of the embedding.
+            if hasattr(module, "cpu_linear") and module.weight.numel():
+                from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+
+                dispatch_cpu_unquantized_gemm(module, remove_weight=False)
 
 
-def _tensors(files: list[Path], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(files: list[Path]) -> Iterator[tuple[str, torch.Tensor]]:
     for path in files:
         with safe_open(str(path), framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 - it is no mapping
-                names.append(name)
+            for name in file.keys():  # noqa: SIM118 - the file is not a mapping
                 yield name, file.get_tensor(name)
-
-
-def _repack(model: Any) -> int:
-    """Pack anew what computes with a packed copy of a weight that is also kept as it is."""
-    packed = [m for m in model.modules() if hasattr(m, "cpu_linear") and m.weight.numel()]
-    if packed:
-        from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
-
-        for module in packed:
-            dispatch_cpu_unquantized_gemm(module, remove_weight=False)
-    return len(packed)

@@ -1,4 +1,4 @@
-"""Sections of the optimizer and of the algorithms, and the options that are passed on to TRL."""
+"""Sections of the optimizer and of the algorithms, and the options that are passed to TRL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1, le=MOST_PASSES)]
 
 CLIPPED_LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "luspo")
-"""TRL's losses that clip the ratio on both sides; cispo clips it from above only."""
+"""TRL's losses that clip the ratio from both sides. cispo clips it from above only."""
 TRL_OPTIONS = (
     "lr_scheduler_kwargs",
     "optim",
@@ -54,10 +54,10 @@ TRL documents them; their types are checked when the learner is built."""
 
 
 class OptimizerConfig(Section):
-    """AdamW and its schedule, which everything that learns has its own of."""
+    """Settings of AdamW and its learning-rate schedule."""
 
     READ_WHERE: ClassVar = {
-        "warmup_steps": ("schedule is not 'constant'", lambda own: own.schedule != "constant"),
+        "warmup_steps": ("schedule is not 'constant'", lambda s: s.schedule != "constant"),
     }
     where: ClassVar[str]
     """The section's name in a configuration."""
@@ -65,7 +65,8 @@ class OptimizerConfig(Section):
     """`module:class` of the learner, a srl_train.learners.learner.Learner."""
 
     learning_rate: Positive = 3e-3
-    """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-4 (LoRA)."""
+    """Learning rate of AdamW. The default suits the embedded tiny model; large models require 1e-6
+    (all weights) to 1e-4 (LoRA)."""
     schedule: Literal[
         "constant",
         "linear",
@@ -77,30 +78,27 @@ class OptimizerConfig(Section):
         "inverse_sqrt",
         "warmup_stable_decay",
     ] = "constant"
-    """Of the learning rate, over the planned optimizer steps (transformers' names)."""
+    """Learning-rate schedule over all planned optimizer steps, one of transformers' names."""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
-    """Optimizer steps of linear rise to the learning rate; every schedule but constant."""
+    """Number of optimizer steps of linear warmup. Not available for the schedule constant."""
     weight_decay: NotNegative = 0.0
-    """AdamW's decoupled decay, per unit of learning rate."""
+    """Weight decay coefficient of AdamW."""
     max_grad_norm: Positive = 1.0
-    """L2 norm that gradients are clipped to."""
+    """Maximum L2 norm of the gradients; larger gradients are scaled down."""
 
 
 class SurrogateConfig(OptimizerConfig):
-    """Base class of the section `algorithm`: the clipped surrogate (Schulman et al. 2017)."""
+    """Settings shared by GRPO and PPO: the clipped surrogate loss (Schulman et al. 2017)."""
 
     CHOICE: ClassVar = "name"
     READ_WHERE: ClassVar = OptimizerConfig.READ_WHERE | {
         "clip_range": (
-            "the loss clips a ratio, which sapo and vespo do not",
-            lambda own: own.loss not in ("sapo", "vespo"),
+            "loss is not 'sapo' or 'vespo'",
+            lambda section: section.loss not in ("sapo", "vespo"),
         ),
-        "sampler_correction": (
-            "the loss has no weights of its own, as vespo has",
-            lambda own: own.loss != "vespo",
-        ),
-        "reference": ("beta is above 0", lambda own: own.beta),
-        "reference_every": ("reference is 'moving'", lambda own: own.reference == "moving"),
+        "sampler_correction": ("loss is not 'vespo'", lambda section: section.loss != "vespo"),
+        "reference": ("beta is above 0", lambda section: section.beta),
+        "reference_every": ("reference is 'moving'", lambda s: s.reference == "moving"),
     }
     where: ClassVar[str] = "algorithm"
     OWN_ADVANTAGES: ClassVar[bool] = False
@@ -109,36 +107,37 @@ class SurrogateConfig(OptimizerConfig):
     name: str
     """Name of the algorithm in ALGORITHMS."""
     minibatches: Count = 1
-    """Parts an update's samples are split into, one optimizer step each; a divisor of
+    """Number of optimizer steps per pass over an update's samples, a divisor of
     rollout.group_size."""
     gradient_accumulation_steps: Count = 1
-    """Passes forward and backward per optimizer step: the same step in less memory."""
+    """Number of forward and backward passes per optimizer step. More passes require less memory."""
     num_iterations: Count = 1
-    """Passes over each update's samples (mu in the GRPO paper, epochs in PPO's)."""
+    """Number of passes over each update's samples (mu in the GRPO paper, epochs in PPO)."""
     clip_range: Positive = 0.2
-    """Epsilon of the clipped ratio."""
+    """Clipping range epsilon of the probability ratio: 1 - epsilon to 1 + epsilon."""
     beta: NotNegative = 0.0
-    """Weight of the divergence from the reference; 0 keeps none."""
+    """Weight of the KL divergence from the reference model. 0 loads no reference model."""
     reference: Literal["base", "stage", "moving"] = "stage"
-    """What the divergence is from: the model as it was loaded, as the rounds began (after `sft` and
-    `dpo`), or that and then as it was at its last update whose number is a multiple of
-    reference_every (docs/training/self_play.md)."""
+    """Reference model of the KL divergence: the model as loaded (`base`), after `sft` and `dpo`
+    (`stage`), or a copy that is renewed every reference_every updates (`moving`,
+    docs/training/self_play.md)."""
     reference_every: Count = 20
-    """The model's updates between two moves of a `moving` reference."""
+    """Number of updates after which the reference `moving` is replaced by the current model."""
     loss: Literal["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo"] = "dapo"
-    """TRL's loss_type: how token losses are averaged. For cispo, trl.epsilon_high is the largest
-    ratio itself (ScaleRL's value is 5.0; clip_range if not given)."""
+    """Loss, TRL's loss_type. For cispo, trl.epsilon_high is the upper bound of the ratio itself
+    (5.0 in ScaleRL, clip_range by default)."""
     sampler_correction: Literal["none", "tis", "mis"] = "none"
-    """For log-probabilities as sampled that differ from the trainer's own, as in bfloat16 or from
-    older weights: tokens are weighed by their ratio cut off at sampler_cap (tis), or left out above
-    it (mis); none clips the ratio to them, of other engines and older weights alone."""
+    """Importance-sampling correction for log-probabilities that differ between sampler and trainer:
+    `tis` truncates the ratio of a token at sampler_cap, `mis` masks tokens above it, `none`
+    disables it."""
     sampler_cap: Annotated[float, Field(gt=1)] = 3.0
-    """Largest ratio of the trainer's probability to the sampler's, for the correction."""
+    """Maximum ratio of the trainer's probability to the sampler's for sampler_correction, above
+    1."""
     trl: Annotated[
         Mapping[str, Any],
         Field(json_schema_extra={"propertyNames": {"enum": list(TRL_OPTIONS)}}),
     ] = {}
-    """Further options of TRL's GRPOConfig, such as `epsilon_high: 0.28`."""
+    """Additional options of TRL's GRPOConfig by name, such as `epsilon_high: 0.28`."""
 
     @property
     def reads_states(self) -> bool:
@@ -155,31 +154,36 @@ class SurrogateConfig(OptimizerConfig):
     def _name_nearest(cls, options: Any) -> Any:
         for name in options if isinstance(options, Mapping) else ():
             if name in cls.model_fields:
-                raise ConfigError(f"{name}: it is set by algorithm.{name}")
+                raise ConfigError(f"{name}: set algorithm.{name} instead")
             if name not in TRL_OPTIONS:
-                raise ConfigError(f"{name}: unknown option of TRL: {nearest(name, TRL_OPTIONS)}")
+                raise ConfigError(f"{name}: unknown option of TRL; {nearest(name, TRL_OPTIONS)}")
         return options
 
     def check_group_size(self, path: str, group_size: int) -> None:
-        """Raise ConfigError if an update of one group cannot be split; `path` is the section."""
+        """Raise ConfigError if a group cannot be split into parts of equal size.
+
+        Args:
+            path: Dotted name of this section, for the message.
+            group_size: rollout.group_size.
+        """
         parts = self.minibatches * self.gradient_accumulation_steps
         if group_size % parts:
             raise ConfigError(
-                f"{path}.minibatches x gradient_accumulation_steps: got {parts}: give a divisor of "
-                f"rollout.group_size ({group_size})"
+                f"{path}.minibatches x gradient_accumulation_steps: must be a divisor of "
+                f"rollout.group_size ({group_size}), got {parts}"
             )
 
 
 class GrpoConfig(SurrogateConfig):
-    """Group relative policy optimisation (Shao et al. 2024), by TRL's GRPOTrainer."""
+    """Group relative policy optimization (Shao et al. 2024), by TRL's GRPOTrainer."""
 
     LEARNER: ClassVar = "srl_train.learners.trl_grpo:GrpoLearner"
 
     name: Literal["grpo"] = "grpo"
-    """What models learn by."""
+    """Algorithm of the models in training: `grpo`, or `ppo` (docs/training/ppo.md)."""
     scale_rewards: Literal["group", "batch", "none"] = "group"
-    """Divisor of the advantages: the standard deviation of the group or of the batch, or none.
-    Credit schemes other than per_agent support `group` and `none`."""
+    """Standard deviation by which advantages are divided: of the group, of the batch, or none.
+    Credit schemes other than per_agent require `group` or `none`."""
 
 
 SECTION = GrpoConfig

@@ -56,7 +56,7 @@ PRESETS: Mapping[str, Mapping[str, Tree] | str] = {
     "mappo": "srl_extensions.ppo.config:MAPPO",
     "ippo": "srl_extensions.ppo.config:IPPO",
 }
-"""Name to the settings, by section, that differ from the defaults, or to their `module:name`."""
+"""Preset to its settings that differ from the defaults, by section, or to their `module:name`."""
 
 
 def settings_of(preset: str) -> Mapping[str, Tree]:
@@ -66,10 +66,12 @@ def settings_of(preset: str) -> Mapping[str, Tree]:
 
 
 def filled_in(tree: Tree) -> dict[str, Any]:
-    """Return a run's tree with the settings of its `preset` where the tree has none.
+    """Return a run's configuration with the settings of its `preset` filled in.
+
+    Settings of `tree` have priority over those of the preset.
 
     Raises:
-        ConfigError: If the tree's algorithm or credit scheme is not that of the preset.
+        ConfigError: If the algorithm or credit scheme of `tree` is not that of the preset.
     """
     preset, found = settings_of(tree["preset"]), dict(tree)
     for section, usual in (("algorithm", "grpo"), ("credit", "per_agent"), ("rollout", None)):
@@ -79,23 +81,14 @@ def filled_in(tree: Tree) -> dict[str, Any]:
             name = {"name": given.name} if usual else {}  # type: ignore[attr-defined]
             given = given.model_dump(exclude_unset=True) | name
         if not isinstance(given, Mapping):
-            continue  # refused where sections are read
+            continue  # The validation of the section raises the error.
         if given.get("name", settings.get("name")) != settings.get("name"):
             raise ConfigError(
-                f"{section}.name: got {given['name']!r}, and the preset {tree['preset']!r} is of "
-                f"{settings['name']!r}: leave one of the two out"
+                f"{section}.name: must be {settings['name']!r} with the preset "
+                f"{tree['preset']!r}, got {given['name']!r}"
             )
         if settings:
             found[section] = {**settings, **given}
         if "trl" in settings and isinstance(given.get("trl"), Mapping):
             found[section]["trl"] = {**settings["trl"], **given["trl"]}
     return found
-
-
-def refuse_another(preset: str | None, other: str | None) -> None:
-    """Raise ConfigError for a preset that replaces another one, whose settings are filled in."""
-    if None not in (preset, other) and preset != other:
-        raise ConfigError(
-            f"preset: got {other!r} instead of {preset!r}, whose settings are in algorithm, "
-            "credit and rollout: begin with a configuration without a preset"
-        )

@@ -1,4 +1,4 @@
-"""Update strategies: their configuration section."""
+"""Section `updates` of a run: how the updates of several models are combined."""
 
 from __future__ import annotations
 
@@ -11,92 +11,90 @@ from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
 
 INDEPENDENT = "asynchronous"
-"""The strategy under which no model's update depends on another's."""
+"""Strategy in which no model's update depends on another model."""
 CUSTOM = "custom"
-"""The recorded strategy of a run that was handed one as an object."""
-
-
+"""Strategy recorded for a run whose strategy was passed to the Trainer as an object."""
 Groups = Annotated[tuple[Annotated[Names, Field(min_length=1)], ...], Field(strict=False)]
 
 
 class UpdatesSection(Section):
-    """What the strategies share."""
+    """Base class of the section `updates`."""
 
     CHOICE: ClassVar = "strategy"
 
     max_staleness: Annotated[int, Field(ge=0)] = 4
-    """The model's own updates after which a sample is dropped."""
+    """Maximum age of a sample, in updates of its model. Older samples are dropped."""
 
 
 class AsynchronousConfig(UpdatesSection):
-    """Each model updates when its own sample budget is full."""
+    """Independent updates: each model updates when its own sample budget is full."""
 
     strategy: Literal["asynchronous", "custom"] = "asynchronous"
-    """How the models' updates are combined (docs/training/updates.md); `custom` is recorded where
-    a strategy was handed over as an object, and cannot be asked for by name."""
+    """Update strategy, which combines the updates of the models (docs/training/updates.md).
+    `custom` is only recorded, for a strategy that was passed to the Trainer as an object."""
     sample_budget: Mapping[str, Annotated[int, Field(ge=2)]] = {}
-    """Model -> samples it gathers before it updates, a multiple of rollout.group_size; a round's
-    worth if not named."""
+    """Number of samples per update by model, multiples of rollout.group_size. A model that is not
+    listed updates after each round."""
 
 
 class SynchronizedConfig(UpdatesSection):
-    """Every optimizer step, all models apply the mean gradient."""
+    """Synchronized updates: at each optimizer step, all models apply the mean gradient."""
 
     strategy: Literal["synchronized"] = "synchronized"
-    """How the models' updates are combined (docs/training/updates.md)."""
+    """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     groups: Groups = ()
-    """Lists of models that are averaged among themselves; empty for all together."""
+    """Lists of models that are averaged with each other. An empty list averages all models."""
 
 
 class ServerConfig(Section):
-    """Optimizer of the common weights of federated models: SGD with momentum."""
+    """Server optimizer of federated averaging: SGD with momentum on the common weights."""
 
     name: Literal["fedavgm", "diloco"] = "diloco"
-    """Momentum (Reddi et al. 2021), or Nesterov's (Douillard et al. 2023)."""
+    """Server optimizer: SGD with momentum (Reddi et al. 2021), or with Nesterov momentum (Douillard
+    et al. 2023)."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Learning rate of the server; null is 1.0 for fedavgm and 0.7 for diloco."""
+    """Learning rate of the server optimizer. null is 1.0 for fedavgm and 0.7 for diloco."""
     momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9
-    """Share of the previous step's momentum in the next."""
+    """Momentum of the server optimizer, above 0 and below 1."""
 
     @property
     def rate(self) -> float:
-        """Learning rate of the server."""
+        """Learning rate of the server optimizer, with its default filled in."""
         default = 1.0 if self.name == "fedavgm" else 0.7
         return default if self.learning_rate is None else self.learning_rate
 
 
 class FederatedConfig(UpdatesSection):
-    """Models learn apart, and every few rounds take the weighted mean of the weights."""
+    """Federated averaging: every few rounds, the models take the weighted mean of their weights."""
 
     strategy: Literal["federated"] = "federated"
-    """How the models' updates are combined (docs/training/updates.md)."""
+    """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     groups: Groups = ()
-    """Lists of models that are averaged among themselves; empty for all together."""
+    """Lists of models that are averaged with each other. An empty list averages all models."""
     mix: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Share of the mean in the new weights, 0 to 1; the rest stays the model's own."""
+    """Share of the mean in a model's new weights, 0 to 1."""
     period: Annotated[int, Field(ge=1)] = 1
-    """Rounds that models learn apart before they are averaged."""
+    """Number of rounds between two averages."""
     server: ServerConfig | None = None
-    """Optimizer of the common weights; null takes the mean itself."""
+    """Server optimizer, which applies the mean to the common weights. null uses the mean itself."""
 
     def check_run(self, rounds: int) -> None:
-        """Raise ConfigError if a run of that many rounds would never average."""
+        """Raise ConfigError if a run of `rounds` rounds would never average."""
         if 0 < rounds < self.period:
             raise ConfigError(
-                f"updates.period: got {self.period} where rounds is {rounds}: the models "
-                f"would never be averaged; give {rounds} or less"
+                f"updates.period: must be at most rounds ({rounds}), got {self.period}"
             )
 
 
 class SelectiveConfig(UpdatesSection):
-    """Only the best models of a round update."""
+    """Selective updates: only the best models of a round update."""
 
     strategy: Literal["selective"] = "selective"
-    """How the models' updates are combined (docs/training/updates.md)."""
+    """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Of the models that update in a round, clearly higher returns first; 0 to 1."""
+    """Fraction of the models that update in a round, 0 to 1, by return. At least one updates."""
     patience: Annotated[int, Field(ge=1)] = 4
-    """Rounds after which a model that was passed over updates too."""
+    """Number of rounds without an update after which a model updates regardless of its return."""
 
 
 UpdatesConfig = Annotated[

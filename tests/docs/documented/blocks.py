@@ -1,4 +1,4 @@
-"""The documents' Python blocks, as they stand there."""
+"""Unchanged Python blocks of the documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 
 def blocks(document: str) -> dict[str, str]:
-    """The heading that a block stands under (numbered from the second one on) -> its text."""
+    """Return the mapping from heading to block; further blocks of a heading are numbered."""
     text = (HERE / f"{document}.md").read_text(encoding="utf-8")
     found: dict[str, str] = {}
     for part in re.split(r"^(?=#{1,4} [^\n]+\n\n)", text, flags=re.MULTILINE):
@@ -24,7 +24,7 @@ def blocks(document: str) -> dict[str, str]:
 
 
 def runs(code: str) -> bool:
-    """Whether a block is a program; the others list signatures, fields or errors."""
+    """Return True for a program; other blocks list signatures, fields or errors."""
     try:
         tree = compile(
             code, "block", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT

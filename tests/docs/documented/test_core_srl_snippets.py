@@ -1,8 +1,8 @@
-"""Every program of the documents on core_srl runs as it stands, and has its effect.
+"""Every program of the documents on core_srl runs unchanged, with the documented effect.
 
-Hub names stand for a folder of the embedded model, APIs for a server on this machine, and a run has
-one round of two short games; nothing else is changed. `from core_srl import *` goes before each,
-for the documents leave imports out.
+Hub names map to a folder of the embedded model, APIs to a server on this machine, and a run has one
+round of two short episodes. `from core_srl import *` precedes each program, because the documents
+leave imports out.
 """
 
 import ast
@@ -36,7 +36,7 @@ SMALL = {
 
 @pytest.fixture
 def names(tiny_folder, tmp_path, monkeypatch, in_small):
-    """What a program finds: a machine on which all models can be had, and an empty folder."""
+    """Namespace of a program, with all models available and an empty working directory."""
     monkeypatch.chdir(tmp_path)
     folders = [f"{name}={tiny_folder}" for name in MODERN_MODELS.values()]
     monkeypatch.setenv("CORE_SRL_MODELS", ",".join(folders))
@@ -52,7 +52,7 @@ def names(tiny_folder, tmp_path, monkeypatch, in_small):
 
 
 def run(code, names):
-    """The program, in which `await` may stand outside of functions, as in a notebook."""
+    """Run a program that may use `await` at its top level, as in a notebook."""
     made = compile(code, "snippet", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     result = eval(made, names)
     if inspect.iscoroutine(result):
@@ -199,7 +199,7 @@ CHECKS = {
 
 @pytest.fixture
 def servers(monkeypatch):
-    """Small servers of this process in place of vLLM's."""
+    """Replace vLLM servers by small servers of this process."""
     stubs = []
 
     def managed(specs, **settings):

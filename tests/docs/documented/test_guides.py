@@ -1,4 +1,4 @@
-"""The index of examples and the tables of the training guide match the code."""
+"""The index of examples and the table of MultiModelConfig match the code."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from core_srl.config import MultiModelConfig
 
 ROOT = Path(__file__).parents[3]
-GUIDE = (ROOT / "docs/training/configuration.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs/project/core_srl.md").read_text(encoding="utf-8")
 
 
 def test_every_example_is_listed():
@@ -30,7 +30,7 @@ def read(text):
 def test_every_documented_field_is_in_the_guide_with_its_default():
     told = {
         name: read(value)
-        for names, value in table("The documented settings").items()
+        for names, value in table("MultiModelConfig").items()
         for name in re.findall(r"`(\w+)`", names)
     }
     actual = {name: getattr(MultiModelConfig(), name) for name in MultiModelConfig.model_fields}

@@ -26,8 +26,7 @@ def terse_folder(tiny_folder, tmp_path_factory):
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch, terse_folder):
-    """The working directory: the documented names stand for the embedded model, for transformers
-    by folders of these names, for ours by the documented map."""
+    """Working directory in which the documented hub names map to a folder of a small model."""
     monkeypatch.setenv("CORE_SRL_MODELS", ",".join(f"{name}={terse_folder}" for name in NAMES))
     monkeypatch.chdir(tmp_path)
     return tmp_path

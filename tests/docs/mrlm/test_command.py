@@ -1,4 +1,4 @@
-"""The command: what it refuses, data that training reads back, resuming, environments by name."""
+"""The command: refused arguments, collected data, resuming, environments by name."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The distribution: its examples, what it takes from the documentation, and its wheel."""
+"""The distribution: its examples, its documented arguments, and its wheel."""
 
 import importlib
 import os
@@ -20,7 +20,7 @@ EXAMPLES = (
     "train_distributed_ppo.py", "train_multi_environment.py", "train_hybrid_sft_ppo.py",
     "train_from_config.py",
 )  # fmt: skip
-"""As documented."""
+"""Names of the documented examples."""
 FEW = ["--iterations", "1", "--episodes", "8"]
 
 

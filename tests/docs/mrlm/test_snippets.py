@@ -1,4 +1,4 @@
-"""Every piece of code of MRLM's documentation runs as it stands, and does what it says."""
+"""Every snippet of MRLM's documentation runs unchanged, with the documented effect."""
 
 import json
 import re

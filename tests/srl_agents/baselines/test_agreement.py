@@ -24,8 +24,8 @@ def test_by_hand(row, column, shares):
     assert agreement.row == pytest.approx(np.mean(pays))
 
 
-def test_nobody_is_asked_for_less_than_the_maximin_value():
-    # The sum is greatest at (0, 1), which leaves the row player without its sure 2.
+def test_no_player_gets_less_than_its_maximin_value():
+    # The sum is greatest at (0, 1), where the row player gets less than its maximin value 2.
     row, column = np.array([[2.0, 0.0], [2.0, 2.0]]), np.array([[1.0, 9.0], [2.0, 0.0]])
     agreement = fair_cycle(row, column)
     assert agreement.row >= 2 - 0.01 * 2

@@ -6,12 +6,12 @@ import pytest
 from srl_agents.baselines.solutions import best_plan, shares_met
 from srl_agents.scripted.memory_one import distributions
 
-GAME = np.array([[0.9, 0.6], [0.6, 0.75]])  # own action, other's: competing together pays more
-TIT_FOR_TAT = np.array([1.0, 0.0, 0.0, 1.0, 1.0])  # by the other's view: it repeats our action
+GAME = np.array([[0.9, 0.6], [0.6, 0.75]])  # [own action, other's action]
+TIT_FOR_TAT = np.array([1.0, 0.0, 0.0, 1.0, 1.0])  # by situation: it repeats our action
 
 
 def value(policy, replies, payoff, rounds):
-    """Mean reward of policy[t][situation], by walking through every course of the game."""
+    """Return the mean reward of policy[t][situation] by enumeration of all episodes."""
 
     def from_here(t, situation):
         if t == rounds:
@@ -25,12 +25,12 @@ def value(policy, replies, payoff, rounds):
     return from_here(0, 0) / rounds
 
 
-def test_no_plan_is_better():
+def test_best_plan_equals_enumeration():
     generator = np.random.default_rng(0)
     for _ in range(3):
         replies, payoff = generator.random(5), generator.random((2, 2))
         best = best_plan(distributions(replies)[None], payoff[None], 2)
-        # Two rounds: one choice at the start, then one in each of the four situations.
+        # Two rounds: one action at the start, then one in each of the four situations.
         values = [
             value([[first] * 5, [0, *second]], replies, payoff, 2)
             for first, *second in product((0, 1), repeat=5)
@@ -38,8 +38,8 @@ def test_no_plan_is_better():
         assert best.value_N[0] == pytest.approx(max(values))
 
 
-def test_against_tit_for_tat():
-    # It opens with 1. Competing at once costs one mismatch and earns .9 in the 31 rounds after.
+def test_best_response_to_tit_for_tat():
+    # Tit for tat opens with 1. Competing costs one mismatch and earns .9 in the next 31 rounds.
     best = best_plan(distributions(TIT_FOR_TAT)[None], GAME[None], 32)
     assert best.value_N[0] == pytest.approx((0.6 + 31 * 0.9) / 32)
     assert best.action_NTC[0, 0, 0] == 0
@@ -49,7 +49,7 @@ def test_against_tit_for_tat():
     )
 
 
-def test_shares_met_follow_the_game():
+def test_shares_met_equal_enumeration():
     assert shares_met(TIT_FOR_TAT[None], 4).tolist() == [[0.25, 1.0]]
     replies = np.random.default_rng(2).random(5)
     cooperates = np.array([[0.0, 1.0], [0.0, 1.0]])
@@ -58,8 +58,8 @@ def test_shares_met_follow_the_game():
         assert shares_met(replies[None], 6)[0, own] == pytest.approx(expected)
 
 
-def test_an_optimistic_plan_hopes_for_the_best_reply():
-    # The partner cooperates, which pays .75; were it to compete, competing would pay .9.
+def test_an_optimistic_plan_assumes_the_best_reply():
+    # The partner cooperates, which pays .75. If it competed, competing would pay .9.
     always = distributions(np.ones((1, 5)))
     sure = best_plan(always, GAME[None], 1, np.zeros((1, 5)))
     assert (sure.action_NTC[0, 0, 0], sure.value_N[0]) == (1, pytest.approx(0.75))
@@ -69,7 +69,7 @@ def test_an_optimistic_plan_hopes_for_the_best_reply():
 
 
 def test_three_actions():
-    # Rock, paper, scissors against one who plays what beats our last action; rock at first.
+    # Rock, paper, scissors against a partner that plays rock, then what beats our last action.
     game = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
     after = [(own + 1) % 3 for own in range(3) for _ in range(3)]
     replies = np.eye(3)[[0, *after]]

@@ -7,7 +7,10 @@ BATTLE = np.array([[0.6, 0.0], [0.0, 1.0]])
 
 
 def pair(row, column, *, noise=0.01, coins=((0, 1), (0, 0)), together=True):
-    """Two players at once, or one who calls and one who answers; what they know comes at once."""
+    """Return two players after their handshake, each with known rewards from the start.
+
+    Both call at once, or with `together=False` the second answers the first one's call.
+    """
     players = [
         Handshake(len(row), coins[0], calls=True),
         Handshake(len(row), coins[1], calls=together),
@@ -25,7 +28,7 @@ def pair(row, column, *, noise=0.01, coins=((0, 1), (0, 0)), together=True):
         players[1].observe(actions[0])
         if players[0].agreed or players[0].over:
             return players
-    raise AssertionError("no end")
+    raise AssertionError("the handshake did not end")
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -38,8 +41,8 @@ def test_both_agree_on_the_same_fair_cycle(together):
     assert pays == pytest.approx([0.8, 0.8], abs=0.05)
 
 
-def test_what_noise_leaves_open_is_measured_again():
-    # Two agreements that differ by a tenth of the range, told with an error as large.
+def test_noisy_rewards_are_measured_again():
+    # Two agreements differ by a tenth of the range, which is also the error of the rewards.
     close = np.array([[0.9, 0.0], [0.0, 1.0]])
     [sure, _], [unsure, _] = pair(close, close, noise=0.001), pair(close, close, noise=0.2)
     assert sure.agreed is not None and not sure._again
@@ -47,13 +50,13 @@ def test_what_noise_leaves_open_is_measured_again():
     assert unsure.agreed is not None
 
 
-def test_a_cycle_is_measured_again_where_one_of_its_actions_may_be_better():
-    # Noise of the first means: each player prefers another of two agreements that are equal.
+def test_a_cycle_is_measured_again_if_one_of_its_joint_actions_may_be_better():
+    # Each player prefers another one of two nearly equal agreements.
     row = np.array([[1.0, 0.0], [0.0, 0.9]])
     first, second = pair(row, row[::-1, ::-1], noise=0.2)
     for player in (first, second):
         assert player._again and set(player._cells) == {(0, 0), (1, 1)}
-    battle = pair(BATTLE, BATTLE[::-1, ::-1], noise=0.001)  # surely better than either alone
+    battle = pair(BATTLE, BATTLE[::-1, ::-1], noise=0.001)  # better than either joint action alone
     assert not battle[0]._again and len(set(battle[0].agreed[0])) == 2
 
 
@@ -61,8 +64,8 @@ def test_a_cycle_is_measured_again_where_one_of_its_actions_may_be_better():
     "stranger", [lambda own: 0, lambda own: 1, lambda own: own, lambda own: 1 - own],
     ids=["always 0", "always 1", "echo", "contrary"],
 )  # fmt: skip
-def test_a_stranger_is_found_out(stranger):
-    player, rounds = Handshake(2, [0, 1] * 4, calls=True), 0  # knows nothing yet
+def test_a_handshake_with_another_policy_ends(stranger):
+    player, rounds = Handshake(2, [0, 1] * 4, calls=True), 0  # without known rewards
     while not player.over:
         assert player.agreed is None and rounds < 45
         player.observe(stranger(player.act()))

@@ -23,7 +23,7 @@ def test_by_hand(payoffs, strategy, value):
         assert found == pytest.approx(strategy)
 
 
-def test_nothing_is_better_on_a_grid():
+def test_no_strategy_on_a_grid_is_better():
     generator = np.random.default_rng(0)
     games = generator.random((40, 3, 3))
     _, value_N = maximin(games)

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from srl_agents.baselines.opponent_model import COUNTED, PartnerModel, PayoffTable
+from srl_agents.baselines.opponent_model import PartnerModel, PayoffTable
 
 ROUNDS = 32
-TYPES = (*COUNTED, "learner")
 
 
-def watched(partner, episodes, *, fading=0.9, types=TYPES, seed=0, plays=None):
-    """A model that has seen `partner(episode, own actions) -> its actions` against a coin."""
+def watched(partner, episodes, *, fading=0.9, seed=0, plays=None):
+    """Return a model after episodes of `partner(episode, own actions, rng)` against random
+    actions, or against the constant action `plays`."""
     generator = np.random.default_rng(seed)
-    model = PartnerModel(1, fading, types)
+    model = PartnerModel(1, fading)
     for episode in range(episodes):
         own = (generator.random(ROUNDS) < 0.5).astype(np.int8)
         if plays is not None:
@@ -29,7 +29,7 @@ def tit_for_tat(episode, own, generator):
 
 
 def learner(rate):
-    """Follows what is played against it, by `rate` logits an episode."""
+    """Return a partner that moves its logit by `rate` per episode toward the opponent's action."""
     logit = 0.0
 
     def play(episode, own, generator):
@@ -42,27 +42,27 @@ def learner(rate):
 
 
 @pytest.mark.parametrize("q", [0.0, 0.1, 0.5, 0.8, 1.0])
-def test_learns_a_chance(q):
+def test_replies_converge_to_a_stationary_probability(q):
     model = watched(coin(q), 30)
     met = {0.0: [0, 1, 3], 1.0: [0, 2, 4]}.get(q, [0, 1, 2, 3, 4])  # situations
     assert model.replies()[0, met, 1] == pytest.approx(np.full(len(met), q), abs=0.08)
     assert model.learner()[0] < 0.5
 
 
-def test_recognises_tit_for_tat():
+def test_recognizes_tit_for_tat():
     model = watched(tit_for_tat, 6)
     assert model.learner()[0] < 0.01
     assert model.replies()[0, :, 1] == pytest.approx([1, 0, 0, 1, 1], abs=0.15)
 
 
-def test_recognises_a_learner_and_how_far_it_can_be_led():
+def test_recognizes_a_learner_and_predicts_its_response_to_a_constant_action():
     model = watched(learner(1.0), 12, plays=1)
     assert model.learner()[0] > 0.8
     led = model.led()[0]
     assert led[0] < 0.4 and led[1] > 0.9
 
 
-def test_fading_follows_a_partner_that_changes():
+def test_discounted_counts_follow_a_changing_partner():
     def turncoat(episode, own, generator):
         return generator.random(ROUNDS) < (0.9 if episode < 40 else 0.1)
 
@@ -71,25 +71,17 @@ def test_fading_follows_a_partner_that_changes():
     assert forgetful.replies()[0, :, 1].mean() < 0.35
 
 
-def test_types_left_out_are_never_believed():
-    model = watched(learner(3.0), 8, plays=1, types=("stationary", "reactive"))
-    assert model.learner()[0] == 0.0
-    only = watched(coin(0.3), 3, types=("learner",))
-    assert only.learner()[0] == pytest.approx(1.0)
-    assert np.isfinite(only.replies()).all()
-
-
-def test_doubt_falls_with_what_was_seen():
-    unseen, seen = PartnerModel(1, 0.9, TYPES), watched(coin(0.5), 30)
+def test_doubt_decreases_with_observations():
+    unseen, seen = PartnerModel(1, 0.9), watched(coin(0.5), 30)
     assert unseen.doubt(8)[0] == pytest.approx(np.full(5, np.sqrt(0.25 / 2)))
     assert (seen.doubt(8)[0] < 0.1).all()
 
 
 def test_three_actions():
-    model = PartnerModel(1, 0.9, TYPES, actions=3)
+    model = PartnerModel(1, 0.9, actions=3)
     own = np.array([[0, 1, 2] * 10], np.int8)
     for _ in range(4):
-        model.add(own, np.roll(own, 1, axis=1))  # it repeats our last action
+        model.add(own, np.roll(own, 1, axis=1))  # The partner repeats the last own action.
     replies = model.replies()[0]
     assert replies[1 + 3 * 1 + 0].argmax() == 1 and replies[1 + 3 * 2 + 1].argmax() == 2
     assert model.learner()[0] == 0.0
@@ -104,7 +96,7 @@ def test_payoffs_by_hand():
     mean, error = table.mean()[0], table.error()[0]
     assert mean[1, 1] == pytest.approx((6 + 0.1 * overall) / 3.1)
     assert mean[1, 0] == mean[0, 1] == pytest.approx(overall)
-    # Around the two means: 1 + 0 + 1 and nothing, over 6 - 2 degrees of freedom: noise sqrt(1/2).
+    # Squared deviations from the two means: 1 + 0 + 1 and 0, with 6 - 2 degrees of freedom.
     assert table.noise()[0] == pytest.approx(np.sqrt(0.5))
     assert error[1, 1] == error[0, 0] == pytest.approx(np.sqrt(0.5 / 3))
     assert error[1, 0] == pytest.approx(rewards.std())

@@ -7,7 +7,7 @@ from srl_agents.baselines import SimplePG
 from srl_agents.baselines.learners import SimplePGRuns
 
 
-def test_an_update_by_hand():
+def test_update_by_hand():
     learner = SimplePG(lr=0.4)
     # p = .5, mean reward 2: mean of (.5 * 2, -.5 * -1, -.5 * -1) = 2/3
     learner.update([(1, log(0.5), 4.0), (0, log(0.5), 1.0), (0, log(0.5), 1.0)])
@@ -19,7 +19,7 @@ def test_an_update_by_hand():
     assert learner.theta == pytest.approx(before + 0.4 * -0.25)
 
 
-def test_acts_with_its_chance_and_says_the_log_probability():
+def test_act_draws_from_the_policy_and_returns_the_log_probability():
     learner = SimplePG(lr=1.0, seed=1)
     learner.update([(1, log(0.5), 8.0), (0, log(0.5), 0.0)])  # theta = 2
     drawn = [learner.act() for _ in range(3000)]
@@ -29,7 +29,7 @@ def test_acts_with_its_chance_and_says_the_log_probability():
         assert logprob == pytest.approx(log(p if action else 1 - p))
 
 
-def test_many_runs_are_many_learners():
+def test_runs_in_array_form_equal_single_learners():
     seeds, rewards = (4, 5, 6), np.random.default_rng(0).random((3, 40))
     runs, singles = SimplePGRuns(seeds, lr=5.0), [SimplePG(5.0, seed=seed) for seed in seeds]
     for half in (slice(0, 20), slice(20, 40)):
@@ -42,14 +42,14 @@ def test_many_runs_are_many_learners():
         assert runs.theta.tolist() == [single.theta for single in singles]
 
 
-def test_acting_ahead_is_acting_step_by_step():
+def test_act_ahead_equals_act():
     ahead, steps = SimplePGRuns([7, 8]), SimplePGRuns([7, 8])
     for rounds in (3, 2000, 5):
         expected = np.stack([steps.act()[0] for _ in range(rounds)], axis=1)
         assert np.array_equal(ahead.act_ahead(rounds), expected)
 
 
-def test_refuses_what_it_cannot_learn_from():
+def test_invalid_arguments_are_rejected():
     with pytest.raises(ValueError, match="at least one"):
         SimplePG().update([])
     with pytest.raises(ValueError, match="lr must be above 0, got 0"):

@@ -1,4 +1,4 @@
-"""Recorded episodes are replayed exactly, and changed records are refused."""
+"""Replays of recorded episodes; modified records are rejected."""
 
 import dataclasses
 import json
@@ -103,13 +103,13 @@ FORGERIES = {
     ),
     "too many turns": (
         lambda one: dataclasses.replace(one, turns=(*one.turns, one.turns[0])),
-        "turn 4: .* in play are none",
+        "turn 4: .* active are none",
     ),
 }
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_changed_record_is_found(episode, forgery):
+def test_a_modified_record_is_rejected(episode, forgery):
     forge, reason = FORGERIES[forgery]
     forged = forge(episode)
     with pytest.raises(EpisodeError, match=reason):
@@ -131,13 +131,13 @@ def test_a_failed_episode_replays_to_its_failure(episode):
         {"name": "multitask_v0", "options": {"environments": {"a": {"name": "os:getpid"}}}},
     ],
 )
-def test_a_record_starts_no_code(episode, made):
+def test_a_record_cannot_run_code(episode, made):
     forged = dataclasses.replace(episode, made_as=made)
-    with pytest.raises(EpisodeError, match=r"is code that a record names.*, or make the env"):
+    with pytest.raises(EpisodeError, match=r"is code that a record names.*, or construct the env"):
         remade(forged, render_mode=None)
 
 
-def test_a_trusted_record_has_what_it_names(episode):
+def test_a_trusted_record_may_name_code(episode):
     made = {
         "name": "srl_envs.games.coop_compete:parallel_env",
         "options": episode.made_as["options"],
@@ -168,13 +168,13 @@ def test_a_wrapped_environment_is_replayed_with_its_wrapper(wrap):
     seats = dict.fromkeys(make().possible_agents, Says("compete" if wrap is TextEnv else 0))
     episode = play(make(), seats, seed=0)
     assert episode.made_as is None
-    with pytest.raises(EpisodeError, match="make the environment yourself and call replay"):
+    with pytest.raises(EpisodeError, match="construct the environment yourself and call replay"):
         remade(episode)
     shown = list(replay(from_json(to_json(episode)), make()))
     assert shown[-1].startswith("coop_compete_v0 round 2/2")
 
 
-def test_options_that_are_no_data_are_not_recorded():
+def test_options_that_are_not_plain_data_are_not_recorded():
     level = LAYOUTS["simple"]
     env = registry.make("maze_v0", layout=level, max_cycles=2)
     episode = play(env, {"agent_0": Always(0)}, seed=0)

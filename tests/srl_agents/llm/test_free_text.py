@@ -46,7 +46,7 @@ def test_an_episode_is_what_was_written():
 def test_constrained_sampling_is_refused():
     env = make_math()
     policy = TextPolicy(ScriptedBackend(["x"]), env.text_view, constrained=True)
-    with pytest.raises(PolicyError, match="takes any text: give constrained=False"):
+    with pytest.raises(PolicyError, match="constrained must be False"):
         play_many(lambda: env, {"agent_0": policy}, [0])
 
 
@@ -77,5 +77,5 @@ class Silent(Task):
 
 
 def test_a_task_without_answers_to_start_from_is_refused():
-    with pytest.raises(PolicyError, match="silent_v0 takes any text and offers no sample_answers"):
+    with pytest.raises(PolicyError, match=r"silent_v0 .* must define sample_answers"):
         random_dialogues(lambda: TaskEnv(Silent()), games=1, turns=2, seed=0)

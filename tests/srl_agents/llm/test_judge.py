@@ -2,9 +2,8 @@
 
 import pytest
 
-from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named
-from srl_envs.tasks.debate.env import parallel_env
-from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, Speech
+from srl_agents.llm.judge import ASKED, RULES, LLMJudge, parse_verdict
+from srl_envs.tasks.debate import CON, PRO, TIE, Debate, Speech, parallel_env
 from tests.fakes import ScriptedBackend
 
 DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))
@@ -69,7 +68,7 @@ def test_seeds_follow_from_the_debate_and_not_from_those_before():
     ],
 )
 def test_only_the_last_line_counts_and_only_as_asked(answer, side):
-    assert named(answer, PRO) == side
+    assert parse_verdict(answer, PRO) == side
 
 
 def test_judges_the_environments_debates():

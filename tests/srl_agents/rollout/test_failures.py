@@ -1,4 +1,4 @@
-"""play and play_many where something fails: what it spoils, and what is closed all the same."""
+"""Failures of environments, backends and policies in play and play_many."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ def games(*envs):
     return lambda: next(waiting)
 
 
-def test_a_failing_environment_spoils_its_own_episode_only():
+def test_an_environment_error_fails_only_its_own_episode():
     seats = {"a": Scribe("p"), "b": Scribe("q")}
     make = games(Ledger(), Ledger(breaks_at=1), Ledger())
     whole = [play(Ledger(), seats, seed) for seed in (1, 2, 3)]
@@ -24,21 +24,21 @@ def test_a_failing_environment_spoils_its_own_episode_only():
     )
 
 
-def test_environments_are_closed_where_a_game_ends_in_an_error():
+def test_environments_are_closed_after_an_error():
     class Faulty(Scribe):
         def act(self, seen, states):
-            raise KeyError("a fault of ours")
+            raise KeyError("programming error")
 
     made = [Ledger(), Ledger()]
     with pytest.raises(KeyError):
         play_many(games(*made), dict.fromkeys("ab", Faulty("p")), [1, 2])
-    assert [env.closed for env in made] == [1, 0], "the second was not made any more"
-    with pytest.raises(ValueError, match="no policy"):
+    assert [env.closed for env in made] == [1, 0], "no further environment is constructed"
+    with pytest.raises(ValueError, match="seats must name a policy"):
         play_many(games(*made), {"a": Scribe("p")}, [1])
     assert made[0].closed == 2
 
 
-def test_a_failing_backend_spoils_the_episodes_it_was_asked_for():
+def test_a_backend_error_fails_only_the_episodes_that_queried_it():
     flaky = Scribe("flaky", fails_at_call=2)
     seats = {"a": flaky, "b": Scribe("steady")}
     make = games(Ledger({"a": 1, "b": 1}), Ledger(), Ledger({"a": 1, "b": 3}))
@@ -46,13 +46,13 @@ def test_a_failing_backend_spoils_the_episodes_it_was_asked_for():
     assert over.failure is None and len(over.turns) == 1
     assert struck.failure == "BackendError: no answer" and len(struck.turns) == 1
     assert after.failure is None and len(after.turns) == 3
-    assert len(flaky.calls) == 4, "a spoilt episode is not asked about again"
+    assert len(flaky.calls) == 4, "a failed episode sends no more requests"
 
 
-def test_other_errors_are_faults_and_not_hidden():
+def test_other_exceptions_are_raised():
     class Faulty(Scribe):
         def act(self, seen, states):
-            raise KeyError("a fault of ours")
+            raise KeyError("programming error")
 
     with pytest.raises(KeyError):
         play(Ledger(), dict.fromkeys("ab", Faulty("p")), 1)

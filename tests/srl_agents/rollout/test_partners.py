@@ -91,8 +91,8 @@ def test_partners_that_wait_are_asked_together_and_let_go():
 @pytest.mark.parametrize(
     ("partners", "told"),
     [
-        (("agent_7",), "no agent 'agent_7'"),
-        (("agent_0", "agent_1"), "leave one out"),
+        (("agent_7",), "got 'agent_7'"),
+        (("agent_0", "agent_1"), "must leave out one agent"),
     ],
 )
 def test_partners_are_some_of_the_agents(partners, told):

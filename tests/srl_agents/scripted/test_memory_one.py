@@ -5,7 +5,7 @@ import pytest
 
 from srl_agents.rollout import play
 from srl_agents.scripted import Always, Bernoulli, SituationReader, TitForTat, Uniform
-from srl_agents.scripted.memory_one import mirrored, situation_after, situations
+from srl_agents.scripted.memory_one import mirrored, situations
 from srl_envs import coop_compete_v0
 from srl_envs.games import team_battle as team_battle_v0
 
@@ -27,7 +27,7 @@ def test_always(action):
     assert {step.decision.logprob for step in episode.steps_of("agent_0")} == {0.0}
 
 
-def test_bernoulli_keeps_its_chance_and_its_seed():
+def test_bernoulli_depends_on_probability_and_seed():
     def played(seed):
         seats = {"agent_0": Bernoulli(0.2), "agent_1": Uniform()}
         return play(pair(2000), seats, seed=seed)
@@ -53,18 +53,17 @@ def test_tit_for_tat_repeats_the_majority(others, expected):
     assert actions(play(env, seats, seed=0), "agent_0") == [1] + [expected] * 3
 
 
-def test_tit_for_tat_reads_another_game():
+def test_tit_for_tat_in_team_battle():
     env = team_battle_v0.parallel_env(max_cycles=3)
     seats = dict.fromkeys(env.possible_agents, Always(0))
     seats["red_0"] = TitForTat(RIVALS)
     assert actions(play(env, seats, seed=0), "red_0") == [1, 0, 0]
 
 
-def test_situations_and_their_mirror():
+def test_mirrored_swaps_the_players():
     own, other = np.array([[1, 1, 0]], np.int8), np.array([[0, 1, 1]], np.int8)
     assert situations(own, other).tolist() == [[0, 3, 4]]
     swapped = mirrored(range(5))
     for own_action in (0, 1):
         for other_action in (0, 1):
-            mine = situation_after(own_action, other_action)
-            assert swapped[mine] == situation_after(other_action, own_action)
+            assert swapped[1 + 2 * own_action + other_action] == 1 + 2 * other_action + own_action

@@ -70,9 +70,9 @@ def test_a_class_is_given_the_environment_if_it_takes_one(name, action, env):
         ("no_such_module:Zero", "No module named 'no_such_module'"),
         (f"{__name__}:One", "has no function or class 'One'"),
         (f"{__name__}:A_NUMBER", "has no function or class 'A_NUMBER'"),
-        ("builtins:int", r"is no policy, it has no method start and no act: .* start\(seed\)"),
-        (f"{__name__}:number", "is no policy"),
-        (f"{__name__}:Waiting", "has no method leave"),
+        ("builtins:int", r"must be a policy with start\(seed\) .* it has no start and no act"),
+        (f"{__name__}:number", "must be a policy"),
+        (f"{__name__}:Waiting", "it has no leave"),
         ("zero", "no scripted policy 'zero'"),
     ],
 )

@@ -17,7 +17,7 @@ def pull(env, *arms):
 
 
 @pytest.mark.parametrize("switch", [0, 1, 3])
-def test_the_right_arm_changes_after_exactly_so_many_pulls(switch):
+def test_right_arm_changes_after_switch_pull_rounds(switch):
     env = certain(switch_pull=switch, max_cycles=5)
     rewards, phases = [], []
     for _ in range(5):
@@ -30,7 +30,7 @@ def test_the_right_arm_changes_after_exactly_so_many_pulls(switch):
     assert pull(env, 1)[1]["agent_0"] == (1.0 if switch == 0 else 0.0)
 
 
-def test_chances_are_the_documented_ones_and_seats_are_independent():
+def test_win_rates_match_and_agents_are_independent():
     env = parallel_env(num_agents=4, switch_pull=3000, max_cycles=6000)
     env.reset(seed=1)
     won = np.array([list(pull(env, 0, 0, 1, 1)[1].values()) for _ in range(6000)])

@@ -1,4 +1,4 @@
-"""What every game of the catalogue has from the shared base."""
+"""Behavior that all games inherit from the base classes."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def course(env, seed, options=None):
 
 @pytest.mark.parametrize("name", ["maze_race_v0", "social_trading_v0"])
 @pytest.mark.parametrize("mode", OBSERVATION_MODES)
-def test_modes_show_the_same(name, mode):
+def test_observation_modes_agree(name, mode):
     env, plain = registry.make(name, obs_mode=mode), registry.make(name)
     observations, _ = env.reset(seed=0)
     expected, infos = plain.reset(seed=0)
@@ -52,7 +52,7 @@ def test_modes_show_the_same(name, mode):
 
 
 @every_name
-def test_episodes_without_a_seed_carry_on_and_differ(name):
+def test_unseeded_episodes_continue_the_stream(name):
     after = {"episode": 100}
     env, again = registry.make(name, max_cycles=20), registry.make(name, max_cycles=20)
     first, second = course(env, 1, after), course(env, None, after)
@@ -63,7 +63,7 @@ def test_episodes_without_a_seed_carry_on_and_differ(name):
 
 
 class DecidedInRoundTwo(Staged):
-    """A game that is over as soon as it is decided."""
+    """Staged game that finishes in round two."""
 
     def play_round(self, chosen, over):
         if self.played == 2:
@@ -72,7 +72,7 @@ class DecidedInRoundTwo(Staged):
 
 
 @pytest.mark.parametrize("rounds", [2, 9])
-def test_a_game_that_is_decided_is_terminated_not_truncated(rounds):
+def test_finished_game_is_terminated_not_truncated(rounds):
     env = DecidedInRoundTwo(num_agents=4, max_cycles=rounds)
     for _ in range(2):  # the second episode begins undecided again
         env.reset(seed=0)
@@ -84,7 +84,7 @@ def test_a_game_that_is_decided_is_terminated_not_truncated(rounds):
 
 
 @pytest.mark.parametrize("seats", [1, 3, NOISE_BLOCK + 1])
-def test_noise_is_the_generators_stream_however_many_are_drawn_at_a_time(seats):
+def test_noise_does_not_depend_on_block_size(seats):
     env = registry.make("coop_compete_v0", num_agents=seats, noise_std=0.5, max_cycles=1)
     expected = np.random.default_rng(4).standard_normal(400 * seats).clip(-8.0, 8.0) * 0.5
     drawn = []
@@ -92,12 +92,12 @@ def test_noise_is_the_generators_stream_however_many_are_drawn_at_a_time(seats):
         env.reset(seed=None if turn else 4)
         drawn += env.noise(seats)
     assert drawn == expected.tolist()
-    env.reset(seed=4)  # what was drawn of the first stream and not used is thrown away
+    env.reset(seed=4)  # discards unused numbers of the first stream
     assert env.noise(seats) == drawn[:seats]
 
 
 @every_name
-def test_a_changed_max_cycles_counts_from_the_next_reset(name):
+def test_new_max_cycles_applies_from_the_next_reset(name):
     env = registry.make(name, max_cycles=3)
     assert len(episode(env, 0)) == 3 * len(env.possible_agents)
     env.max_cycles = 5
@@ -120,14 +120,14 @@ IMPOSSIBLE = [
     (lambda actions: actions | {next(iter(actions)): "cooperate"}, "'cooperate' .* is outside"),
     (lambda actions: actions | {next(iter(actions)): np.array([1])}, "is outside"),
     (lambda actions: dict(list(actions.items())[1:]), "no action for .*_0: step.. needs one"),
-    (lambda actions: actions | {"nobody_7": 1}, "an action for 'nobody_7', who is not among"),
+    (lambda actions: actions | {"nobody_7": 1}, "an action for 'nobody_7', which is not among"),
     (lambda actions: list(actions.values()), "must be a mapping"),
     (lambda actions: {}, "no action for"),
 ]
 
 
 @every_name
-def test_impossible_actions_are_refused_and_change_nothing(name):
+def test_invalid_actions_raise_and_change_nothing(name):
     env, untouched = registry.make(name), registry.make(name)
     for change, said in IMPOSSIBLE:
         env.reset(seed=0)
@@ -151,7 +151,7 @@ def test_wrong_order_of_calls(name):
 
 
 @every_name
-def test_what_is_handed_out_is_the_callers_to_change(name):
+def test_returned_objects_belong_to_the_caller(name):
     env, untouched = (registry.make(name, max_cycles=400) for _ in range(2))
     kept = []
     for one in (env, untouched):

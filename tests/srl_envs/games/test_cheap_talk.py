@@ -1,10 +1,10 @@
-"""Messages beside the moves, rewards for keywords, and any answer whatever in the social games."""
+"""Messages, rewards for keywords, and arbitrary answers in the social games."""
 
 import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.games.cheap_talk import KEYWORD_REWARDS, message_in
+from srl_envs.games.cheap_talk import keyword_reward, message_in
 from srl_envs.text import NOT_LEGAL_NOW, TextAction, TextEnv
 
 GAMES = ("social_trading_v0", "social_negotiation_v0")
@@ -27,7 +27,7 @@ def talking(name, **parameters):
         ("你好\npass", "你好"),
     ],
 )
-def test_what_is_a_message(answer, message):
+def test_message_is_text_above_the_last_line(answer, message):
     assert message_in(answer) == message
 
 
@@ -58,7 +58,7 @@ def test_messages_change_nothing_else(name):
         assert all(np.array_equal(heard[a]["observation"], seen[a]) for a in acts)
 
 
-def test_without_messages_words_are_not_heard():
+def test_without_messages_texts_are_not_shown():
     env = registry.make("social_trading_v0", obs_mode="llm")
     env.reset(seed=0)
     observations, *_ = env.step({agent: TextAction(0, "Hear me.\npass") for agent in env.agents})
@@ -80,7 +80,7 @@ def test_without_messages_words_are_not_heard():
 )
 def test_keyword_rewards(name, answer, reward):
     env = registry.make(name, keyword_rewards=True)
-    assert KEYWORD_REWARDS[env.scenario](answer) == reward
+    assert keyword_reward(env.scenario, answer) == reward
     env.reset(seed=0)
     actions = {agent: TextAction(0, answer) for agent in env.agents} | {env.agents[-1]: 0}
     _, rewards, *_, infos = env.step(actions)
@@ -90,7 +90,7 @@ def test_keyword_rewards(name, answer, reward):
     assert all(info["game_reward"] == 0.0 for info in infos.values())
 
 
-def test_an_answer_that_is_not_legal_now_is_told_like_an_unreadable_one():
+def test_illegal_answer_is_reported_like_an_unparsed_one():
     env = TextEnv(registry.make("social_trading_v0"))
     env.reset(seed=0)
     texts, rewards, *_, infos = env.step(dict.fromkeys(env.agents, "pass") | {"agent_2": "deliver"})

@@ -41,7 +41,7 @@ def test_the_benchmark_game():
         assert rewards == approx(dict.fromkeys(rewards, reward))
 
 
-def test_hidden_parameters_are_neither_seen_nor_told():
+def test_hidden_parameters_are_in_no_observation_or_prompt():
     hidden = parallel_env(observe_parameters=False, obs_mode="llm")
     observations, _ = hidden.reset(seed=0)
     assert observations["agent_0"]["observation"].tolist()[-2:] == [-1, -1]
@@ -71,7 +71,7 @@ def test_baselines():
     assert pair.baselines() == approx({"uniform": 0.7125, "optimum": 0.85})
 
 
-def test_baselines_are_what_play_earns():
+def test_baselines_match_simulated_rewards():
     env = parallel_env(max_cycles=4000)
     env.reset(seed=1)
     generator, earned = np.random.default_rng(1), []

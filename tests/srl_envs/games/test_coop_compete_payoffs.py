@@ -17,7 +17,7 @@ def pair(**parameters):
 @pytest.mark.parametrize(
     ("level", "difficulty", "both_cooperate", "both_compete", "uniform"),
     [
-        # scale .7: .7 + .25 L, .7 + .25 (1 - L); at random scale + .0125 whatever L is
+        # scale .7: .7 + .25 L, .7 + .25 (1 - L); random actions: scale + .0125 for any L
         (0.2, 0.3, 0.75, 0.90, 0.7125),
         (0.6, 0.3, 0.85, 0.80, 0.7125),
         (0.8, 0.3, 0.90, 0.75, 0.7125),
@@ -73,7 +73,7 @@ def by_enumeration(rules, seats):
         (TeamBattleRules((2, 5), difficulty=0.95, cooperation_weight=0.6), 7),
     ],
 )
-def test_values_are_those_of_all_joint_actions(rules, seats):
+def test_values_equal_enumeration_of_joint_actions(rules, seats):
     uniform, optimum = by_enumeration(rules, seats)
     assert rules.uniform_value() == approx(uniform)
     assert rules.optimum() == approx(optimum)
@@ -105,5 +105,5 @@ def test_selfish_equilibrium():
     assert value == approx(0.65)
     assert TeamBattleRules(cooperation_weight=0.0).selfish_equilibrium()[0] == 0.0
     assert TeamBattleRules(cooperation_weight=2.0).selfish_equilibrium()[0] == 1.0
-    with pytest.raises(EnvConfigError, match="equal"):
+    with pytest.raises(EnvConfigError, match="team_size"):
         TeamBattleRules((2, 3)).selfish_equilibrium()

@@ -65,7 +65,7 @@ def test_a_drawn_maze():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["A#", "#G"], "with a way from there"),
+        (["A#", "#G"], "reachable"),
         (["A.", "G"], "equally long lines"),
         (["A.", "Gx"], "equally long lines of A, G, # and ., got 'Gx'"),
         (["A."], "one A and one G"),
@@ -73,7 +73,7 @@ def test_a_drawn_maze():
         ([], "one A and one G"),
     ],
 )
-def test_mazes_that_cannot_be_drawn(lines, said):
+def test_invalid_drawings_raise(lines, said):
     with pytest.raises(EnvConfigError) as caught:
         Level.drawn(lines)
     assert said in str(caught.value)
@@ -94,8 +94,8 @@ def test_impossible_starts_and_goals(start, goal, said):
     assert said in str(caught.value)
 
 
-def test_stations_are_start_goal_and_what_is_farthest_from_those_before():
-    # In an open 3x3 after opposite corners: what is 2 from each, the lowest number first.
+def test_stations_are_start_goal_then_farthest_cells():
+    # In an open 3x3 maze: opposite corners, then cells at distance 2, lowest number first.
     level = Level(3, 3, frozenset(), (0, 0), (2, 2))
     assert level.stations(1) == (0,)
     assert level.stations(5) == (0, 8, 2, 4, 6)
@@ -107,7 +107,7 @@ def test_stations_are_start_goal_and_what_is_farthest_from_those_before():
         closed_off.stations(5)
 
 
-def test_the_hash_is_of_walls_and_size_alone_and_of_mirror_images_too():
+def test_hash_depends_on_walls_and_size_up_to_symmetry():
     lines = ["A..#", "##..", "...G"]
     one = Level.drawn(lines)
     mirrored = Level.drawn([line[::-1] for line in lines])
@@ -120,7 +120,7 @@ def test_the_hash_is_of_walls_and_size_alone_and_of_mirror_images_too():
     assert {level.split for level in (one, mirrored, turned, elsewhere)} == {one.split}
 
 
-def test_hashes_stay_what_they_were():
+def test_layout_hashes_are_stable():
     # A changed hash would move levels between the splits of recorded runs.
     assert {name: level.layout_hash for name, level in LAYOUTS.items()} == {
         "simple": "c4e57da564fa4e09",
@@ -150,7 +150,7 @@ def test_generated_mazes_can_be_solved_and_the_shortest_path_is_right():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_without_loops_there_is_one_way_and_all_is_reached(seed):
+def test_mazes_without_loops_are_trees(seed):
     level = MazeRecipe(9, 8).level(seed)
     reached, free = reachable(level)
     assert reached == free
@@ -159,7 +159,7 @@ def test_without_loops_there_is_one_way_and_all_is_reached(seed):
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=str)
-def test_train_and_test_share_no_layout(recipe):
+def test_splits_share_no_layout(recipe):
     train, test = (recipe.level_seeds(split, 20) for split in ("train", "test"))
     layouts = [{recipe.level(s).layout_hash for s in seeds} for seeds in (train, test)]
     assert len(train) == len(test) == 20 and not layouts[0] & layouts[1]

@@ -1,4 +1,4 @@
-"""How a maze reads and how it looks."""
+"""Prompts and drawings of mazes."""
 
 import numpy as np
 import pytest
@@ -11,14 +11,14 @@ BEND = ["A.#", "#..", "##G"]
 
 
 def told(env, *answers):
-    """What the first seat is told after these answers of all seats in turn."""
+    """Return the text of agent_0 after rounds in which all agents give the same answer."""
     env.reset(seed=0)
     for answer in answers:
         observations, *_ = env.step(dict.fromkeys(env.agents, answer))
     return observations["agent_0"]
 
 
-def test_the_situation_reads():
+def test_description():
     env = TextEnv(parallel_env(layout=BEND, max_cycles=9))
     observations, _ = env.reset(seed=0)
     rules, situation = observations["agent_0"].split("\n\n")
@@ -59,7 +59,7 @@ def test_the_situation_reads():
         ),
     ],
 )
-def test_the_situation_of_several_reads(task, seats, rules, situation):
+def test_description_for_several_agents(task, seats, rules, situation):
     env = TextEnv(parallel_env(layout=BEND, num_agents=seats, task=task))
     observations, _ = env.reset(seed=0)
     assert rules in observations["agent_0"]
@@ -69,7 +69,7 @@ def test_the_situation_of_several_reads(task, seats, rules, situation):
     assert observations["agent_0"].endswith(situation)
 
 
-def test_it_is_drawn_in_text_as_documented():
+def test_text_drawing():
     env = parallel_env(layout=BEND, max_cycles=9, render_mode="ansi")
     env.reset(seed=0)
     env.step({"agent_0": 3})
@@ -87,7 +87,7 @@ def coloured(frame, colour):
     return (frame == np.array(colour, dtype=np.uint8)).all(axis=2)
 
 
-def test_it_is_drawn_in_pixels_with_trails():
+def test_picture_shows_paths():
     env = parallel_env(layout="simple", num_agents=2, render_mode="rgb_array")
     env.reset(seed=0)
     before = env.render()

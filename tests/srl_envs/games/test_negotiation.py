@@ -1,4 +1,4 @@
-"""Negotiation as an environment: what seats see, earn, may do and are told."""
+"""Negotiation as an environment: observations, rewards, masks and prompts."""
 
 import copy
 
@@ -72,7 +72,7 @@ def test_a_deal_pays_the_discounted_utility():
     assert fields(env, observations["agent_0"])["settled"] == [1]
 
 
-def test_without_a_deal_everyone_has_its_reservation():
+def test_without_a_deal_agents_earn_reservations():
     env, *_ = begun(max_cycles=2)
     say(env, "propose price=low delivery=early", "pass")
     _, rewards, terminations, truncations, infos = say(env, "pass", "pass")
@@ -88,7 +88,7 @@ def test_without_a_deal_everyone_has_its_reservation():
     assert fields(env, observations["agent_0"])["settled"] == [-1]
 
 
-def test_a_deal_in_the_last_round_is_a_deal():
+def test_agreement_in_the_last_round_counts():
     env, *_ = begun(max_cycles=2)
     say(env, "propose price=low delivery=late", "pass")
     _, _, terminations, truncations, infos = say(env, "pass", "accept")
@@ -96,7 +96,7 @@ def test_a_deal_in_the_last_round_is_a_deal():
     assert infos["agent_0"]["outcome"] == "agreement"
 
 
-def test_what_a_seat_reads():
+def test_prompts():
     env, observations, _ = begun()
     view = env.text_view
     assert view.describe("agent_0", observations["agent_0"]) == (
@@ -142,14 +142,14 @@ def test_proposals_in_any_order(answer):
         ("propose price=low\nor so", "no legal choice stood alone on the last line"),
     ],
 )
-def test_the_part_that_is_wrong_is_named(answer, reason):
+def test_parse_failure_names_the_wrong_part(answer, reason):
     assert begun()[0].text_view.parse("agent_0", answer) == ParseFailure(reason)
 
 
 @pytest.mark.parametrize(
     "parameters", [{}, {"offers": "simultaneous"}, {"num_agents": 3}], ids=["two", "both", "three"]
 )
-def test_masks_are_exactly_what_is_legal(parameters):
+def test_masks_equal_legal_actions(parameters):
     env = registry.make("social_negotiation_v0", issues=ISSUES, **parameters)
     rng, ends = np.random.default_rng(0), set()
     for seed in range(6):
@@ -173,7 +173,7 @@ def test_masks_are_exactly_what_is_legal(parameters):
     assert "agreement" in ends
 
 
-def test_the_common_name_makes_both_scenarios():
+def test_social_v0_makes_both_scenarios():
     assert registry.make("social_v0").metadata["name"] == "social_trading_v0"
     env = registry.make("social_v0", scenario="negotiation", discount=0.5)
     assert env.metadata["name"] == "social_negotiation_v0" and env.rules.discount == 0.5

@@ -23,7 +23,7 @@ from tests.srl_envs.kinds import KINDS
 ROUNDS = 30
 TURN_BASED_ROUNDS = 10  # debates grow, and every seat is shown all of them at every turn
 
-# The modes with a mask beside the vector are dicts by design; PettingZoo's AEC test remarks on it.
+# Observations with masks are dicts by design; PettingZoo's AEC test warns about them.
 DICTS_ARE_WANTED = (
     pytest.mark.filterwarnings("ignore:Observation is not a NumPy array:UserWarning"),
     pytest.mark.filterwarnings("ignore:Observation space for each agent probably:UserWarning"),
@@ -43,7 +43,7 @@ every_kind = pytest.mark.parametrize("name", KINDS)
 
 
 def writes(name):
-    """Whether the environment's seats act by writing."""
+    """Return True if the environment's actions are texts."""
     return "free text" in registry.entry(name).tags
 
 
@@ -103,7 +103,7 @@ def test_state(name):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("maze_race_v0", "parallel"), ("math_v0", "aec")])
-def test_pettingzoo_makes_it_by_name(name, kind):
+def test_pettingzoo_makes_environments_by_name(name, kind):
     game, version = name.rsplit("_", 1)
     env = pettingzoo.make(kind, f"srl/{game}-{version}", max_cycles=5)
     assert env.unwrapped.max_cycles == 5

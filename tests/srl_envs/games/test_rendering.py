@@ -38,7 +38,7 @@ def test_picture():
     assert frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3
     assert frame.shape == before.shape
     cooperating, competing = coloured(frame, (0, 114, 178)), coloured(frame, (213, 94, 0))
-    # The seats are lines below the headline; each is in its action's colour and nobody else's.
+    # One line per agent below the headline, each only in the color of its action.
     assert cooperating.any(axis=1).nonzero()[0].max() < competing.any(axis=1).nonzero()[0].min()
     # 160 pixels of bar: half filled, and full
     assert cooperating.sum(axis=1).max() >= 80 and cooperating.sum(axis=1).max() < 160
@@ -46,7 +46,7 @@ def test_picture():
     assert not coloured(before, (0, 114, 178)).any()
 
 
-def test_a_missing_pillow_is_told_with_its_install_line(monkeypatch):
+def test_missing_pillow_error_contains_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     env = registry.make("coop_compete_v0", render_mode="rgb_array")
     env.reset(seed=0)
@@ -79,7 +79,7 @@ def test_every_mode_of_every_environment(name, capsys):
         assert all(agent in shown["ansi"] for agent in env.possible_agents)
 
 
-def test_the_headline_tells_the_phase():
+def test_headline_contains_the_phase():
     env = registry.make("team_battle_v0", warmup_episodes=10, render_mode="ansi", max_cycles=9)
     env.reset(seed=0)
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 warmup"

@@ -15,7 +15,7 @@ OPTIONS = {  # that a game refuses
 
 
 def refused(game):
-    """Arguments of reset that are refused, and what is said of them."""
+    """Return invalid arguments of reset, with a part of the error."""
     wrong = [
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"seed": 1.5}, "seed must be a whole number of at least 0, got 1.5"),
@@ -30,7 +30,7 @@ def refused(game):
 
 
 @pytest.mark.parametrize("name", ["staged_v0", "maze_v0", "social_trading_v0"])
-def test_a_refused_reset_starts_no_episode(name):
+def test_invalid_reset_starts_no_episode(name):
     env = registry.make(name, max_cycles=20)
     for arguments, said in refused(name):
         with pytest.raises(EnvConfigError, match=said):
@@ -43,7 +43,7 @@ def test_a_refused_reset_starts_no_episode(name):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_the_same_options_are_refused_for_many_environments(name):
+def test_vector_environments_check_reset_options(name):
     games = vector.make(name, 3, max_cycles=20)
     for arguments, said in refused(name):
         with pytest.raises(EnvConfigError, match=said):

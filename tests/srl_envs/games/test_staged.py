@@ -35,7 +35,7 @@ def test_the_documented_check_values():
         ([0, 0, 1, 1, 1, 1, 1, 1], [0.9975] * 2 + [0.9725] * 6),
         # c = .25 < .3. Adversaries cooperate: .91 - .0625 - .0125 - .05; the rest compete: .8475.
         ([1, 1, 0, 0, 0, 0, 0, 0], [0.785] * 2 + [0.8475] * 6),
-        # c = .5, nobody misfits: .91; adversaries +.05 competing, -.025 cooperating.
+        # c = .5, no penalty applies: .91; adversaries +.05 competing, -.025 cooperating.
         ([0, 1, 1, 1, 1, 0, 0, 0], [0.96, 0.885] + [0.91] * 6),
     ],
 )
@@ -53,7 +53,7 @@ def test_rounds_by_hand(chosen, rewards):
     ("total", "of", "action", "misfits"),
     [(3, 10, 1, False), (2, 10, 1, True), (7, 10, 0, False), (8, 10, 0, True), (8, 10, 1, False)],
 )
-def test_shares_of_exactly_three_and_seven_tenths_still_fit(total, of, action, misfits):
+def test_penalty_does_not_apply_at_shares_of_0_3_and_0_7(total, of, action, misfits):
     rules = StagedRules(num_agents=of, cooperation_weight=0.0)
     assert rules.payoff(action, total, False) == approx(0.91 - 0.05 * misfits)
 
@@ -70,7 +70,7 @@ def test_a_quarter_and_at_least_one_are_adversaries(seats, adversaries):
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 3])
-def test_warm_up_lasts_exactly_as_many_episodes_as_it_says(warmup):
+def test_warmup_lasts_warmup_episodes(warmup):
     env = parallel_env(warmup_episodes=warmup, max_cycles=2)
     phases = []
     for seed in (0, None, None, None, None):
@@ -81,7 +81,7 @@ def test_warm_up_lasts_exactly_as_many_episodes_as_it_says(warmup):
     assert phases == ["warmup"] * warmup + ["divergence"] * (5 - warmup)
 
 
-def test_the_episode_number_can_be_set_and_counts_on():
+def test_episode_number_can_be_set_and_continues():
     env = parallel_env(max_cycles=1, warmup_episodes=20)
     phases = []
     for options in ({"episode": 19}, None, {"episode": 0}, None):

@@ -61,7 +61,7 @@ def test_winner(rounds, winner):
     assert {info["winner"] for info in infos.values()} == {winner}
 
 
-def test_winning_is_per_member():
+def test_winner_has_the_higher_reward_per_member():
     env = battle(team_size=(1, 3), max_cycles=1)
     assert list(env.teams.values()) == ["team_a", "team_b", "team_b", "team_b"]
     _, rewards, _, _, infos = play(env, red=0, blue=2)

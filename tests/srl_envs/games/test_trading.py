@@ -1,4 +1,4 @@
-"""Trading as an environment: what seats see, earn, may do and are told."""
+"""Trading as an environment: observations, rewards, masks and prompts."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def fields(env, vector):
     return seen
 
 
-def test_a_deal_from_the_offer_to_the_end():
+def test_deal_from_offer_to_delivery():
     env, observations, infos = opened(max_cycles=4)
     seen = fields(env, observations["agent_1"])
     assert seen["phase"] == [1, 0, 0] and seen["time"] == [0]
@@ -81,7 +81,7 @@ def test_a_deal_from_the_offer_to_the_end():
     assert infos["agent_2"]["network"] == {"agent_0 agent_1": 1}
 
 
-def test_a_broken_promise_is_seen_by_all():
+def test_broken_promises_change_reputations_of_all_observations():
     env, *_ = opened()
     say(env, "offer 2 bread for 2 apple to agent_1", "pass", "pass")
     say(env, "pass", "accept agent_0", "pass")
@@ -95,7 +95,7 @@ def test_a_broken_promise_is_seen_by_all():
     assert "changed their worth by -2." in said
 
 
-def test_what_a_seat_reads():
+def test_prompts():
     env, observations, _ = opened(max_cycles=9)
     view = env.text_view
     assert view.describe("agent_0", observations["agent_0"]) == (
@@ -121,7 +121,7 @@ def test_what_a_seat_reads():
     )
 
 
-def test_binding_agreements_know_no_deliveries():
+def test_binding_agreements_have_no_deliveries():
     env, *_ = opened(agreements="binding")
     say(env, "offer 2 bread for 2 apple to agent_1", "pass", "pass")
     observations, rewards, *_ = say(env, "pass", "accept agent_0", "pass")
@@ -141,7 +141,7 @@ def test_binding_agreements_know_no_deliveries():
         ("accepts agent_2", "accept agent_2"),
     ],
 )
-def test_sentences_are_read_as_they_are_meant(answer, meant):
+def test_sentences_are_parsed(answer, meant):
     view = opened()[0].text_view
     expected = meant or "offer 1 coin for 2 bread to agent_0"
     assert view.parse("agent_1", answer) == view.answers("agent_1").index(expected)
@@ -159,12 +159,12 @@ def test_sentences_are_read_as_they_are_meant(answer, meant):
         ("offer 1 apple\nfor now", "no legal choice stood alone on the last line"),
     ],
 )
-def test_the_part_that_is_wrong_is_named(answer, reason):
+def test_parse_failure_names_the_wrong_part(answer, reason):
     assert opened()[0].text_view.parse("agent_1", answer) == ParseFailure(reason)
 
 
 @pytest.mark.parametrize("agreements", market_rules.AGREEMENTS)
-def test_masks_are_exactly_what_is_legal(agreements):
+def test_masks_equal_legal_actions(agreements):
     env = registry.make("social_trading_v0", num_agents=3, agreements=agreements, max_cycles=12)
     rng, phases = np.random.default_rng(0), set()
     for seed in range(3):
@@ -186,7 +186,7 @@ def test_masks_are_exactly_what_is_legal(agreements):
 
 
 def is_illegal(market, seat, action):
-    """By the rules, on a copy, where all others pass."""
+    """Return the result of one action on a copy of the market, while all others pass."""
     twin = market_rules.Market(
         market.rules, market.values, [list(stock) for stock in market.stocks]
     )

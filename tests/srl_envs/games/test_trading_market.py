@@ -1,4 +1,4 @@
-"""The rules of trading: whatever happens, goods are only moved."""
+"""Rules of trading: goods are neither created nor destroyed."""
 
 import copy
 from itertools import product
@@ -60,7 +60,7 @@ def test_goods_are_conserved_and_books_balance_over_random_games():
     assert exchanged > GAMES and broken > GAMES / 10  # the games were not idle
 
 
-def test_the_possible_surplus_is_that_of_the_best_of_all_allocations():
+def test_possible_surplus_equals_brute_force():
     rng = np.random.default_rng(1)
     for _ in range(50):
         values = rng.integers(0, 10, (2, 3)).tolist()
@@ -132,14 +132,14 @@ def test_promises_kept_and_broken(first, second, gains, reputations, deals):
     assert shop.phase == market_rules.OFFERS and not shop.agreed
 
 
-def test_binding_agreements_change_hands_at_once():
+def test_binding_agreements_exchange_goods_at_once():
     shop, answered = struck("binding")
     assert answered == ([14, 14, 0], [False] * 3) and shop.phase == market_rules.OFFERS
     assert shop.stocks == [[4, 2, 1], [4, 0, 2], [4, 1, 1]]
     assert shop.kept == [1, 1, 0] and shop.broken == [0, 0, 0]
 
 
-def test_nobody_promises_more_than_it_holds():
+def test_agents_cannot_promise_more_than_their_stock():
     shop = market([[4, 0, 1], [4, 2, 0], [4, 2, 1]])
     rules = shop.rules
     one_bread = offer(rules, 0, 2, 1, 1, 1)
@@ -150,7 +150,7 @@ def test_nobody_promises_more_than_it_holds():
     assert illegal == [True, False, False] and shop.answers == [market_rules.ACCEPTED, 0, 0]
 
 
-def test_who_accepts_one_offer_declines_the_others():
+def test_accepting_one_offer_declines_the_others():
     shop = market([[4, 0, 3], [4, 2, 3], [4, 3, 1]])
     rules = shop.rules
     shop.play([offer(rules, 1, 2, 1, 1, 1), offer(rules, 1, 2, 1, 1, 1), PASS])

@@ -1,9 +1,9 @@
-"""What hostile programs try. Each defines f, and gives away what it found as what f returns.
+"""Attacks: hostile programs, each with a function f that returns the data it found.
 
-Marks in the programs: SECRET (a file of the parent's), TARGET (a file to be made), PARENT and GROUP
-(its process and group), PORT, UDP, DATAGRAMS and ABSTRACT (where it listens), HOST (the machine's
-name), PROJECT and SITE (where this package and installed ones lie), TOKEN (in the name of whatever
-is left behind), MARKER (returned where an attack has found that it succeeds).
+Marks in the programs: SECRET (file of the parent process), TARGET (file to create), PARENT and
+GROUP (process and group of the parent), PORT, UDP, DATAGRAMS and ABSTRACT (its sockets), HOST (name
+of the machine), PROJECT and SITE (folders of this package and of installed ones), TOKEN (part of
+the name of everything that an attack creates), MARKER (result of a successful attack).
 """
 
 from tests.srl_envs.sandbox.inward_attacks import FORGING, RESOURCES

@@ -1,4 +1,4 @@
-"""Programs that want everything, or a verdict that they have not earned. Marks: see attacks.py."""
+"""Attacks on resources and verdicts; see attacks.py for the marks."""
 
 RESOURCES = {
     "loops": "def f(x):\n    while True: pass",
@@ -142,7 +142,7 @@ def f(x): return 'no'""",
 import sys
 for name, module in list(sys.modules.items()):
     if name.startswith('srl_envs'):
-        for key in ('same', 'loads', 'dumps', '_report', '_answer', 'Attempt'):
+        for key in ('same', 'loads', 'dumps', '_report', '_answer', 'CodeAttempt'):
             if hasattr(module, key): setattr(module, key, lambda *a, **k: True)
 def f(x): return 'no'""",
     "writes its own verdict": """

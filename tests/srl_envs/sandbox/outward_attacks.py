@@ -1,4 +1,4 @@
-"""Programs that want out: to files, networks and other processes. The marks: see attacks.py."""
+"""Attacks on files, networks and other processes; see attacks.py for the marks."""
 
 READING = {
     "reads a file": "def f(x): return open('SECRET').read()",

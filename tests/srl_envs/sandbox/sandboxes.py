@@ -1,4 +1,4 @@
-"""A sandbox for tests: of the default level or, where that is refused, a weaker one."""
+"""Sandbox for tests, of the default level or a weaker one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from srl_envs.sandbox import Limits, Sandbox, SandboxError
 
 
 def any_sandbox(limits: Limits | None = None, **parameters: Any) -> Sandbox:
-    """For honest programs only: it runs at whatever level this machine has."""
+    """Return a sandbox of the best available level, for harmless programs only."""
     try:
         return Sandbox(limits, **parameters)
     except SandboxError:
@@ -18,13 +18,13 @@ def any_sandbox(limits: Limits | None = None, **parameters: Any) -> Sandbox:
 
 
 def children_of(process: int) -> list[int]:
-    """The living children of a process; not every kernel lists them."""
+    """Return the ids of the living children of a process."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             state, parent = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[:2]
         except OSError:
-            continue  # gone by now
+            continue  # The process has ended.
         if int(parent) == process and state not in "ZX":
             found.append(int(name))
     return found

@@ -1,4 +1,4 @@
-"""Every attack, in every way a sandbox is made: none succeeds, each ends in time, nothing stays."""
+"""All attacks in all modes of the sandbox: they fail, end in time, and leave no trace."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SHARED = [Path(each) for each in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "
 
 
 class Surroundings:
-    """What an attack is after, and whether it got it."""
+    """Targets of attacks outside the sandbox, with checks that they are unharmed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -118,7 +118,7 @@ class Surroundings:
 
 
 def processes(known: set[int]) -> set[int]:
-    """All that descend from this process, but for those that are known."""
+    """Return the ids of the descendants of this process, except known ones."""
     parents: dict[int, int] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -151,14 +151,14 @@ def surroundings(tmp_path_factory):
     params=[pytest.param(mode, marks=pytest.mark.slow if mode in SLOW else ()) for mode in MODES],
 )
 def sandbox(request):
-    """The sandbox, and the processes that there are with its worker."""
+    """Return a sandbox of the mode, and the ids of its processes."""
     limits = Limits(wall=5.0, cpu=CPU, memory=128 * 2**20)
     without = MODES[request.param]
     minimum = "limits" if "seccomp" in without else "filtered"
     try:
         made = Sandbox(limits, without=without, workers=1, minimum=minimum)
     except SandboxError as refusal:
-        # The kernel grants too little: then nothing is run at all.
+        # The kernel grants too few protections, so no program runs.
         assert "Wanted is level filtered" in str(refusal)
         yield None, set()
         return
@@ -168,10 +168,10 @@ def sandbox(request):
 
 
 @pytest.mark.parametrize(("kind", "name"), ATTACKS, ids=[name for _, name in ATTACKS])
-def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
+def test_attack_fails_in_time_and_leaves_no_trace(sandbox, surroundings, kind, name):
     sandbox, before = sandbox
     if sandbox is None:
-        return  # refused: see the fixture
+        return  # The mode is not available; see the fixture.
     active = sandbox.protections()
     if not active.seccomp and (not active.namespaces or name in LEFT_BY_NAMESPACES):
         return
@@ -184,7 +184,7 @@ def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
 
     run = report.run
     assert report.passed == 0
-    assert taken < LATE, f"held its caller for {taken:.1f} s"
+    assert taken < LATE, f"blocked its caller for {taken:.1f} s"
     assert all(isinstance(verdict, SandboxVerdict) for verdict in report.verdicts)
     assert len(run.stdout) <= sandbox.limits.output and len(run.error) <= 400
     said = f"{run.stdout} {run.error} {[(o.value, o.error) for o in run.outcomes]!r}"
@@ -200,6 +200,6 @@ def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
     assert not left, f"processes remain: {left}"
 
 
-def test_there_are_enough_of_them():
+def test_attacks_are_numerous_and_distinct():
     assert len(ATTACKS) >= 125 and {name for _, name in ATTACKS} >= LEFT_BY_NAMESPACES
     assert len({name for _, name in ATTACKS}) == len(ATTACKS)

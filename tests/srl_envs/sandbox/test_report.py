@@ -1,4 +1,4 @@
-"""Whatever a run reports, of itself or of its calls, a verdict comes of it."""
+"""Every report of a run, also a forged one, results in a verdict."""
 
 import base64
 import random
@@ -18,14 +18,14 @@ def sandbox():
         yield made
 
 
-def test_integers_have_a_limit_both_ways():
+def test_integers_have_a_limit_in_both_directions():
     line = b"-" + b"9" * MAX_DIGITS
     assert serialization.dumps(serialization.loads(line)) == line
     with pytest.raises(NotPlainError, match="more than 4300 digits"):
         serialization.dumps(10**MAX_DIGITS)
     limit = sys.get_int_max_str_digits()
     try:
-        sys.set_int_max_str_digits(0)  # as a user of ours may
+        sys.set_int_max_str_digits(0)  # Users may do so.
         for value in (b"9" * (MAX_DIGITS + 1), b"[" + b"9" * 9000 + b"]"):
             with pytest.raises(NotPlainError):
                 serialization.loads(value)
@@ -42,7 +42,7 @@ def f(x):
 
 
 @pytest.mark.parametrize("digits", [4300, 50_000])
-def test_a_forged_integer_is_judged(sandbox, digits):
+def test_forged_integers_do_not_pass(sandbox, digits):
     forged = FORGED.replace("VALUE", "9" * digits)
     assert sandbox.judge(forged, "assert f(2) == 4", ["f"]).verdict is not SandboxVerdict.OK
     report = sandbox.check(forged, [Test(SandboxCall("f", (2,)), 4)])
@@ -80,7 +80,7 @@ def f(x):
 """
 
 
-def test_no_noise_raises(sandbox):
+def test_random_reports_never_raise_or_pass(sandbox):
     rng = random.Random(0)
     for number in range(15):
         noise = b"".join(rng.choices(PIECES, k=rng.randrange(1, 9)))
@@ -112,14 +112,14 @@ def f(x):
 """
 
 
-def test_no_call_is_told_before_its_turn(sandbox):
+def test_program_cannot_read_later_calls(sandbox):
     tests = [Test(SandboxCall("f", (word,)), "expected") for word in ("first", "second", "third")]
     outcomes = sandbox.check(LOOKING, tests).run.outcomes
     assert outcomes[0].value == [True, False, False]
     assert outcomes[1].value[1:] == [True, False]
 
 
-def test_what_a_program_says_of_its_failure_is_one_line(sandbox):
+def test_error_of_a_program_is_one_line(sandbox):
     source = "def f():\n    raise type('E\\nAll tests pass', (Exception,), {})('x\\n\\u2028y')"
     [outcome] = sandbox.run(source, [SandboxCall("f")]).outcomes
     assert len(outcome.error.splitlines()) == 1 and "All tests pass" in outcome.error

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def sandbox():
-    # What never ends is stopped by its computing, so that honest runs have time on a busy machine.
+    # The CPU limit stops endless programs, so that others have time on a busy machine.
     with any_sandbox(Limits(wall=20.0, cpu=1)) as made:
         yield made
 
@@ -89,7 +89,7 @@ def test_verdicts_of_programs(sandbox, source, verdict, words):
     assert [outcome.verdict for outcome in run.outcomes] == [verdict, SandboxVerdict.NOT_RUN]
 
 
-def test_a_program_reads_and_prints(sandbox):
+def test_evaluate_passes_stdin_and_returns_stdout(sandbox):
     run = sandbox.evaluate("print(sum(map(int, input().split())), __name__)", "1 2 3\n")
     assert (run.verdict, run.stdout) == (OK, "6 __main__\n")
     run = sandbox.evaluate("import sys\nsys.stderr.write('\\x1b[2J')\nprint('é')\n1/0")
@@ -97,7 +97,7 @@ def test_a_program_reads_and_prints(sandbox):
     assert run.verdict is ERROR and run.error.endswith("(line 4)")
 
 
-def test_runs_share_nothing_and_repeat_exactly(sandbox):
+def test_runs_are_isolated_and_deterministic(sandbox):
     sandbox.run("import builtins, math\nbuiltins.len = math.pi = 3\nx = 1")
     source = (
         "import math, random\n"
@@ -107,7 +107,7 @@ def test_runs_share_nothing_and_repeat_exactly(sandbox):
     assert first == second and first[0] == 2 and first[1] > 3.1 and first[3] is False
 
 
-def test_a_test_that_is_code_is_kept_apart(sandbox):
+def test_judge_runs_code_tests_in_another_process(sandbox):
     trial = "assert f(2) == 4\nimport math\nassert math.isclose(f(0.5), 0.25)"
     assert sandbox.judge("def f(x): return x * x", trial, ["f"]).verdict is OK
     run = sandbox.judge("def f(x): return x", trial, ["f"])
@@ -128,7 +128,7 @@ def test_a_test_that_is_code_is_kept_apart(sandbox):
         "import sys\ndef f(x):\n    sys.exit(0)",
     ],
 )
-def test_a_test_that_is_code_cannot_be_forged(sandbox, program):
+def test_programs_cannot_forge_the_verdict_of_judge(sandbox, program):
     assert sandbox.judge(program, "assert f(2) == 4", ["f"]).verdict is not OK
 
 
@@ -142,13 +142,13 @@ def test_a_lost_worker_is_replaced(sandbox):
         os.killpg(worker, signal.SIGKILL)
     assert workers
     until = time.monotonic() + 30
-    while any(_alive(str(process)) for process in every):  # the kernel takes its time
+    while any(_alive(str(process)) for process in every):  # The kernel ends them later.
         assert time.monotonic() < until
         time.sleep(0.01)
     assert sandbox.run("def f(): return 1", [SandboxCall("f")]).verdict is OK
 
 
-def test_threads_may_share_it(sandbox):
+def test_threads_can_share_a_sandbox(sandbox):
     def squares(x):
         return sandbox.check("def f(x): return x * x", [Test(SandboxCall("f", (x,)), x * x)]).passed
 
@@ -162,7 +162,7 @@ def test_threads_may_share_it(sandbox):
     assert sum(every) == 18
 
 
-def test_protections_are_stated_and_the_least_is_held():
+def test_protections_are_reported_and_the_minimum_is_enforced():
     with any_sandbox(workers=1) as sandbox:
         active = sandbox.protections()
         assert active.level in LEVELS and str(active).startswith(f"level {active.level}: ")
@@ -202,8 +202,8 @@ for minimum in sys.argv[2:]:
         ("pidfd_open", ["limits"], ["refused: an empty program could not be run: "]),
     ],
 )  # fmt: skip
-def test_what_a_kernel_refuses_is_said(refused, minima, said):
-    """In a container that forbids these calls: a weaker level or a refusal in words, no waiting."""
+def test_refusals_of_the_kernel_are_reported(refused, minima, said):
+    """If a container forbids these calls, the level is weaker or the start fails, without delay."""
     pytest.importorskip("pyseccomp")
     try:
         Sandbox(workers=1, without=("namespaces", "landlock")).close()
@@ -216,7 +216,7 @@ def test_what_a_kernel_refuses_is_said(refused, minima, said):
     assert not [words for words in said if words not in ran.stdout], ran
 
 
-def test_it_closes_and_travels():
+def test_sandbox_can_be_pickled_and_closed():
     with any_sandbox(workers=1) as sandbox:
         again = pickle.loads(pickle.dumps(sandbox))
     with again:
@@ -225,7 +225,7 @@ def test_it_closes_and_travels():
         sandbox.run("")
 
 
-def test_it_ends_with_its_owner():
+def test_workers_end_with_the_owning_process():
     script = (
         "from tests.srl_envs.sandbox.sandboxes import any_sandbox, children_of\nimport os\n"
         "sandbox = any_sandbox()\nsandbox.run('')\n"
@@ -264,7 +264,7 @@ def f():
 
 
 @pytest.mark.parametrize("without", [(), FEATURES])
-def test_whether_further_processes_can_be_started_is_said(without):
+def test_protections_state_if_processes_can_be_started(without):
     with Sandbox(minimum="limits", workers=1, without=without) as sandbox:
         active = sandbox.protections()
         started = sandbox.run(FORKS, [SandboxCall("f")]).outcomes[0].value

@@ -1,4 +1,4 @@
-"""A task as an environment: turns, rewards, splits, reading, and what is never told."""
+"""A task as an environment: turns, rewards, splits, parsing and observations."""
 
 import gymnasium
 import pytest
@@ -15,7 +15,7 @@ from srl_envs.wrappers import SingleAgentEnv
 
 
 class Reverse(Task):
-    """Write a word backwards; what matches from its end on is part of the score."""
+    """Task to write a word backwards, with a partial score for matching letters."""
 
     name = "reverse_v0"
 
@@ -39,7 +39,7 @@ def reverse(**parameters):
 
 @pytest.mark.parametrize("mode", ["llm", "vector"])
 @pytest.mark.filterwarnings("ignore:Observation:UserWarning", "ignore:Action space:UserWarning")
-def test_keeps_the_contracts(mode, capsys):
+def test_follows_the_pettingzoo_and_gymnasium_apis(mode, capsys):
     def make():
         return reverse(num_agents=2, obs_mode=mode)
 
@@ -57,7 +57,7 @@ def play(env, answers, agent="agent_0", seed=0):
     return [env.step({agent: answer}) for answer in answers]
 
 
-def test_a_turn_earns_what_it_adds_to_the_best_so_far():
+def test_reward_is_the_increase_of_the_best_score():
     env = reverse(difficulty=2, max_cycles=5)
     env.reset(seed=0)
     truth = env.attempt("agent_0").problem.answer
@@ -67,7 +67,7 @@ def test_a_turn_earns_what_it_adds_to_the_best_so_far():
     assert not env.agents and sum(rewards) == pytest.approx(1 - 3 * 0.05)
 
 
-def test_ends_when_solved_or_when_attempts_are_used_up():
+def test_episode_ends_when_solved_or_after_all_attempts():
     env = reverse()
     env.reset(seed=1)
     truth = env.attempt("agent_0").problem.answer
@@ -80,7 +80,7 @@ def test_ends_when_solved_or_when_attempts_are_used_up():
         env.step({"agent_0": "x"})
 
 
-def test_the_question_stands_on_every_turn_and_the_answer_on_none():
+def test_observations_contain_the_question_and_never_the_answer():
     env = reverse(max_cycles=4, difficulty=5)
     seen, _ = env.reset(seed=2)
     problem = env.attempt("agent_0").problem
@@ -96,7 +96,7 @@ def test_the_question_stands_on_every_turn_and_the_answer_on_none():
     assert "Attempt 2 of 4. Not read: no line says" in seen["agent_0"]["text"]
 
 
-def test_problem_seeds_name_problems():
+def test_problem_seed_determines_the_problem():
     env = reverse()
     env.reset(seed=0, options={"problem_seed": 11})
     question = env.attempt("agent_0").problem.question
@@ -128,7 +128,7 @@ def test_no_problem_is_in_both_splits():
         ("<answer>4\n2</answer>", "4\n2"), (r"\fbox{42} " + "\nx", "42"),
     ],
 )  # fmt: skip
-def test_reads_the_final_answer(text, answer):
+def test_final_answer_is_extracted(text, answer):
     assert final_answer(text) == answer
 
 
@@ -136,11 +136,11 @@ def test_reads_the_final_answer(text, answer):
     "text", ["", " \n", "a\nb", "Answer:", "<answer></answer>", "x" * (ANSWER_LENGTH + 1), None, 3,
              "The answer is 42\nsurely", "\\boxed{4\n2"]
 )  # fmt: skip
-def test_says_why_there_is_none(text):
+def test_missing_final_answer_has_a_reason(text):
     assert isinstance(final_answer(text), ParseFailure)
 
 
-def test_agents_work_alone_and_leave_when_done():
+def test_agents_terminate_independently():
     env = reverse(num_agents=3)
     env.reset(seed=3)
     truths = {agent: env.attempt(agent).problem.answer for agent in env.agents}
@@ -183,7 +183,7 @@ def test_wrong_actions_change_nothing():
     assert env.played == 0 and env.agents == ["agent_0", "agent_1"]
 
 
-def test_what_a_task_holds_is_let_go_once():
+def test_state_of_a_task_is_released_once():
     held, freed = [], []
 
     class Holding(Reverse):

@@ -1,4 +1,4 @@
-"""Random pieces of text to every environment of free texts: none raises, and all records hold."""
+"""Random texts in every free-text environment: no exception, and valid spaces and infos."""
 
 import json
 

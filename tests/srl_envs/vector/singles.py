@@ -72,7 +72,7 @@ def same_outcome(outcome: Any, singles: Singles) -> None:
 
 
 def same_infos(infos: Any, expected: Any, agents: Any) -> None:
-    """Every value is there, nothing else is said to be, and what is not there is zero or None."""
+    """Assert that infos equal the single ones, and that missing values are 0 or None."""
     keys = {key for key in infos if not key.startswith("_")}
     assert keys == {key for info in expected for said in info.values() for key in said}
     for key in keys:
@@ -100,7 +100,7 @@ def compared(
     options: Any = None,
     **parameters: Any,
 ) -> int:
-    """Play the vectorised game beside the singles until so many episodes have ended; how many."""
+    """Compare the vectorized game with single ones for `episodes` episodes; return their number."""
     games = vector.make(name, num_envs, **parameters)
     singles = Singles(lambda: make(name, **parameters), num_envs)
     generator = np.random.default_rng(1)

@@ -29,21 +29,21 @@ EPISODES = -(-1000 // len(SETTINGS))
 
 
 @pytest.mark.parametrize(("name", "parameters"), SETTINGS)
-def test_one_environment_is_the_single_one_in_a_thousand_episodes_of_all_games(name, parameters):
+def test_one_environment_equals_the_single_one(name, parameters):
     assert compared(name, 1, EPISODES, **{"max_cycles": 7, **parameters}) >= EPISODES
 
 
 @pytest.mark.parametrize(("name", "parameters"), SETTINGS)
-def test_five_with_seeds_of_their_own_are_five_single_ones(name, parameters):
+def test_five_environments_equal_five_singles(name, parameters):
     seeds = [5, 0, 2**32 + 1, 5, 77]
     compared(name, 5, 15, seeds=seeds, **{"max_cycles": 7, **parameters})
 
 
 @pytest.mark.parametrize("name", ["team_battle_v0", "staged_v0"])
-def test_the_number_of_an_episode_can_be_given(name):
+def test_reset_option_sets_episode_number(name):
     # Episode 19 is a warm-up, episode 20 is not, and the ramp rises from there on.
     compared(name, 3, 9, options={"episode": 18}, warmup_episodes=20, max_cycles=3)
 
 
-def test_a_level_can_be_named():
+def test_reset_option_selects_the_level():
     compared("maze_v0", 3, 6, options={"level_seed": 2}, max_cycles=3)

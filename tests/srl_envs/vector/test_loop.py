@@ -12,7 +12,7 @@ from tests.srl_envs.vector.singles import names
 
 
 class Countdown(ParallelEnv):
-    """Seat k leaves after k + 1 rounds; it sees what it last did, and earns it."""
+    """Agent k ends after k + 1 rounds; it observes and earns its last action."""
 
     metadata = {"name": "countdown_v0"}  # noqa: RUF012
 
@@ -47,12 +47,12 @@ class Countdown(ParallelEnv):
         self.closed = True
 
 
-def test_only_the_games_of_talk_are_looped():
+def test_games_without_array_form_are_looped():
     looped = {name for name in names() if isinstance(vector.make(name, 1), SyncVectorGame)}
     assert looped == {"social_v0", "social_trading_v0", "social_negotiation_v0"}
 
 
-def test_seats_that_leave_early_wait_for_the_others():
+def test_agents_that_end_early_keep_their_last_values():
     games = SyncVectorGame(Countdown, 2)
     observations, infos = games.reset(seed=5)
     assert (observations.shape, observations.dtype) == ((2, 3), np.int64)
@@ -65,7 +65,10 @@ def test_seats_that_leave_early_wait_for_the_others():
     assert infos["name"].tolist() == [games.possible_agents] * 2
     assert infos["at"]["x"].tolist() == [[1.5] * 3] * 2
     observations, rewards, terminations, _, infos = games.step(np.zeros((2, 3), int))
-    assert observations.tolist() == [[1, 0, 0], [3, 0, 0]]  # who left sees what it last saw
+    assert observations.tolist() == [
+        [1, 0, 0],
+        [3, 0, 0],
+    ]  # ended agents keep theirs
     assert rewards.tolist() == [[0.0] * 3] * 2
     assert terminations.tolist() == [[True, True, False]] * 2
     assert infos["_round"].tolist() == [[False, True, True]] * 2
@@ -81,18 +84,21 @@ def test_seats_that_leave_early_wait_for_the_others():
 @pytest.mark.parametrize(
     ("make_env", "message"),
     [
-        (lambda: Countdown(observation=spaces.Dict({"a": spaces.Discrete(2)})), "one shape"),
+        (
+            lambda: Countdown(observation=spaces.Dict({"a": spaces.Discrete(2)})),
+            "observations must be arrays",
+        ),
         (lambda: Countdown(actions=spaces.Box(0, 1, (2,))), "actions must be Discrete"),
-        (lambda: Countdown(actions=spaces.Discrete(2, start=1)), "from 0 on"),
-        (lambda: make("coop_compete_v0", obs_mode="llm"), "choose obs_mode='vector'"),
+        (lambda: Countdown(actions=spaces.Discrete(2, start=1)), "start 0"),
+        (lambda: make("coop_compete_v0", obs_mode="llm"), "obs_mode"),
     ],
 )
-def test_spaces_that_do_not_fit_are_refused(make_env, message):
+def test_unsuitable_spaces_raise(make_env, message):
     with pytest.raises(EnvConfigError, match=message):
         SyncVectorGame(make_env)
 
 
-def test_a_third_partys_game():
+def test_third_party_game():
     pytest.importorskip("pygame", reason="rps_v2 imports it")
     from pettingzoo.classic import rps_v2
 

@@ -78,7 +78,7 @@ def executed(made):
     return play
 
 
-def test_a_row_becomes_our_own_sample(executed, made):
+def test_row_gives_the_same_sample_as_our_trainer(executed, made):
     [found], engine, _ = executed(rows([GAME], [SEED]), 1, temperature=0.7)
     ours = our_sample(engine.chat)
     prompt, told = len(ours.prompt_ids), len(ours.completion_ids)
@@ -102,7 +102,7 @@ def test_a_row_becomes_our_own_sample(executed, made):
     assert set(engine.chat.stop_ids) <= set(request.gconfig.stop_token_ids)
 
 
-def test_games_that_fail_are_rejected_and_the_others_go_on(executed):
+def test_failed_episodes_are_rejected(executed):
     code = replace(GAME, environment="os:getcwd").to_json()
     data = rows([GAME], [SEED, SEED + 1, SEED + 2])
     data[1]["extra_info"]["game"] = code
@@ -111,7 +111,7 @@ def test_games_that_fail_are_rejected_and_the_others_go_on(executed):
     assert executor.staleness_manager.get_stats().rejected == 1
 
 
-def test_the_examples_settings_are_areals():
+def test_example_settings_are_valid_in_areal():
     """AReaL reads the example's configuration, and its workflow the example's rows."""
     from areal.api.alloc_mode import ModelAllocation
     from areal.api.cli_args import GRPOConfig, parse_cli_args, to_structured_cfg
@@ -132,7 +132,7 @@ def test_the_examples_settings_are_areals():
     assert (game, seed) == (example.GAMES[1], 1)
 
 
-def test_the_workflow_is_made_from_names_as_areals_trainer_does(made, tmp_path):
+def test_workflow_is_created_from_names(made, tmp_path):
     from areal.api.cli_args import GenerationHyperparameters
     from areal.utils.dynamic_import import import_from_string
 

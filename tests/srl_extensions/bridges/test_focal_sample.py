@@ -46,7 +46,7 @@ class Engine:
         return EngineBackend("engine", CHAT, generate, lambda prompt: self.room)
 
 
-def test_the_sample_is_that_of_our_own_training():
+def test_sample_equals_that_of_our_trainer():
     sample, answers = run(play_focal(GAME, 7, Engine()))
 
     env = make(GAME.environment, **OPTIONS)
@@ -67,11 +67,11 @@ def test_the_sample_is_that_of_our_own_training():
     assert tuple(sample.logprobs) == ours.logprobs
     assert tuple(sample.answers) == ours.turns
     assert sample.reward == ours.episode_return
-    assert sample.unreadable == 0.25
+    assert sample.parse_failures == 0.25
     assert [answer.versions[0] for answer in answers] == [3, 3, 3, 3]
 
 
-def test_a_conversation_that_gets_too_long_ends_the_game_with_what_was_earned():
+def test_too_long_conversation_ends_the_episode_with_its_reward():
     whole, _ = run(play_focal(GAME, 7, Engine()))
     room = whole.answers[2][0] + 15  # one short of a third answer
     cut, _ = run(play_focal(GAME, 7, Engine(room=room)))
@@ -85,11 +85,11 @@ def test_a_conversation_that_gets_too_long_ends_the_game_with_what_was_earned():
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (EngineAnswer((), ()), "an answer without a token"),
+        (EngineAnswer((), ()), "answer without tokens"),
         (EngineAnswer((65, 257), (-0.5,)), "2 tokens and 1 log-probabilities"),
     ],
 )
-def test_an_engine_that_gives_no_answer_fails_the_game(answer, words):
+def test_invalid_engine_answer_fails_the_episode(answer, words):
     async def generate(context, longest):
         return answer
 
@@ -97,7 +97,7 @@ def test_an_engine_that_gives_no_answer_fails_the_game(answer, words):
         run(play_focal(GAME, 0, lambda agent: EngineBackend("e", CHAT, generate, lambda _: 999)))
 
 
-def test_a_partner_that_fails_fails_the_game(monkeypatch):
+def test_failing_partner_fails_the_episode(monkeypatch):
     class Dying:
         name = "openai:dying"
         takes_seed = False
@@ -126,7 +126,7 @@ def test_a_partner_that_fails_fails_the_game(monkeypatch):
         (
             FocalGame("coop_compete_v0", "agent_0", {"agent_0": "uniform"}),
             PolicyError,
-            "agent_0 is the agent that learns",
+            "trained agent agent_0",
         ),
         (
             FocalGame("coop_compete_v0", "agent_0", {"agent_1": "tit_for_tatt"}),
@@ -142,7 +142,7 @@ def test_a_partner_that_fails_fails_the_game(monkeypatch):
         (
             FocalGame("coop_compete_v0", "agent_0", {"agent_1": "openai:gpt-5-mini"}),
             UntrustedError,
-            "is a model that a row names",
+            "is an API model in an untrusted row",
         ),
         (
             FocalGame("math_v0", "agent_0", options={"path": "/etc/passwd"}),
@@ -151,6 +151,6 @@ def test_a_partner_that_fails_fails_the_game(monkeypatch):
         ),
     ],
 )
-def test_games_of_rows_that_are_refused(game, error, words):
+def test_invalid_games_are_refused(game, error, words):
     with pytest.raises(error, match=words):
         run(play_focal(game, 0, Engine()))

@@ -51,18 +51,18 @@ def ours(answers, seed):
     return sample_of(play(env, policies, seed=seed), "agent_0", view.parse_penalty)
 
 
-def test_the_reward_is_that_of_our_own_training():
+def test_reward_equals_that_of_our_trainer():
     agent = GameAgent(GAME)
     for seed, answers in ((3, ("cooperate", "compete", "who knows")), (4, ("compete",) * 3)):
         assert "agent_0" in agent.reset(seed=seed, prompt="a row's other columns")
         told = [agent.play(answer) for answer in answers]
         assert told[-1].endswith("The game is over.") and agent.play("more") == "The game is over."
         assert agent.get_reward() == pytest.approx(ours(answers, seed).reward)
-    assert ours(("cooperate", "compete", "who knows"), 3).unreadable == pytest.approx(1 / 3)
+    assert ours(("cooperate", "compete", "who knows"), 3).parse_failures == pytest.approx(1 / 3)
 
 
-def test_one_agent_is_left_and_partners_are_checked():
-    with pytest.raises(EnvError, match="agent_0, agent_1 are left to one model"):
+def test_partners_leave_one_agent_and_are_checked():
+    with pytest.raises(EnvError, match="agent_0, agent_1"):
         GameAgent(replace(GAME, partners={}))
     with pytest.raises(PolicyError, match="tit_for_tatt"):
         GameAgent(replace(GAME, partners={"agent_1": "tit_for_tatt"}))
@@ -75,7 +75,7 @@ def caller(tiny_folder):
 
 
 @pytest.mark.filterwarnings("ignore")  # TRL's and its libraries' own
-def test_the_trainer_plays_by_tool_calls(caller, tmp_path, monkeypatch):
+def test_trl_trainer_plays_by_tool_calls(caller, tmp_path, monkeypatch):
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer

@@ -15,7 +15,7 @@ GAMES = [
 ]
 
 
-def test_rows_come_back_as_they_were_made(tmp_path):
+def test_rows_survive_a_file(tmp_path):
     path = tmp_path / "games.jsonl"
     write_rows(path, rows(GAMES, (5, 6)))
     read = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -26,7 +26,7 @@ def test_rows_come_back_as_they_were_made(tmp_path):
     assert "agent_1" in system["content"]
 
 
-def test_games_are_as_long_as_in_our_own_training():
+def test_episode_length_equals_that_of_our_trainer():
     [row] = rows([FocalGame("coop_compete_pair_v0", "agent_0")], [0])
     assert game_of(row)[0].make().unwrapped.max_cycles == 8
 
@@ -36,12 +36,12 @@ def test_games_are_as_long_as_in_our_own_training():
     [
         (
             FocalGame("coop_compete_pair_v0", "agent_0", {"agent_1": "pavlov"}),
-            "agent_1 is played by pavlov, which is kept for evaluation",
+            "pavlov, the partner of agent_1, is reserved for evaluation",
         ),
         (FocalGame("maze_v0", "agent_0", options={"split": "test"}), "kept for evaluation"),
     ],
 )
-def test_what_is_held_out_is_not_trained_on(game, words):
+def test_held_out_partners_and_levels_are_refused(game, words):
     with pytest.raises((PolicyError, EnvConfigError), match=words):
         rows([game], [0])
     assert len(rows([game], [0], evaluation=True)) == 1
@@ -50,25 +50,25 @@ def test_what_is_held_out_is_not_trained_on(game, words):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({}, "no extra_info with a game"),
-        ({"extra_info": {"game": 3, "seed": 0}}, "no extra_info with a game"),
+        ({}, "extra_info with a game"),
+        ({"extra_info": {"game": 3, "seed": 0}}, "extra_info with a game"),
         ({"extra_info": {"game": "{", "seed": 0}}, "not JSON"),
-        ({"extra_info": {"game": "[]", "seed": 0}}, "give a JSON object"),
-        ({"extra_info": {"game": '{"agent": "a"}', "seed": 0}}, "names no environment"),
+        ({"extra_info": {"game": "[]", "seed": 0}}, "must be a JSON object"),
+        ({"extra_info": {"game": '{"agent": "a"}', "seed": 0}}, "lacks environment"),
         (
             {"extra_info": {"game": '{"environment": "e", "agent": "a", "partner": {}}'}},
             "'partner' \\(did you mean 'partners'",
         ),
         (
             {"extra_info": {"game": '{"environment": "e", "agent": "a", "partners": []}'}},
-            "partners of a game is \\[\\]",
+            "partners must be .* got \\[\\]",
         ),
         (
             {"extra_info": {"game": '{"environment": "e", "agent": "a", "max_new_tokens": 0}'}},
-            "max_new_tokens of a game is 0",
+            "max_new_tokens must be at least 1, got 0",
         ),
     ],
 )
-def test_rows_that_are_none(row, words):
+def test_invalid_rows_are_refused(row, words):
     with pytest.raises(PolicyError, match=words):
         game_of(row)

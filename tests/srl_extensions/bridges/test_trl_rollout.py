@@ -81,7 +81,7 @@ def rows_of(rollout, trainer, rows=4 * GROUP):
     return rollout(["a game"] * rows, trainer)
 
 
-def test_a_row_is_one_seats_part_of_one_game(trainer_of):
+def test_row_contains_one_agent_of_one_episode(trainer_of):
     rollout = make_rollout_func(game, max_new_tokens=4)
     trainer = trainer_of(rollout)
     trainer.model.train()
@@ -105,7 +105,7 @@ def test_a_row_is_one_seats_part_of_one_game(trainer_of):
     assert trainer.model.training
 
 
-def test_groups_share_a_start_and_a_seat_and_cover_all_seats(trainer_of):
+def test_group_shares_seed_and_agent_and_all_agents_occur(trainer_of):
     made = Recorder()
     rollout = make_rollout_func(made, max_new_tokens=4)
     trainer = trainer_of(rollout)
@@ -121,7 +121,7 @@ def test_groups_share_a_start_and_a_seat_and_cover_all_seats(trainer_of):
     assert len({tuple(ids) for ids in columns["completion_ids"][:GROUP]}) > 1
 
 
-def test_a_trained_seat_gets_a_game_per_row_and_others_play_their_own(trainer_of):
+def test_trained_seat_has_one_episode_per_row(trainer_of):
     made = Recorder()
     rollout = make_rollout_func(
         made,
@@ -142,7 +142,7 @@ def test_a_trained_seat_gets_a_game_per_row_and_others_play_their_own(trainer_of
     assert all("Others cooperating: 1" not in text for text in completions)
 
 
-def test_log_probabilities_are_those_trl_computes(trainer_of):
+def test_log_probabilities_equal_those_of_trl(trainer_of):
     rollout = make_rollout_func(game, max_new_tokens=4)
     trainer = trainer_of(rollout)
     columns = rows_of(rollout, trainer)
@@ -158,7 +158,7 @@ def test_log_probabilities_are_those_trl_computes(trainer_of):
         torch.testing.assert_close(sampled[own], logps[0][own], rtol=1e-4, atol=1e-4)
 
 
-def test_trl_trains_on_the_returns(trainer_of):
+def test_trl_trains_on_episode_returns(trainer_of):
     returned = []
     inner = make_rollout_func(game, max_new_tokens=4)
 
@@ -176,7 +176,7 @@ def test_trl_trains_on_the_returns(trainer_of):
     assert any(not torch.equal(p, before[name]) for name, p in trainer.model.named_parameters())
 
 
-def test_randomness_is_from_seed_step_and_call(trainer_of):
+def test_randomness_depends_on_seed_step_and_call(trainer_of):
     trainer = trainer_of(make_rollout_func(game))
 
     def first_rows(seed, calls=1, step=0):
@@ -193,7 +193,7 @@ def test_randomness_is_from_seed_step_and_call(trainer_of):
     assert first_rows(0, step=3) == later  # a training resumed at step 3 plays this too
 
 
-def test_an_unread_answer_costs_the_penalty(trainer_of, monkeypatch):
+def test_parse_failure_costs_the_penalty(trainer_of, monkeypatch):
     view = type(game().text_view)
     monkeypatch.setattr(view, "parse", lambda self, agent, answer: ParseFailure("it is silent"))
 
@@ -208,7 +208,7 @@ def test_an_unread_answer_costs_the_penalty(trainer_of, monkeypatch):
     assert returns == pytest.approx([8 * (0.8 - 0.25)] * 4 * GROUP)
 
 
-def test_a_spoilt_game_stops_training(trainer_of, monkeypatch):
+def test_failed_episode_stops_training(trainer_of, monkeypatch):
     def fails(self, requests):
         raise BackendError("no memory left")
 
@@ -221,19 +221,19 @@ def test_a_spoilt_game_stops_training(trainer_of, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"others": {"agent_9": Always(1)}}, "others: no agent 'agent_9'"),
-        ({"others": dict.fromkeys(AGENTS, Always(1))}, "others has a policy for every agent"),
-        ({"trained_seat": "agent_9"}, "trained_seat is 'agent_9'"),
+        ({"others": {"agent_9": Always(1)}}, "others must .*'agent_9'"),
+        ({"others": dict.fromkeys(AGENTS, Always(1))}, "others must leave"),
+        ({"trained_seat": "agent_9"}, "trained_seat .*'agent_9'"),
         ({"trained_seat": "agent_0", "others": {"agent_0": Always(1)}}, "trained_seat"),
     ],
 )
-def test_wrong_seats_are_refused(trainer_of, options, said):
+def test_invalid_agents_are_refused(trainer_of, options, said):
     rollout = make_rollout_func(game, **options)
     with pytest.raises(ConfigError, match=said):
         rows_of(rollout, trainer_of(rollout))
 
 
-def test_rows_that_are_no_groups_are_refused(trainer_of):
+def test_incomplete_groups_are_refused(trainer_of):
     rollout = make_rollout_func(game)
-    with pytest.raises(ConfigError, match=f"6 rows, .*{GROUP}"):
+    with pytest.raises(ConfigError, match=f"multiple of {GROUP} .*, got 6"):
         rows_of(rollout, trainer_of(rollout), rows=6)

@@ -68,19 +68,19 @@ GAMES = {
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_every_turn_is_that_of_our_own_text_environment(server, name):
+def test_conversation_equals_that_of_our_text_environment(server, name):
     named = dict(zip(("environment", "agent", "partners", "options"), GAMES[name], strict=True))
     games = episodes(environment(**named), server)
     assert [episode.ok for episode in games] == [True, True], [e.errors for e in games]
     said, bodies = cycle(SAID), iter(server.bodies)
     for number, episode in enumerate(games):
         [trace] = episode.traces
-        heard, whole, reward, unread = in_text(*GAMES[name], seed=5 + number, said=said)
+        heard, whole, reward, failures = in_text(*GAMES[name], seed=5 + number, said=said)
         assert [words(next(bodies)["messages"]) for _ in heard] == heard
         [branch] = trace.branches
         assert [(one.role, one.content) for one in branch.messages] == whole
         assert trace.rewards["episode_return"].score == pytest.approx(reward)
-        assert trace.metrics["unreadable_answers"] == pytest.approx(unread / len(heard))
+        assert trace.metrics["unreadable_answers"] == pytest.approx(failures / len(heard))
     assert next(bodies, None) is None
 
 
@@ -93,25 +93,25 @@ def in_text(name, agent, partners, options, seed, said):
     texts, _ = env.reset(seed=seed)
     rules = view.rules(agent)
     told = [("system", rules.strip()), ("user", texts[agent].removeprefix(rules).strip())]
-    heard, reward, unread = [], 0.0, 0
+    heard, reward, failures = [], 0.0, 0
     while env.agents:
         heard.append(list(told))
         answer = next(said)
         texts, rewards, _, _, infos = env.step({agent: answer})
         failed = infos[agent]["parse_failure"] is not None
-        reward, unread = reward + rewards[agent], unread + failed
+        reward, failures = reward + rewards[agent], failures + failed
         told.append(("assistant", answer))
         if env.agents:
             told.append(("user", texts[agent].strip()))
-    return heard, told, reward, unread
+    return heard, told, reward, failures
 
 
 def test_held_out_partners_are_refused_for_training(server):
-    with pytest.raises(PolicyError, match="kept for evaluation"):
+    with pytest.raises(PolicyError, match="reserved for evaluation"):
         list(environment(partners={"agent_1": "pavlov"}).taskset)
     assert len(list(environment(partners={"agent_1": "pavlov"}, evaluation=True).taskset)) == 2
 
 
-def test_an_agent_that_nobody_plays_fails_the_episode(server):
+def test_agent_without_policy_fails_the_episode(server):
     [episode, _] = episodes(environment(partners={}), server)
-    assert not episode.ok and "nobody plays agent_1" in episode.errors[0].message
+    assert not episode.ok and "policy for agent_1" in episode.errors[0].message

@@ -97,14 +97,14 @@ def play(model_folder, tmp_path):
     return batch
 
 
-def test_the_plugin_is_found():
+def test_verl_finds_the_plugin():
     import verl  # noqa: F401
     from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 
     assert _agent_loop_registry["srl"]["_target_"].endswith("bridges.verl.SrlAgentLoop")
 
 
-def test_a_configuration_names_the_loop_for_rows_that_name_none(play):
+def test_configuration_sets_the_default_loop(play):
     made = rows([GAME], [SEED])
     whole, _ = play(made)
     del made[0]["agent_name"]
@@ -113,7 +113,7 @@ def test_a_configuration_names_the_loop_for_rows_that_name_none(play):
     assert found.batch["rm_scores"].equal(whole.batch["rm_scores"])
 
 
-def test_a_file_names_a_loop_that_trusts_its_rows(play, tmp_path):
+def test_loop_file_can_trust_its_rows(play, tmp_path):
     made = rows([GAME], [SEED])
     whole, _ = play(made)
     named = replace(GAME, environment="srl_envs.coop_compete_v0:parallel_env")
@@ -127,7 +127,7 @@ def test_a_file_names_a_loop_that_trusts_its_rows(play, tmp_path):
     assert found.batch["rm_scores"].equal(whole.batch["rm_scores"])
 
 
-def test_a_row_becomes_our_own_sample(play):
+def test_row_gives_the_same_sample_as_our_trainer(play):
     found, server = play(rows([GAME], [SEED]))
     ours = our_sample(server.chat)
     prompt, told = len(ours.prompt_ids), len(ours.completion_ids)
@@ -153,7 +153,7 @@ def test_a_row_becomes_our_own_sample(play):
     assert server.asked[0]["stop_token_ids"] == sorted(server.chat.stop_ids)
 
 
-def test_a_response_is_never_longer_than_verl_allows(play):
+def test_response_respects_the_maximum_length(play):
     whole, server = play(rows([GAME], [SEED]))
     ours = our_sample(server.chat)
     room = ours.turns[2][0] + GAME.max_new_tokens - 1  # one short of a third answer
@@ -163,7 +163,7 @@ def test_a_response_is_never_longer_than_verl_allows(play):
     assert found.batch["responses"][0, :length].equal(whole.batch["responses"][0, :length])
 
 
-def test_the_examples_settings_are_verls(tmp_path, capsys, model_folder):
+def test_example_settings_are_valid_in_verl(tmp_path, capsys, model_folder):
     """verl composes and validates what the example prints."""
     from hydra import compose, initialize_config_module
     from verl.utils.config import validate_config
@@ -182,7 +182,7 @@ def test_the_examples_settings_are_verls(tmp_path, capsys, model_folder):
     assert read == 3 * 144 and read % config.data.train_batch_size == 0
 
 
-def test_rows_name_no_code(play):
+def test_rows_cannot_name_code(play):
     made = rows([GAME], [SEED])
     made[0]["extra_info"]["game"] = replace(GAME, environment="os:getcwd").to_json()
     with pytest.raises(ValueError, match="is code that a record names"):

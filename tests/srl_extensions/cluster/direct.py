@@ -1,4 +1,4 @@
-"""Actors that are objects of this process, and die when a test says so."""
+"""Imitation of Ray: actors are objects of this process, and die when a test requests it."""
 
 import pickle
 import threading
@@ -11,11 +11,11 @@ from srl_extensions.vllm.placed import PublishedElsewhere, ServerWorker
 from srl_train.errors import TrainingError
 
 ONE_AT_A_TIME = threading.Lock()
-"""Separate processes have their own random generators and default devices; here all share one."""
+"""Lock of actors that share the random generator and default device of this process."""
 
 
 class DirectActor:
-    """Actor whose arguments and results are pickled, and whose calls are repeated as Ray does."""
+    """Actor that pickles arguments and results, and repeats a call after a death."""
 
     def __init__(self, name, kind, arguments, dies, attempts):
         self._attempts = attempts
@@ -33,12 +33,12 @@ class DirectActor:
                 result = getattr(self._object, method)(*sent)
             if not self._dies(arguments[1].method if method == "run" else method):
                 return pickle.loads(pickle.dumps(result))
-            self.deaths += 1  # after the work, and before its result is sent
+            self.deaths += 1  # The actor dies before it sends its result.
             self._end()
         raise TrainingError(f"{self.name} died {self.deaths} times in {method}")
 
     def _alone(self):
-        """Servers, and players that wait for servers, run next to everything else."""
+        """Return the lock of a call; servers, and players that wait for servers, need none."""
         publisher = self._kind is PlayerWorker and self._object and self._object._players.publisher
         waits = self._kind is ServerWorker or isinstance(publisher, PublishedElsewhere)
         building_served = self._kind is PlayerWorker and pickle.loads(self._arguments)[3]
@@ -46,7 +46,7 @@ class DirectActor:
 
     def _end(self):
         if isinstance(self._object, ServerWorker):
-            self._object.kill()  # as the launcher does
+            self._object.end("kill")  # The launcher does this.
         if isinstance(self._object, PlayerWorker):
             self._object._players.close()
         self._object = None
@@ -57,7 +57,7 @@ class DirectActor:
 
 
 class DirectCluster:
-    """Cluster of `DirectActor`; `dies` receives the name of each method after its call."""
+    """Cluster of `DirectActor`; after a call, the actor dies if `dies(method)`."""
 
     def __init__(self, dies=lambda method: False, attempts=3):
         self._settings, self.actors, self.closed = (dies, attempts), {}, False
@@ -81,7 +81,7 @@ class DirectCluster:
 
 
 def use(monkeypatch, cluster):
-    """Build the runs of this test on the cluster, and return it."""
+    """Make runs of this test use the cluster, and return the cluster."""
     monkeypatch.setattr(engine, "open_cluster", lambda *_: cluster)
     return cluster
 
@@ -91,10 +91,7 @@ def on_ray(config, **settings):
 
 
 def deaths_of(methods):
-    """Return a function for `DirectCluster`: the second call of each method ends in a death.
-
-    The list of these methods is the second value.
-    """
+    """Return `dies` for DirectCluster, true for the second call of each method, and its deaths."""
     calls, deaths = Counter(), []
 
     def dies(method):

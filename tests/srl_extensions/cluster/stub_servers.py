@@ -1,22 +1,22 @@
-"""Stand-ins for servers' processes: vLLM's endpoints in this process, behind their gates."""
+"""Model servers in this process: the stub of vLLM's endpoints behind a gate."""
 
 from pathlib import Path
 from typing import ClassVar
 
-from srl_extensions.vllm.server import Server
 from tests.servers.vllm_stub import VLLMStub
 
 
-class StubServer(Server):
+class StubServer:
+    """Server of a spec with the methods of ModelServer."""
+
     made: ClassVar = []
 
     def __init__(self, spec):
-        super().__init__(spec)
+        self.spec, self.url = spec, spec.url
         self.log, self._runs = spec.log_folder / "stub.log", False
         self.stub = VLLMStub(Path(spec.model), spec.served_name, spec.port, spec.key)
         StubServer.made.append(self)
 
-    @property
     def alive(self):
         return self._runs
 

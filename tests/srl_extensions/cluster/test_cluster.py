@@ -1,4 +1,4 @@
-"""Real clusters on this machine: equal to the bit on one node and two, and after kills."""
+"""Runs on real Ray clusters of this machine equal the local engine, also after kills."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def demo(**engine):
 
 
 def trained(config, before_round=lambda number: None):
-    """Return the run's whole state after ROUNDS rounds; its actors are ended."""
+    """Return the complete state of a run after ROUNDS rounds, and end its actors."""
     run = build_run(config)
     try:
         for number in range(ROUNDS):
@@ -72,7 +72,7 @@ def undisturbed():
 
 @pytest.fixture
 def two_nodes():
-    """The address of a cluster of two nodes on this machine, neither of which holds all actors."""
+    """Address of a cluster of two nodes on this machine, which are too small for all actors."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3})
@@ -81,7 +81,7 @@ def two_nodes():
     cluster.shutdown()
 
 
-def test_the_demo_is_equal_on_two_nodes(undisturbed, two_nodes):
+def test_demo_on_two_nodes_equals_the_local_engine(undisturbed, two_nodes):
     nodes = set()
     found = trained(
         demo(address=two_nodes, placement="SPREAD"),
@@ -91,7 +91,7 @@ def test_the_demo_is_equal_on_two_nodes(undisturbed, two_nodes):
     assert same(found, undisturbed)
 
 
-def test_ten_kills_change_nothing(undisturbed):
+def test_run_with_ten_kills_equals_an_undisturbed_run(undisturbed):
     rng, killed = np.random.default_rng(0), []
 
     def kill():
@@ -102,20 +102,20 @@ def test_ten_kills_change_nothing(undisturbed):
     def kill_during(number):
         threading.Timer(rng.uniform(0, 2), kill).start()
 
-    found = trained(demo(players=1), kill_during)
-    assert len(killed) >= 9  # the last timer may outlive the run
+    found = trained(demo(rollout_workers=1), kill_during)
+    assert len(killed) >= 9  # The run may end before the last timer.
     assert found["versions"] == undisturbed["versions"]
     assert same(found, undisturbed)
 
 
-def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
+def test_stages_with_a_killed_learner_equal_the_local_engine(tmp_path):
     stages = {"sft": SftConfig(episodes=8, epochs=2), "dpo": DpoConfig(episodes=16, epochs=2)}
     config = demo().replaced(**stages, rounds=1, logging={"evaluation_episodes": 0})
     killed, trainers = [], []
 
     class Killer:
         def write(self, row):
-            if row.get("stage") and row["pass"] == 0:  # after the first pass of each
+            if row.get("stage") and row["pass"] == 0:  # Kill after the first pass of each stage.
                 kill_learner(trainers[-1].run, "model_1")
                 killed.append(row["stage"])
 
@@ -134,7 +134,7 @@ def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
 
 
 @pytest.mark.parametrize("parallel, strategy", [("ddp", "federated"), ("fsdp", "synchronized")])
-def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, parallel, strategy):
+def test_learners_with_two_processes_match_one_process(short_run, parallel, strategy):
     config = short_run(updates__strategy=strategy, rounds=3, algorithm__trl={"adam_epsilon": 1e-4})
     engine = RayEngineConfig(learner_processes=2)
     local, run = build_run(config), build_run(config.replaced(engine=engine, parallel=parallel))
@@ -157,7 +157,7 @@ def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, paralle
         run.players.close()
 
 
-def test_a_node_that_is_lost_changes_nothing(short_run):
+def test_run_with_a_lost_node_equals_an_undisturbed_run(short_run):
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
@@ -171,7 +171,7 @@ def test_a_node_that_is_lost_changes_nothing(short_run):
     try:
         for number in range(4):
             if number == 1:
-                losing.start()  # while rounds go
+                losing.start()  # The node is lost during the rounds.
             if number == 3:
                 losing.join()
             for one in (local, run):
@@ -200,7 +200,7 @@ class Member:
         os._exit(1)
 
 
-def test_an_error_that_follows_from_a_death_is_a_death():
+def test_error_caused_by_a_death_counts_as_a_death():
     from srl_extensions.cluster.actors import Cluster
 
     cluster = Cluster(RayEngineConfig(learner_processes=2), 1)
@@ -220,30 +220,30 @@ def test_an_error_that_follows_from_a_death_is_a_death():
 
 
 def test_sigterm_ends_a_run_and_its_cluster(tmp_path):
-    out, told = tmp_path / "run", tmp_path / "told"
+    out, messages = tmp_path / "run", tmp_path / "messages"
     words = ["--set", "engine={name: ray}", "--set", "checkpoints.every=1", "--quiet"]
     words += ["--set", "logging.evaluation_episodes=0", "--set", "rounds=1000"]
-    with told.open("w") as stderr:
+    with messages.open("w") as stderr:
         command = [sys.executable, "-m", "srl_train.cli", "train", DEMO, "--out", out, *words]
         run = subprocess.Popen(command, stderr=stderr)
     try:
         while not list(out.glob("checkpoints/round_*")):
-            assert run.poll() is None, told.read_text()
+            assert run.poll() is None, messages.read_text()
             time.sleep(0.5)
         cluster = psutil.Process(run.pid).children(recursive=True)
         run.terminate()
         assert run.wait() == 143
     finally:
         run.kill()
-    last = told.read_text().splitlines()[-1]
-    assert last == f"srl: terminated; to go on: srl train --resume --out {out}"
+    last = messages.read_text().splitlines()[-1]
+    assert last == f"srl: terminated; to resume: srl train --resume --out {out}"
     assert cluster and psutil.wait_procs(cluster, 60)[1] == []
 
 
 def test_a_missing_cluster_and_missing_room_are_refused(monkeypatch):
     monkeypatch.setattr("srl_extensions.cluster.actors.PLACED_WITHIN", 2.0)
     with pytest.raises(ConfigError, match=r"the cluster has .*'GPU': 0.0"):
-        build_run(demo(player_gpus=1000.0))
+        build_run(demo(rollout_worker_gpus=1000.0))
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):
         with pytest.raises(ConfigError, match=f"engine.address: got '{address}'"):
             build_run(demo(address=address))

@@ -1,4 +1,4 @@
-"""The Ray engine by direct calls: equal to the local engine, with and without deaths of actors."""
+"""Ray engine with actors in this process: equal to the local engine, also after deaths."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ CASES = {
         "models__adapters": {"rank": 2},
         "environment__options": {"num_agents": 4, "max_cycles": 2},
         "opponent_pools": {
-            "past": {"of": ["model_0"], "every": 1, "draw": "nash", "nash_games": 1}
+            "past": {"models": ["model_0"], "every": 1, "draw": "nash", "nash_episodes": 1}
         },
         "seats": {"agent_2": "past", "agent_3": "always_cooperate"},
     },
@@ -42,7 +42,7 @@ MORTAL = (
     "learn", "begin_update", "compute_gradients", "apply_gradients", "end_update", "set_weights",
     "weights", "play",
 )  # fmt: skip
-"""Calls that end in deaths."""
+"""Methods whose second call ends in a death."""
 
 
 def played(config, rounds=2):
@@ -66,7 +66,7 @@ def test_one_player_is_equal_to_the_local_engine_to_the_bit(short_run, monkeypat
 
 
 @pytest.mark.parametrize("strategy", ["synchronized", "federated"])
-def test_deaths_of_actors_change_nothing(short_run, monkeypatch, strategy):
+def test_run_with_deaths_equals_an_undisturbed_run(short_run, monkeypatch, strategy):
     dies, deaths = deaths_of(MORTAL)
     config = short_run(updates__strategy=strategy, algorithm__minibatches=2)
     use(monkeypatch, DirectCluster(dies))
@@ -77,10 +77,22 @@ def test_deaths_of_actors_change_nothing(short_run, monkeypatch, strategy):
     assert same(everything(run), everything(local))
 
 
+def test_set_weights_keeps_the_known_weights(short_run, monkeypatch):
+    cluster = use(monkeypatch, DirectCluster())
+    run = build_run(on_ray(short_run()))
+    learner, actor = run.learners["model_0"], cluster.actors["the learner of model_0"]
+    learner.set_weights({name: own + 1.0 for name, own in learner.weights().items()})
+    with monkeypatch.context() as patch:
+        patch.setattr(actor, "call", None)
+        known = learner.weights()
+    learner._weights = None
+    assert same(learner.weights(), known)
+
+
 def test_several_players_play_the_same_episodes(short_run, monkeypatch):
     use(monkeypatch, DirectCluster())
     config = short_run(rollout__groups_per_round=2)
-    [one, other] = [build_run(each) for each in (config, on_ray(config, players=3))]
+    [one, other] = [build_run(each) for each in (config, on_ray(config, rollout_workers=3))]
     episodes, others = (evaluate(run, 5)[1] for run in (one, other))
     assert [e.seed for e in episodes] == [e.seed for e in others]
     # Other batches may differ in the last bits.
@@ -117,7 +129,7 @@ def test_shares_are_whole_groups(arguments, expected):
     assert shares_of(*arguments) == expected
 
 
-def test_a_call_that_always_ends_in_a_death_ends_the_run(short_run, monkeypatch):
+def test_three_deaths_in_one_call_end_the_run(short_run, monkeypatch):
     use(monkeypatch, DirectCluster(lambda method: method == "learn"))
     run = build_run(on_ray(short_run()))
     with pytest.raises(TrainingError, match=r"the learner of model_[01] died 3 times"):
@@ -147,20 +159,20 @@ def test_a_run_is_resumed_with_another_engine(short_run, monkeypatch, tmp_path):
 
 
 def test_actors_without_gpus_use_cpus(short_run):
-    assert on_device(short_run(), "player_gpus", 0.0).models.device == "cpu"
-    assert on_device(short_run(), "player_gpus", 0.5).models.device == "auto"
-    with pytest.raises(ConfigError, match=r"models\.device: .*engine\.player_gpus"):
-        on_device(short_run(models__device="cuda"), "player_gpus", 0.0)
+    assert on_device(short_run(), "rollout_worker_gpus", 0.0).models.device == "cpu"
+    assert on_device(short_run(), "rollout_worker_gpus", 0.5).models.device == "auto"
+    with pytest.raises(ConfigError, match=r"models\.device: .*engine\.rollout_worker_gpus"):
+        on_device(short_run(models__device="cuda"), "rollout_worker_gpus", 0.0)
 
 
-def test_processes_of_a_learner_have_whole_gpus_and_equal_shares(short_run):
+def test_learner_processes_require_whole_gpus_and_equal_shares(short_run):
     with pytest.raises(ConfigError, match=r"^learner_gpus: .* got 0.5"):
         RayEngineConfig(learner_processes=2, learner_gpus=0.5)
     with pytest.raises(ConfigError, match=r"rollout\.group_size must be a multiple of 3"):
         build_run(on_ray(short_run(), learner_processes=3))
 
 
-def test_a_missing_ray_is_reported_with_its_installation(short_run, monkeypatch):
+def test_missing_ray_error_contains_the_install_command(short_run, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "srl_extensions.cluster.actors", raising=False)
     with pytest.raises(ConfigError, match=r'pip install "core-srl\[ray\]"'):
@@ -174,7 +186,7 @@ def test_torchrun_and_ray_exclude_each_other(short_run, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_player_does_not_import_trl(tiny_folder):
+def test_player_does_not_import_trl(tiny_folder):
     code = (
         "import sys, functools\n"
         "from srl_train.config.yaml_file import from_tree\n"

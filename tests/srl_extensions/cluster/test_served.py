@@ -1,4 +1,4 @@
-"""Models that sample in placed servers, by direct calls and with a stub of vLLM."""
+"""Models that sample in placed stub servers; actors are objects of this process."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ ADAPTERS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
 
 
 @pytest.fixture(autouse=True)
-def stand_ins(monkeypatch):
+def stub_servers(monkeypatch):
     monkeypatch.setattr(StubServer, "made", [])
     monkeypatch.setattr(placed, "ModelServer", StubServer)
     monkeypatch.setattr(fleet, "LOOK", 0.05)
@@ -32,7 +32,7 @@ def stand_ins(monkeypatch):
 
 @pytest.fixture
 def served(short_run, monkeypatch, tmp_path):
-    """Makes runs on direct workers; `dies` as for DirectPlaces, `engine` is the section's."""
+    """Function that builds a run; `dies` as for DirectCluster, `engine` as in the configuration."""
     runs = []
     published = tmp_path / "published"
     published.mkdir()
@@ -51,12 +51,12 @@ def served(short_run, monkeypatch, tmp_path):
     yield make
     for run in runs:
         run.players.close()
-    assert not any(one.alive for one in StubServer.made)
+    assert not any(one.alive() for one in StubServer.made)
     assert not any(published.iterdir())
 
 
 def sampled_by(episodes):
-    """Return each agent's sampled versions."""
+    """Return agent -> versions that its steps were sampled from."""
     found = {}
     for episode in episodes:
         assert episode.failure is None
@@ -64,13 +64,6 @@ def sampled_by(episodes):
             if step.decision.tokens is not None:
                 found.setdefault(step.agent, set()).add(step.decision.tokens.model)
     return found
-
-
-def until(true, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert true()
 
 
 def play(run, rounds, before=lambda number: None):
@@ -91,7 +84,7 @@ def play(run, rounds, before=lambda number: None):
 
 
 def test_players_sample_the_newest_version(served, tmp_path):
-    run = served(engine={"players": 2}, managed={"replicas": 2})
+    run = served(engine={"rollout_workers": 2}, managed={"replicas": 2})
     play(run, 2)
     assert run.versions == {"model_0": 2, "model_1": 2}
     for one in StubServer.made:
@@ -108,16 +101,16 @@ def test_a_dead_server_is_restarted_with_the_published_weights(served, adapters)
 
     def kill(number):
         if number == 0:
-            server.kill()  # between rounds
+            server.kill()  # between two rounds
         if number == 1:
             threading.Timer(0.05, server.kill).start()  # during requests
 
     play(run, 3, kill)
-    assert server.alive
+    assert server.alive()
 
 
 def test_a_server_whose_actor_dies_is_restarted(served):
-    struck = []  # the next call of one of these
+    struck = []  # Methods whose next call ends in a death.
 
     def dies(method):
         return method in struck and not struck.clear()
@@ -125,7 +118,7 @@ def test_a_server_whose_actor_dies_is_restarted(served):
     run = served(dies=dies)
     play(run, 2, lambda number: struck.append("alive"))
     assert not struck and len(StubServer.made) == 3
-    assert [one.alive for one in StubServer.made] == [False, False, True]
+    assert [one.alive() for one in StubServer.made] == [False, False, True]
     assert len({one.url for one in StubServer.made}) == 1
 
 
@@ -141,7 +134,7 @@ def test_a_restarted_player_samples_the_version_of_its_episodes(served):
 
 
 def test_rounds_are_played_ahead(served):
-    engine = {"play_ahead": True, "players": 2}
+    engine = {"play_ahead": True, "rollout_workers": 2}
     run = served(engine=engine, updates__max_staleness=3, rounds=3)
     with closing(build_schedule(ScheduleContext(run, lambda number: False))) as schedule:
         results = [schedule.next_round() for _ in range(3)]
@@ -164,7 +157,7 @@ def test_a_server_beyond_its_restarts_ends_the_run(served, monkeypatch):
     with pytest.raises(ServingError, match="0 restarts are allowed and were not enough"):
         for number in range(20):
             train_round(run, number)
-    assert time.monotonic() - began < 30.0  # seconds, which requests would wait
+    assert time.monotonic() - began < 30.0  # Requests would wait longer.
 
 
 @pytest.mark.parametrize(

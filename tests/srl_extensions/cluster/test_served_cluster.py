@@ -1,4 +1,4 @@
-"""Model servers on real clusters of this machine, with stand-ins for vLLM: deaths, and ends."""
+"""Stub model servers on real Ray clusters of this machine: deaths, and no processes left."""
 
 import json
 import signal
@@ -19,10 +19,10 @@ from tests.servers.vllm_program import interpreter
 pytestmark = pytest.mark.ray
 ray = pytest.importorskip("ray")
 
-STAND_IN = Path(vllm_program.__file__).with_name("stub_program.py")
+STUB = Path(vllm_program.__file__).with_name("stub_program.py")
 ROUNDS = 4
 GONE_WITHIN = 30.0
-"""Seconds in which servers end whose driver was killed."""
+"""Seconds after a kill of the driver in which its servers end."""
 DRIVER = """
 import json, sys
 from pathlib import Path
@@ -40,17 +40,17 @@ for number in range(1, 1000):
 
 @pytest.fixture
 def tree(tmp_path):
-    """The configuration of a run of two adapters on two servers of stand-ins."""
+    """Configuration of a run of two adapters on two stub servers."""
     return {
         "environment": {"name": "coop_compete_v0", "options": {"max_cycles": 2}},
         "models": {"count": 2, "adapters": {"rank": 4}},
         "rollout": {"group_size": 4, "groups_per_round": 2},
         "algorithm": {"learning_rate": 0.01},
         "logging": {"evaluation_episodes": 0},
-        "engine": {"name": "ray", "players": 2, "placement": "SPREAD"},
+        "engine": {"name": "ray", "rollout_workers": 2, "placement": "SPREAD"},
         "backend": {
             "name": "vllm",
-            "managed": {"python": interpreter(tmp_path, STAND_IN), "replicas": 2},
+            "managed": {"python": interpreter(tmp_path, STUB), "replicas": 2},
         },
         "rounds": ROUNDS,
     }
@@ -58,7 +58,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def two_nodes():
-    """The address of a cluster of two nodes on this machine, neither of which holds all actors."""
+    """Address of a cluster of two nodes on this machine, which are too small for all actors."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4})
@@ -68,18 +68,18 @@ def two_nodes():
 
 
 def processes(logs):
-    """Launchers and servers that write to this folder: they run in it."""
+    """Return the launchers and servers that run in the folder of their logs."""
     found = []
     for process in psutil.process_iter():
         try:
             if process.cwd() == str(logs) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
-        except psutil.Error:  # it is gone, or another user's
+        except psutil.Error:  # The process has ended, or belongs to another user.
             continue
     return found
 
 
-def test_a_run_goes_on_through_deaths_and_leaves_nothing(tree, two_nodes, tmp_path):
+def test_run_survives_deaths_and_leaves_no_process(tree, two_nodes, tmp_path):
     tree["engine"]["address"] = two_nodes
     logs = tmp_path / "server-logs"
     run = build_run(yaml_file.from_tree(tree), server_logs=logs)
@@ -107,7 +107,7 @@ def test_a_run_goes_on_through_deaths_and_leaves_nothing(tree, two_nodes, tmp_pa
     assert not processes(logs)
 
 
-def test_nothing_is_left_where_the_driver_is_killed(tree, tmp_path):
+def test_killed_driver_leaves_no_process(tree, tmp_path):
     logs = tmp_path / "server-logs"
     words = [sys.executable, "-c", DRIVER, json.dumps(tree), str(logs)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as driver:

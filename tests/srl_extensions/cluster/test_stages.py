@@ -1,4 +1,4 @@
-"""Offline stages in learner actors, by direct calls: equal to the local engine's."""
+"""Offline stages in learner actors of this process: equal to the local engine."""
 
 import pytest
 

@@ -54,7 +54,7 @@ def test_methods_are_named_and_compared_over_several_environments(tmp_path):
         for seed in (0, 1)
     ]
     record = compared(runs, tmp_path)
-    tasks = ["coop_compete_v0 (options.max_cycles=16)", "coop_compete_v0 (options.max_cycles=8)"]
+    tasks = ["coop_compete_v0 (max_cycles=16)", "coop_compete_v0 (max_cycles=8)"]
     assert [list(one["scores"]) for one in record["methods"]] == [tasks, tasks]
     assert record["methods"][0]["median"]["value"] == pytest.approx(0.9)
     assert record["probability_of_improvement"][0]["value"] == 1.0

@@ -145,7 +145,7 @@ def test_pass_at_k_of_sampled_problems(tmp_path, tiny_folder, capsys):
     assert [one["k"] for one in found["pass_at"]] == [2, 4]
     assert set(found["by_family"]) == {"arithmetic"}
     told = capsys.readouterr().out
-    assert "12 episodes each" in told
+    assert "12 episodes per scenario" in told
     [row] = re.findall(r"^math_v0.one_digit_unseen \* +3 +12 (.*)$", told, re.MULTILINE)
     assert row.strip().startswith("0.0%") and row.endswith("1: 0%")
     assert "pass@2" in told and "pass@4" in told and "pass@1" not in told
@@ -166,9 +166,9 @@ def refused(words, capsys):
         (["--policy", "uniform"], "--scenario or --environment"),
         (["--environment", "chess", "--policy", "uniform"], "no environment 'chess'"),
         ([*FEW, "--policy", "explorer"], "explorer cannot play coop_compete_v0"),
-        ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed is -1"),
+        ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed must be from 0"),
         ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature must be"),
-        ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads is 0"),
+        ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads must be from 1"),
         ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature is for models"),
         ([*FEW, "--policy", "uniform", "--samples", "2"], "'success'"),
         ([*DIGITS, "--policy", "tiny", "--pass-at", "0"], "--pass-at"),
@@ -213,7 +213,7 @@ def test_any_policy_plays_the_background(trained, tmp_path, capsys):
     scripted = evaluated([*words, "agent_1=always_compete"], tmp_path)["scores"][0]
     # Tit for tat cooperates once, then competes like its partner.
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
-    assert "'agent_9', give one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
+    assert "must be one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
     alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
     assert "AGENT=explorer for one of agent_0" in refused([*alone, "explorer"], capsys)
     assert "must leave one agent" in refused([*alone, "agent_0=explorer"], capsys)

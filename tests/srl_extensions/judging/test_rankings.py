@@ -25,13 +25,13 @@ def kendall_tau(found, known):
 def test_ratings_order_eight_players_of_known_strength(names_winner):
     made = arena("contest", partial(Contest, names_winner=names_winner))
     games = play_cross(made, players(**EIGHT), episodes=30, seed=1)
-    by, matches = matches_of(games, made.two_sided)
-    assert by == ("winners" if names_winner else "returns with the same partners")
-    rated = rate(list(EIGHT), matches, by, 1)
+    rated = rate(list(EIGHT), [(made.two_sided, games)], 1)
+    assert rated["by"] == ("winners" if names_winner else "returns with the same partners")
     strongest_first = [f"player_{rank}" for rank in reversed(range(8))]
-    assert kendall_tau([one.player for one in rated.ratings], strongest_first) >= 0.9
-    assert rated.ratings[-1].interval[1] < rated.ratings[0].interval[0]
-    assert all(low < one.mu < high for one in rated.ratings for low, high in [one.interval])
+    ratings = rated["ratings"]
+    assert kendall_tau([one["player"] for one in ratings], strongest_first) >= 0.9
+    assert ratings[-1]["interval"][1] < ratings[0]["interval"][0]
+    assert all(low < one["mu"] < high for one in ratings for low, high in [one["interval"]])
 
 
 def test_players_are_compared_with_the_same_place_and_partner():

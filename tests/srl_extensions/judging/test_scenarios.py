@@ -116,7 +116,7 @@ def test_failed_episodes_are_counted_and_left_out():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: score(PAIR, [], episodes=2), "focal is empty"),
+        (lambda: score(PAIR, [], episodes=2), "focal must .* empty"),
         (lambda: score(PAIR, Always(1), episodes=0), "episodes must be .* got 0"),
         (lambda: score(PAIR, Always(1), samples="2"), "samples must be .* got '2'"),
         (lambda: score(PAIR, Always(1), seed=-1), "seed must be .* got -1"),

@@ -61,7 +61,7 @@ def test_samples_share_a_problem():
 
 
 def test_shares_and_estimates_follow_the_counts():
-    with pytest.raises(ValueError, match="pass@k must be 1 to 2"):
+    with pytest.raises(ValueError, match="pass_at must be"):
         score(DIGITS, Pupil(), 2, samples=2, pass_at=(3,))
     result = score(DIGITS, Pupil(right=0.3), 12, seed=2, samples=4, pass_at=(4, 1, 2))
     found = result.solved

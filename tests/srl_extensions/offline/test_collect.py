@@ -1,4 +1,4 @@
-"""`srl collect`: who plays, what is kept, and what is refused."""
+"""`srl collect`: players, filters and refusals."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def mixed_games():
     return play_many(make_env, policies, [0] * 4 + [1] * 4, policy_seeds=range(8))
 
 
-def test_games_come_in_groups_and_are_the_same_for_one_seed():
+def test_episodes_are_grouped_and_reproducible():
     policies = dict.fromkeys(SEATS, classic("uniform"))
     games = play_games(make_env, policies, 6, 3, group_size=3)
     assert [e.seed for e in games] == [games[0].seed] * 3 + [games[3].seed] * 3
@@ -41,7 +41,7 @@ def test_games_come_in_groups_and_are_the_same_for_one_seed():
     assert games[0].seed != play_games(make_env, policies, 6, 3, stage=1, group_size=3)[0].seed
 
 
-def test_the_best_share_is_kept(mixed_games):
+def test_top_fraction_keeps_the_best_returns(mixed_games):
     kept = filtered(mixed_games, top_fraction=0.25)
     found = {(kept[i].seed, seat, kept[i].returns()[seat]) for i, seat in parts_of(kept)}
     assert found == {
@@ -62,7 +62,7 @@ def run(*words):
 GAME = ["--environment", "coop_compete_pair_v0", "--set", "environment.options.max_cycles=3"]
 
 
-def test_scripted_games_are_written_with_their_words(tmp_path, capsys):
+def test_scripted_episodes_contain_text_answers(tmp_path, capsys):
     out = tmp_path / "new" / "games.jsonl"
     players = ["--players", "always_cooperate", "agent_1=tit_for_tat"]
     assert run(*GAME, *players, "--episodes", 4, "--seed", 1, "--out", out) == 0
@@ -77,7 +77,7 @@ def test_scripted_games_are_written_with_their_words(tmp_path, capsys):
     assert again.read_bytes() == out.read_bytes()
 
 
-def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder, capsys):
+def test_models_of_a_run_play_its_agents(tmp_path, short_run, tiny_folder, capsys):
     from srl_train.trainer import Trainer
 
     folder = tmp_path / "run"
@@ -114,31 +114,31 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
         (["--environment", "coop_compete_v0"], "--players WHO"),
         (
             [*GAME, "--players", "agent_9=uniform"],
-            "--players agent_9=uniform: no agent 'agent_9'",
+            "--players agent_9=uniform: agent must be one of",
         ),
-        ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes is 0"),
+        ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes must be from 1"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "a multiple of --group-size"),
         ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan"),
         (
             [*GAME, "--players", "uniform", "tiny"],
-            "--players gives every agent to both uniform and tiny",
+            "--players: must be one player for all agents, got uniform, tiny",
         ),
         (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
     ],
 )
-def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, capsys):
+def test_collect_errors_are_one_line(words, says, tmp_path, capsys):
     assert run(*words, "--out", tmp_path / "x.jsonl") == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
     assert not (tmp_path / "x.jsonl").exists()
 
 
-def test_who_is_kept_for_evaluation_is_not_learned_from():
+def test_held_out_policies_are_refused_as_data():
     with pytest.raises(ConfigError, match=r"grim_trigger is kept for evaluation.*tit_for_tat"):
         scripted_player("grim_trigger", make_env())
 
 
-def test_collected_games_are_not_those_of_an_evaluation():
+def test_collected_episodes_differ_from_evaluation_episodes():
     test = scenario("social_trading_v0.one_among_honest")
     policies = dict.fromkeys(test.make().possible_agents, classic_policy("uniform", test.make()))
     collected = play_games(test.make, policies, 16, 0)

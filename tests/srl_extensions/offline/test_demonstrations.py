@@ -1,4 +1,4 @@
-"""From recorded games to tokens and masks: as sampled where that is what this model would read."""
+"""Demonstrations: tokens and masks of recorded episodes."""
 
 import dataclasses
 import json
@@ -52,7 +52,7 @@ def scripted(action, seeds=(5,), view_=None):
     return play_many(make_env, dict.fromkeys(SEATS, policy), seeds)
 
 
-def test_tokens_are_taken_as_they_were_sampled(played, backend, view):
+def test_recorded_tokens_are_used_as_sampled(played, backend, view):
     failures = 0
     for episode in played:
         for seat in SEATS:
@@ -64,7 +64,7 @@ def test_tokens_are_taken_as_they_were_sampled(played, backend, view):
     assert failures  # or unread answers were not tested
 
 
-def test_tokens_of_another_tokenizer_are_written_anew(played, backend, view):
+def test_tokens_of_another_tokenizer_are_tokenized_again(played, backend, view):
     [step, *rest] = played[0].steps_of("agent_0")
     tokens = dataclasses.replace(
         step.decision.tokens, prompt_ids=tuple(i + 1 for i in step.decision.tokens.prompt_ids)
@@ -79,7 +79,7 @@ def test_tokens_of_another_tokenizer_are_written_anew(played, backend, view):
     )
 
 
-def test_what_is_learned_of_a_conversation(backend, view):
+def test_masks_of_a_conversation(backend, view):
     [episode] = scripted(1)
     one = demonstration(episode, "agent_0", view, backend.chat)
     chat = backend.chat
@@ -93,7 +93,7 @@ def test_what_is_learned_of_a_conversation(backend, view):
     assert told == [t for prompt, _ in spans[1:] for t in prompt]  # not the rules
 
 
-def test_an_unread_answer_is_taught_only_when_asked_for(backend, view):
+def test_parse_failures_are_imitated_only_if_enabled(backend, view):
     [episode] = scripted(1)
     first, *others = episode.turns
     unread = dataclasses.replace(
@@ -105,12 +105,12 @@ def test_an_unread_answer_is_taught_only_when_asked_for(backend, view):
     assert strict.input_ids == loose.input_ids
     more = sum(loose.answers) - sum(strict.answers)
     assert more == len(backend.chat.answer("hm")) + 1
-    # And the seat is told, in the words that a player would have been told.
+    # The next prompt reports the failure as in a rollout.
     text = backend.tokenizer.decode(strict.input_ids)
     assert "Your last answer was not read: no choice was named. So compete was played." in text
 
 
-def test_parts_and_the_best_of_them():
+def test_parts_and_best_fraction():
     episodes = scripted(1, seeds=(1, 2, 3)) + scripted(0, seeds=(4,))
     parts = parts_of(episodes)
     assert parts == [(index, seat) for index in range(4) for seat in SEATS]
@@ -132,7 +132,7 @@ def test_parts_and_the_best_of_them():
         best_of(parts, episodes, returns, top_fraction=0.5)
 
 
-def test_a_file_is_read_without_the_games_that_failed(tmp_path):
+def test_failed_episodes_of_a_file_are_skipped(tmp_path):
     good = scripted(1, seeds=(1, 2))
     bad = dataclasses.replace(good[0], failure="BackendError: gone")
     path = tmp_path / "games.jsonl"
@@ -143,13 +143,13 @@ def test_a_file_is_read_without_the_games_that_failed(tmp_path):
 @pytest.mark.parametrize(
     "line, says",
     [
-        ("{", "line 2: not a line of JSON"),
-        (json.dumps({"schema_version": 99}), "line 2: episode schema version 99"),
+        ("{", "line 2: an episode must be a line of JSON"),
+        (json.dumps({"schema_version": 99}), "line 2: schema_version must be 4, got 99"),
         ("team", "line 2: environment must be the run's (coop_compete_v0), got team"),
         ("seats", "line 2: agents must be the run's (agent_0, agent_1), got agent_0"),
     ],
 )
-def test_a_bad_line_is_named(line, says, tmp_path):
+def test_error_names_an_invalid_line(line, says, tmp_path):
     [good] = scripted(1)
     special = {
         "team": dataclasses.replace(good, environment="team_battle_v0"),

@@ -84,7 +84,7 @@ def robust(chosen, rejected, lengths, beta, share=0.1):
     [(sigmoid, {}), (hinge, {}), (ipo, {}), (robust, {"label_smoothing": 0.1})],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_the_gradient_is_that_of_the_formula(loss, settings):
+def test_gradient_equals_the_formula(loss, settings):
     model = small_model()
     held_to = double(model)
     with dpo_learner(model, beta=0.5, loss=loss.__name__, **settings) as one:
@@ -101,7 +101,7 @@ def test_the_gradient_is_that_of_the_formula(loss, settings):
     assert {"rewards/margins", "rewards/accuracies", "logps/chosen"} <= metrics.keys()
 
 
-def test_an_adapter_is_held_to_itself_and_left_alone_afterwards():
+def test_adapter_reference_is_its_own_start():
     config = AdapterConfig(rank=2)
     [model] = adapter_models(small_model(), ["model_0"], config, seed=0).values()
     for name, parameter in model.named_parameters():

@@ -1,4 +1,4 @@
-"""Pairs of better and worse answers: only what is comparable is compared."""
+"""Preferences: pairs of better and worse answers to the same conversation."""
 
 import json
 
@@ -58,7 +58,7 @@ def found(episodes, view, chat, **settings):
     ]
 
 
-def test_the_better_answer_of_a_group_is_chosen(view, chat):
+def test_better_answer_of_a_group_is_chosen(view, chat):
     group = [game(1, [1], [0.5]), game(1, [0], [0.2])]
     [(chosen, rejected, _)] = found(group, view, chat)
     assert (chosen, rejected) == ("cooperate", "compete")
@@ -67,24 +67,24 @@ def test_the_better_answer_of_a_group_is_chosen(view, chat):
     )
 
 
-def test_an_answer_is_worth_its_mean_over_the_group(view, chat):
+def test_answer_value_is_its_mean_over_the_group(view, chat):
     # cooperate: (0.9 + 0.0) / 2; compete: 0.5: the single best game does not decide.
     group = [game(1, [1], [0.9]), game(1, [1], [0.0]), game(1, [0], [0.5])]
     assert [pair[:2] for pair in found(group, view, chat)] == [("compete", "cooperate")]
 
 
-def test_equal_answers_and_equal_worth_teach_nothing(view, chat):
+def test_equal_answers_or_values_give_no_pair(view, chat):
     assert not found([game(1, [1], [0.5]), game(1, [1], [0.2])], view, chat)
     assert not found([game(1, [1], [0.5]), game(1, [0], [0.5])], view, chat)
 
 
-def test_other_starts_and_other_seats_are_not_compared(view, chat):
+def test_answers_of_other_seeds_and_agents_are_not_compared(view, chat):
     assert not found([game(1, [1], [0.5]), game(2, [0], [0.2])], view, chat)
     other = game(1, [0], [0.2], seat="agent_1")
     assert not found([game(1, [1], [0.5]), other], view, chat)
 
 
-def test_later_turns_are_compared_after_the_same_conversation_only(view, chat):
+def test_later_answers_are_compared_only_after_equal_conversations(view, chat):
     # The first two agree at first and then part; the third has gone another way before.
     group = [game(1, [1, 1], [0.1, 0.9]), game(1, [1, 0], [0.4, 0.2]), game(1, [0, 0], [0.0, 0.1])]
     first, second = sorted(found(group, view, chat), key=lambda pair: pair[2])
@@ -122,7 +122,7 @@ def test_files_in_trls_formats(row, tmp_path):
         (json.dumps({**TEXT, "rejected": " 4"}), "chosen and rejected must differ"),
     ],
 )
-def test_a_bad_line_is_named(line, says, tmp_path):
+def test_error_names_an_invalid_line(line, says, tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps(TEXT) + "\n" + line + "\n")
     with pytest.raises(DataError) as error:

@@ -27,7 +27,7 @@ def sft_learner(model=None, *, planned_steps=10, **sft):
 
 
 def lesson(*spans):
-    """From ("told" | "said" | "unread", ids) in turn; what comes first is no observation."""
+    """Build a Demonstration from ("told" | "said" | "unread", ids) pairs."""
     ids, answers, observations = [], [], []
     for number, (kind, own) in enumerate(spans):
         ids += own
@@ -63,7 +63,7 @@ def reference(model, lessons, answer_weight, observation_weight):
 
 
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (0.7, 0.2)])
-def test_the_gradient_is_that_of_the_formula(weights):
+def test_gradient_equals_the_formula(weights):
     model = small_model()
     exact = double(model)
     with sft_learner(model, answer_weight=weights[0], observation_weight=weights[1]) as one:

@@ -104,7 +104,7 @@ def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, mon
     assert reports(resumed) == reports(whole)
 
 
-def test_a_run_of_stages_alone_continues_with_rounds(short_run, tmp_path, capsys):
+def test_run_of_stages_continues_with_rounds(short_run, tmp_path, capsys):
     alone = short_run(sft=SFT, rounds=0, logging__evaluation_episodes=4)
     config = tmp_path / "run.yaml"
     config.write_text(dump(alone))
@@ -118,7 +118,7 @@ def test_a_run_of_stages_alone_continues_with_rounds(short_run, tmp_path, capsys
     assert main(["report", str(out)]) == 0
     assert "evaluation before and after" in capsys.readouterr().out
     assert main(["train", str(config), "--out", str(out), "--quiet"]) == 2  # never written over
-    assert "already holds a run" in capsys.readouterr().err
+    assert "already contains a run" in capsys.readouterr().err
     more = ["--resume", "--quiet", "--set", "rounds=1"]
     assert main(["train", str(config), "--out", str(out), *more]) == 0
     assert len(read_metrics(out / "metrics.jsonl")) == 1
@@ -134,7 +134,7 @@ def test_a_run_of_stages_alone_continues_with_rounds(short_run, tmp_path, capsys
         other.load_checkpoint()
 
 
-def test_stages_use_data_of_their_own_or_of_all_agents(short_run, tmp_path):
+def test_stage_uses_data_of_own_or_all_agents(short_run, tmp_path):
     make_env = partial(build_env, short_run())
     policies = {
         f"agent_{i}": scripted_player(name, make_env())
@@ -153,13 +153,13 @@ def test_stages_use_data_of_their_own_or_of_all_agents(short_run, tmp_path):
         samples = 8 if seats == "own" else 16
         assert [own["samples"] for own in played.values()] == [samples, samples]
         one, other = weights(trainer.run).values()
-        # Synchronized models learn from shared data as one; models of their own seats part.
+        # Synchronized models with shared data stay equal; models with their own agents diverge.
         assert same(one, other) is (seats == "all")
     assert not (tmp_path / "own" / "data").exists()
 
 
 @pytest.mark.parametrize("reference", ["stage", "base"])
-def test_the_reference_is_the_model_after_stages_or_the_base(reference, short_run, tmp_path):
+def test_reference_is_the_model_after_stages_or_the_base(reference, short_run, tmp_path):
     config = short_run(
         models__count=1, sft=SFT, algorithm__beta=0.1, algorithm__reference=reference, rounds=1
     )
@@ -172,7 +172,7 @@ def test_the_reference_is_the_model_after_stages_or_the_base(reference, short_ru
     assert same(held, taught if reference == "stage" else loaded)
 
 
-def test_nothing_to_learn_from(short_run, tmp_path):
+def test_empty_data_is_refused(short_run, tmp_path):
     trainer = Trainer(short_run(sft={**SFT, "min_return": 99.0}, rounds=0), tmp_path / "none")
     with pytest.raises(DataError, match=r"sft: no part of 6 episodes is left"):
         trainer.fit()
@@ -211,7 +211,7 @@ def test_preferences_of_a_file(short_run, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ["coop_compete_v0", "team_battle_v0", "maze_simple_v0"])
-def test_imitation_and_then_grpo(game, tmp_path, monkeypatch):
+def test_sft_then_grpo(game, tmp_path, monkeypatch):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path / "cache"))
     settings = {
         "environment": {"name": game, "options": {"max_cycles": 16 if "maze" in game else 6}},
@@ -229,7 +229,7 @@ def test_imitation_and_then_grpo(game, tmp_path, monkeypatch):
     assert measured["after"] > measured["after_sft"] > measured["before"]
 
 
-def test_games_beyond_a_models_context_are_refused_before_the_first_step(short_run, tmp_path):
+def test_episodes_beyond_the_context_are_refused_before_training(short_run, tmp_path):
     path = tmp_path / "long.jsonl"
     words = ["collect", "--environment", "coop_compete_pair_v0", "--set",
              "environment.options.max_cycles=300", "--players", "uniform", "--episodes", "1",

@@ -35,22 +35,21 @@ def test_a_report_shows_everything(tmp_path):
         "97.7 %",
         "uniform 0.7625 · optimum 0.85",
         "Raw reward per agent and step",
-        "Shaped reward, what was trained on",
+        "Shaped reward per agent and step",
         "Raw return per episode",
         "Cooperation rate",
-        "Parse failures per answer",
-        "Rounds in which each model's weights were updated",
-        "Weight change of each update, L2 norm",
-        "staleness, mean",
+        "Parse failures",
+        "Rounds in which each model was updated",
+        "Weight change per update (L2 norm)",
+        "mean staleness",
         "Gradient norm",
-        "running mean over 4 rounds",
         "Round 0",
         "Round 39",
         "max_cycles: 16",
         "torch 2.13.0",
     ):
         assert said in page, said
-    assert "partial" not in page
+    assert "incomplete" not in page
 
 
 def test_seats_are_shown_in_the_words_of_the_environment(tmp_path):
@@ -88,7 +87,7 @@ def judged(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "judge_of_others.py").write_text(
         "from pathlib import Path\n"
-        "from srl_envs.tasks.debate.judging import RuleJudge as judge\n"
+        "from srl_envs.tasks.debate import RuleJudge as judge\n"
         f"Path({str(tmp_path / 'ran')!r}).touch()\n"
     )
     sample = Episode("debate_v0", 1, {"pro_0": "model_0", "con_0": "model_0"}, ())
@@ -99,7 +98,7 @@ def judged(tmp_path, monkeypatch):
 
 def test_a_report_runs_no_code_that_the_run_names(judged, tmp_path):
     text = told_by(write_report(judged))
-    assert "shown without their words: 'judge: judge_of_others:judge' is code" in text
+    assert "shown as numbers: 'judge: judge_of_others:judge' is code" in text
     assert not (tmp_path / "ran").exists()
     assert "You are PRO in a debate" in told_by(write_report(judged, trusted=True))
     assert (tmp_path / "ran").exists()
@@ -118,21 +117,21 @@ def test_failed_episodes_and_winners_are_shown(tmp_path):
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
-        ("cooperative", "Of the way to the optimum, learned 97.7 %"),
-        ("competitive", "not what this mode trains for"),
+        ("cooperative", "Gap to the optimum closed 97.7 %"),
+        ("competitive", "not the objective of this mode"),
     ],
 )
 def test_the_way_to_the_optimum_is_told_where_it_is_gone(tmp_path, mode, said):
     folder = write_run(tmp_path / "run", told=config(mode))
     text = told_by(write_report(folder))
-    assert said in text and ("learned 97.7 %" in text) is (mode == "cooperative")
+    assert said in text and ("closed 97.7 %" in text) is (mode == "cooperative")
 
 
 @pytest.mark.parametrize("gone", ["metrics.jsonl", "summary.json", "config.yaml"])
 def test_a_partial_run_gets_a_partial_report(tmp_path, gone):
     folder = write_run(tmp_path / "run")
     (folder / gone).rename(tmp_path / "away")
-    assert "This report is partial." in told_by(write_report(folder))
+    assert "This report is incomplete" in told_by(write_report(folder))
 
 
 def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
@@ -146,14 +145,14 @@ def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
     page = told_by(folder / "report.html")
     for said in (
         "coop_compete_v0: 4 models, SFT and DPO",
-        "Passes over data SFT 2, DPO 1",
-        "SFT: loss of each step",
-        "DPO: loss of each step",
+        "Passes over the data SFT 2, DPO 1",
+        "SFT loss",
+        "DPO loss",
         "after sft 0.8123 0.002",
     ):
         assert said in page, said
     # Nothing is told of rounds that were never meant to be played.
-    assert "partial" not in page and "Failed episodes" not in page
+    assert "incomplete" not in page and "Failed episodes" not in page
     assert sections(folder / "report.html") == [
-        "Learned from data", "Reward", "The models", "Sample episodes", "Configuration",
+        "Training on data", "Reward", "Models", "Sample episodes", "Configuration",
     ]  # fmt: skip

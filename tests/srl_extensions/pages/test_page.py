@@ -4,21 +4,27 @@ import base64
 import hashlib
 import json
 import re
+from typing import get_args
 
 import pytest
 
 from srl_extensions.pages.document import (
+    Block,
     Cards,
     Document,
     Figure,
+    Heatmap,
     Line,
     Notes,
     PageSection,
     Panel,
     Raster,
+    RoundProgress,
+    Runs,
     Table,
     Text,
     Transcript,
+    asset,
     hashes,
     html,
     to_json,
@@ -44,19 +50,17 @@ def everywhere(text: str) -> Document:
     step |= {"heard": [(text, text)], "asked": True}
     turns = [turn(number, [step]) for number in range(1, 7)]
     pictured = [turn(0, [], b"\x89PNG"), turn(1, [step], b"\x89PNG")]
-    heatmap = {
-        "kind": "heatmap", "title": text, "labels": [text, text],
-        "values": [[0.0, 1.0], [None, 0.5]], "notes": [[text] * 2] * 2, "hints": [[text] * 2] * 2,
-    }  # fmt: skip
+    pairs = [[text] * 2] * 2
+    heatmap = Heatmap(text, [text, text], [[0.0, 1.0], [None, 0.5]], pairs, pairs)
     blocks = [
-        Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], window=2, across=text),
+        Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], across=text),
                 Panel(text, [line], percent=True), Raster(text, [(text, [0])], [0, 1])], text),
         Table([text], [[text]]),
         heatmap,
         Cards([(text, text, text)]),
         Notes(text, [text]),
         Text(text), Text(text, "heading"), Text(text, "listing"), Text(text, "bad"),
-        {"kind": "details", "summary": text, "blocks": [Text(text)]},
+        RoundProgress(0.5, [text]),
         Transcript(text, text, [(text, text)], turns, left_out=3),
         Transcript(text, None, [], pictured, 0, 1.0),
     ]  # fmt: skip
@@ -92,13 +96,13 @@ def test_a_report_is_drawn_without_complaint(tmp_path):
 def test_lines_are_smoothed_and_named_with_their_last_value(tmp_path):
     values = [0.0, 1.0] * 20
     panels = [
-        Panel("noisy", [Line("mean", range(40), values)], window=4),
+        Panel("noisy", [Line("mean", range(40), values)]),
         Panel("still", [Line("a", [0, 1], [0.25, 0.25])], percent=True),
     ]
     path = write_page(Document("", "", [Figure(panels, "")]), tmp_path / "page.html")
     drawn, _ = in_a_browser(path, tmp_path / "browser")
     assert "mean 0.5" in drawn.text  # of the last four values
-    assert "never changed: 25.0 %" in drawn.text
+    assert "constant: 25.0 %" in drawn.text
 
 
 @pytest.mark.browser
@@ -128,6 +132,17 @@ def test_frames_are_played_and_stepped_through(tmp_path):
     )
     _, said = in_a_browser(tmp_path / "page.html", tmp_path / "browser")
     assert [re.search(r'"(.*?)"', line)[1] for line in said] == ["0 1 2 1 0", "3play"]
+
+
+def test_every_kind_of_block_has_a_drawing_function():
+    kinds = {one.__name__.lower() for one in (*get_args(Block), Panel, Raster)}
+    [table] = re.findall(r"const DRAW = \{(.*?)\};", asset("page.js"), re.S)
+    drawn = {entry.split(":")[0].strip() for entry in table.split(",")}
+    only_live = set(re.findall(r"^DRAW\.(\w+) =", asset("live.js"), re.M))
+    assert drawn | only_live == kinds
+    assert only_live == {Runs.__name__.lower()}
+    data = to_json(everywhere("x"))
+    assert drawn == {kind for kind in kinds if f'"kind":"{kind}"' in data}
 
 
 def test_the_policy_names_the_pages_own_scripts_and_styles_only():

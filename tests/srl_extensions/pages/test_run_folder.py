@@ -37,8 +37,8 @@ def test_a_finished_run_is_complete(tmp_path):
     ("gone", "note"),
     [
         ("metrics.jsonl", "0 of 40 rounds"),
-        ("summary.json", "Baselines and evaluations are missing"),
-        ("config.yaml", "config.yaml is not there"),
+        ("summary.json", "Baselines and evaluations are not shown"),
+        ("config.yaml", "config.yaml is missing"),
     ],
 )
 def test_a_missing_file_is_noted(tmp_path, gone, note):
@@ -52,7 +52,7 @@ def test_the_torn_last_line_of_a_running_run_is_left_out(tmp_path):
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"round": 3, "env')
     run = load(folder)
-    assert run.rounds == [0, 1, 2] and run.notes == ["3 of 40 rounds have been played."]
+    assert run.rounds == [0, 1, 2] and run.notes == ["3 of 40 rounds are complete."]
 
 
 ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'
@@ -99,7 +99,7 @@ def test_what_is_no_plain_file_is_not_read(tmp_path, name, make):
 
 @pytest.mark.parametrize("name", ["nowhere", "."])
 def test_no_run_is_an_error(tmp_path, name):
-    with pytest.raises(RunFolderError, match="no run at"):
+    with pytest.raises(RunFolderError, match="no run in"):
         load(tmp_path / name)
 
 
@@ -110,11 +110,16 @@ def measured(reward, error=0.001):
 @pytest.mark.parametrize(
     ("before", "after", "mode", "said"),
     [
-        (measured(0.7937), measured(0.7937), "cooperative", "the mean reward did not change"),
-        (measured(0.7937), measured(0.7947), "cooperative", "no change beyond chance"),
-        (measured(0.7937), measured(0.7637), "cooperative", "it fell by 0.0300"),
-        (measured(0.7937), measured(0.8437), "competitive", "not what this mode trains for"),
-        (measured(0.8495), measured(0.8535), "hierarchical", "it rose by 0.0040"),  # there already
+        (measured(0.7937), measured(0.7937), "cooperative", "The mean reward did not change."),
+        (measured(0.7937), measured(0.7947), "cooperative", "may be chance"),
+        (measured(0.7937), measured(0.7637), "cooperative", "The reward fell by 0.0300"),
+        (measured(0.7937), measured(0.8437), "competitive", "not the objective of this mode"),
+        (
+            measured(0.8495),
+            measured(0.8535),
+            "hierarchical",
+            "The reward rose by 0.0040",
+        ),  # there already
         (measured(0.7937, None), measured(0.8437, None), "cooperative", "the optimum is 0.8500"),
     ],
 )
@@ -123,17 +128,18 @@ def test_nothing_is_called_learned_where_nothing_was(tmp_path, before, after, mo
     folder = write_run(tmp_path / "run", rows=[], told=config(mode), evaluation=evaluation)
     told = " ".join(in_words(load(folder)))
     assert said in told
-    assert "learned" not in told and "nan" not in told
+    assert "closed" not in told and "nan" not in told
 
 
 def test_the_headline_is_the_evaluations_where_there_are_some(tmp_path):
     run = load(write_run(tmp_path / "run"))
     assert (headline(run).before, headline(run).after) == (0.763, 0.848)
     assert in_words(run) == [
-        "coop_compete_v0: mean raw reward 0.7630 -> 0.8480 (evaluation before and after training)",
-        "it rose by 0.0850 (+- 0.0014 standard error of the difference)",
-        "uniform play earns 0.7625, the optimum is 0.8500: 97.7% (+- 1.1%) of the way there from "
-        "0.7630 was learned",
+        "coop_compete_v0: mean raw reward 0.7630 -> 0.8480 (evaluated before and after training)",
+        "The reward rose by 0.0850 (standard error 0.0014).",
+        "Uniform random play earns 0.7625, the optimum is 0.8500: training closed 97.7% of the gap "
+        "(standard error 1.1%).",
+        "Parse failures: 4.3% -> 0.1% of the answers.",
     ]
     # Nothing in the evaluations about cooperation: the first and last tenth of the rounds.
     assert ends(run, "cooperation_rate") == edges(run.series("environment", "cooperation_rate"))

@@ -1,4 +1,4 @@
-"""Seconds of play, of learning and of both."""
+"""Seconds of rollouts, of learning and of both."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from srl_extensions.play_ahead.schedule import Activity
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Sets the time."""
+    """Function that sets the time in seconds."""
 
     def now(seconds):
         monkeypatch.setattr(schedule.time, "perf_counter", lambda: 100.0 + seconds)
@@ -17,7 +17,7 @@ def clock(monkeypatch):
     return now
 
 
-def test_seconds_of_play_of_learning_and_of_both(clock):
+def test_activity_counts_rollout_train_and_overlap_seconds(clock):
     busy = Activity()
     busy.change("rollout", 1)
     clock(2)

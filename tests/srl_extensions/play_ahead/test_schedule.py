@@ -1,4 +1,4 @@
-"""Play ahead: the sequential loop to the bit without room, bounded lag with it, and clean ends."""
+"""Play-ahead schedule: equality with the sequential loop, bounded staleness, and clean ends."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ SERVED = {
     "publish_every": 2,
 }
 SECONDS = 60
-"""Limit on the wait of a test."""
+"""Longest wait of a test in seconds."""
 
 
 def ahead(short_run, bound, **settings):
@@ -73,7 +73,7 @@ class Watched(Engine):
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_without_room_it_is_the_sequential_loop_to_the_bit(settings, short_run, tmp_path):
+def test_without_room_a_run_equals_the_sequential_loop(settings, short_run, tmp_path):
     settings = {"rounds": 3, **settings}
     in_turn = trained(short_run(updates__max_staleness=0, **settings), tmp_path / "in_turn")
     played = trained(ahead(short_run, 0, **settings), tmp_path / "ahead")
@@ -83,12 +83,12 @@ def test_without_room_it_is_the_sequential_loop_to_the_bit(settings, short_run, 
     assert no_thread_is_left()
 
 
-def test_without_room_a_resumed_run_is_equal_to_the_bit(short_run, tmp_path):
+def test_without_room_a_resumed_run_equals_the_sequential_loop(short_run, tmp_path):
     updates = {"strategy": "federated", "period": 2, "server": {"name": "diloco"}}
     settings = {"updates": {**updates, "max_staleness": 0}, "rounds": 4}
     in_turn = trained(short_run(**settings), tmp_path / "in_turn")
     config = short_run(**settings, engine__play_ahead=True)
-    with Trainer(config, tmp_path / "parts") as part:  # ends between two averages
+    with Trainer(config, tmp_path / "parts") as part:  # The part ends between two averages.
         part.train_round()
         part.save_checkpoint()
     with Trainer(config, tmp_path / "parts") as whole:
@@ -97,22 +97,20 @@ def test_without_room_a_resumed_run_is_equal_to_the_bit(short_run, tmp_path):
         assert same(everything(whole.run), everything(in_turn.run))
 
 
-def test_rounds_are_played_while_models_learn_and_samples_keep_the_bound(
-    short_run, tmp_path, monkeypatch
-):
+def test_rounds_overlap_with_learning_within_the_staleness_bound(short_run, tmp_path, monkeypatch):
     trainer = Trainer(ahead(short_run, 1, rounds=4), tmp_path)
     engine = Watched(trainer.run, monkeypatch)
-    for number in range(3):  # the games of the next round are over before this one is learned from
+    for number in range(3):  # Models wait for the episodes of the next round.
         for model in ("model_0", "model_1"):
             engine.held[model, number] = engine.over[number + 1]
     trainer.fit()
     rows = read_metrics(trainer.files.metrics)
     for model in ("model_0", "model_1"):
-        told = [row["models"][model] for row in rows]
-        assert [one["staleness"]["max"] for one in told] == [0, 1, 1, 1]
-        assert [one["samples"] for one in told] == [4] * 4
-        assert [one["updates"] for one in told] == [1, 2, 3, 4]
-        assert told[-1]["samples_dropped_stale"] == 0
+        found = [row["models"][model] for row in rows]
+        assert [one["staleness"]["max"] for one in found] == [0, 1, 1, 1]
+        assert [one["samples"] for one in found] == [4] * 4
+        assert [one["updates"] for one in found] == [1, 2, 3, 4]
+        assert found[-1]["samples_dropped_stale"] == 0
         assert all(number - versions[model] <= 1 for number, versions in engine.began.items())
     seconds = [row["seconds"] for row in rows]
     assert all(0 < one["overlap"] <= min(one["rollout"], one["train"]) for one in seconds[1:3])
@@ -138,7 +136,7 @@ def test_a_failing_environment_ends_the_run_in_its_round(short_run, tmp_path):
     with pytest.raises(ZeroDivisionError, match="of the environment"):
         trainer.fit()
     assert no_thread_is_left()
-    # The rounds before it are whole, as in the sequential loop, and may be gone on from.
+    # The rounds before it are complete, as in the sequential loop, and can be resumed.
     assert [row["round"] for row in read_metrics(trainer.files.metrics)] == [0, 1]
     asyncio.run(trainer.shutdown())
     assert list_checkpoints(trainer.files.checkpoints) == ["round_00000002"]
@@ -148,7 +146,7 @@ def test_a_failing_learner_ends_the_run_without_a_checkpoint(short_run, tmp_path
     trainer = Trainer(ahead(short_run, 2, rounds=6), tmp_path)
     engine = Watched(trainer.run, monkeypatch)
     learner = trainer.run.learners["model_1"]
-    engine.held["model_1", 1] = engine.over[3]  # so that others are ahead of it
+    engine.held["model_1", 1] = engine.over[3]  # The other model gets ahead.
 
     def fail():
         if trainer.run.versions["model_1"] == 1:
@@ -167,7 +165,7 @@ def test_a_failing_learner_ends_the_run_without_a_checkpoint(short_run, tmp_path
     assert not list_checkpoints(trainer.files.checkpoints)
 
 
-def test_a_stopped_run_is_complete_and_can_be_resumed(short_run, tmp_path):
+def test_stopped_run_is_complete_and_can_be_resumed(short_run, tmp_path):
     class Stops:
         def write(self, row):
             trainer._stop.set()
@@ -179,7 +177,7 @@ def test_a_stopped_run_is_complete_and_can_be_resumed(short_run, tmp_path):
     trainer = Trainer(config, tmp_path, sinks=(Stops(),))
     assert trainer.fit()["training_completed"] is False
     rounds = trainer.run.next_round
-    assert rounds == 1  # a checkpoint was due: nothing was learned ahead of it
+    assert rounds == 1  # A checkpoint was due, so no model learned ahead.
     assert trainer.run.versions == {"model_0": rounds, "model_1": rounds}
     again = Trainer(config, tmp_path)
     again.load_checkpoint()
@@ -190,10 +188,10 @@ def test_a_stopped_run_is_complete_and_can_be_resumed(short_run, tmp_path):
     assert no_thread_is_left()
 
 
-def test_saving_accounts_for_what_was_learned_ahead(short_run, tmp_path, monkeypatch):
+def test_checkpoint_includes_rounds_learned_ahead(short_run, tmp_path, monkeypatch):
     trainer = Trainer(ahead(short_run, 2, rounds=6), tmp_path)
     engine = Watched(trainer.run, monkeypatch)
-    engine.held["model_1", 0] = engine.over[2]  # the other learns from the next ones meanwhile
+    engine.held["model_1", 0] = engine.over[2]  # The other model gets ahead.
     trainer.train_round()
     trainer.save_checkpoint()
     run = trainer.run
@@ -225,14 +223,14 @@ def test_episodes_of_all_current_rounds_are_bounded_together(short_run, tmp_path
 
 
 @pytest.mark.parametrize("adapters", [{}, {"models__adapters": {"rank": 4}}], ids=str)
-def test_a_model_plays_from_a_copy_until_its_weights_are_published(adapters, short_run):
+def test_episodes_use_a_copy_of_the_weights_until_publication(adapters, short_run):
     run = build_run(ahead(short_run, 1, models__count=1, **adapters))
     learner, backend = run.learners["model_0"], run.players.backends["model_0"]
-    before = said(play_round(run, 0))
+    before = texts(play_round(run, 0))
     learner.set_weights({name: own + 1.0 for name, own in learner.weights().items()})
-    assert said(play_round(run, 0)) == before
+    assert texts(play_round(run, 0)) == before
     run.publish("model_0")
-    assert said(play_round(run, 0)) != before
+    assert texts(play_round(run, 0)) != before
     trained = {one.data_ptr() for one in learner.weights().values()}
     played = {one.data_ptr() for one in backend.model.parameters()}
     assert not trained & played
@@ -241,7 +239,7 @@ def test_a_model_plays_from_a_copy_until_its_weights_are_published(adapters, sho
     ), "an adapter's base is in memory once"
 
 
-def said(episodes):
+def texts(episodes):
     return [s.decision.text for e in episodes for turn in e.turns for s in turn]
 
 
@@ -257,12 +255,12 @@ def said(episodes):
         (2, {"backend": SERVED, "models__adapters": {}}, 1),
     ],
 )
-def test_room_is_what_the_bound_on_staleness_leaves(bound, settings, expected, short_run):
+def test_room_follows_the_staleness_bound(bound, settings, expected, short_run):
     config = ahead(short_run, bound, **settings)
     assert room(config, "model_0", 1) == expected
 
 
-def test_several_processes_do_not_play_ahead(short_run, monkeypatch):
+def test_play_ahead_refuses_several_processes(short_run, monkeypatch):
     monkeypatch.setattr("srl_train.build.processes.start", lambda *_: 2)
     with pytest.raises(ConfigError, match=r"engine\.play_ahead"):
         build_run(ahead(short_run, 1))

@@ -16,7 +16,7 @@ from srl_extensions.remote import connect, remote
 from srl_extensions.remote.errors import RemoteError
 
 
-def test_an_environment_on_a_server_has_a_name_like_all_others(everything):
+def test_url_is_an_environment_name(everything):
     env = srl_envs.make(f"grpc://{everything.address}/maze_v0", width=5, height=5)
     assert env.metadata["name"] == "maze_v0" and env.width == 5
     assert env.made_as["name"].startswith("grpc://")
@@ -24,7 +24,7 @@ def test_an_environment_on_a_server_has_a_name_like_all_others(everything):
         srl_envs.make("grpc://127.0.0.1:1")
 
 
-def test_a_record_leads_to_no_server(everything):
+def test_record_cannot_name_a_server(everything):
     name = f"grpc://{everything.address}/maze_v0"
     before = everything.describe().open_sessions
     local = registry.remake(name, {"width": 5, "height": 5})
@@ -49,7 +49,7 @@ def test_sessions_end_with_their_environments(start):
             pass
 
 
-def test_an_ended_session_is_opened_again_by_a_reset_with_a_seed(start):
+def test_ended_session_is_opened_again_by_a_reset_with_a_seed(start):
     running = start(lease=0.2)
     with connect(running.address) as server:
         env = server.env("coop_compete_v0")
@@ -65,7 +65,7 @@ def test_an_ended_session_is_opened_again_by_a_reset_with_a_seed(start):
         assert len(env.step(dict.fromkeys(env.agents, 0))[1]) == 4
 
 
-def test_what_the_environment_refuses_is_said_here_as_there(everything):
+def test_environment_errors_equal_the_local_ones(everything):
     with pytest.raises(RemoteError, match="num_agents must be a whole number") as refused:
         everything.env("coop_compete_v0", num_agents="many")
     assert refused.value.code == "INVALID_ARGUMENT"
@@ -83,7 +83,7 @@ def test_what_the_environment_refuses_is_said_here_as_there(everything):
     assert env.step({"agent_0": 0, "agent_1": np.int64(1)})[1].keys() == {"agent_0", "agent_1"}
 
 
-def test_a_refused_environment_of_many_is_named_and_the_others_are_played(everything):
+def test_refused_environment_is_named_and_the_others_are_played(everything):
     games = everything.vector("coop_compete_v0", 3, num_agents=2)
     games.reset(seed=0)
     games.envs[1]._turn = 9
@@ -113,6 +113,6 @@ def test_nothing_is_sent_in_plaintext_to_other_machines():
         connect("games.example:50051")
 
 
-def test_a_server_that_is_not_there_is_said():
+def test_missing_server_is_reported():
     with pytest.raises(RemoteError, match="check that an environment server runs"):
         remote("127.0.0.1:9", "maze_v0", timeout=0.5)

@@ -29,7 +29,7 @@ def test_environments_are_served_until_a_signal():
     assert "refused: 1 unknown environment" in printed
 
 
-def test_a_port_in_use_is_an_error(capsys):
+def test_port_in_use_is_an_error(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert cli.main(["serve", "env", "maze_v0", "--port", port]) == 2

@@ -55,7 +55,7 @@ def test_calls_are_authenticated_before_their_message(start):
     assert running.refused == {"unauthenticated": 1}
 
 
-def test_a_message_must_arrive_in_time(start, monkeypatch):
+def test_message_must_arrive_in_time(start, monkeypatch):
     monkeypatch.setattr(grpc_server, "SILENT_SECONDS", 0.05)
     running = start(tokens=TOKENS)
     with silent(running, f"{SERVICE}/Describe", TOKENS[0]) as call:
@@ -63,7 +63,7 @@ def test_a_message_must_arrive_in_time(start, monkeypatch):
     assert running.refused == {"silent": 1}
 
 
-def test_a_client_has_a_limit_of_calls(start, monkeypatch):
+def test_client_has_a_limit_of_calls(start, monkeypatch):
     monkeypatch.setattr(grpc_server, "MOST_CALLS", 1)
     running = start(tokens=TOKENS)
     with silent(running, f"{SERVICE}/Describe", TOKENS[0]) as call:
@@ -82,7 +82,7 @@ def test_every_call_requires_a_valid_token(start):
     assert running.refused == {"unauthenticated": 3}
 
 
-def test_the_sessions_of_another_token_are_refused(start, monkeypatch):
+def test_sessions_of_another_token_are_refused(start, monkeypatch):
     running = start(tokens=TOKENS)
     monkeypatch.setenv("SRL_ENV_TOKEN", TOKENS[1])
     with connect(running.address, token=TOKENS[0]) as one, connect(running.address) as other:
@@ -116,7 +116,7 @@ def test_malformed_requests(start, method, message):
     assert running.refused == {"malformed": 1}
 
 
-def test_an_invalid_value_is_refused_in_its_session_only(start):
+def test_invalid_value_is_refused_in_its_session_only(start):
     running = start()
     with connect(running.address) as server:
         games = server.vector("coop_compete_v0", 2)
@@ -129,7 +129,7 @@ def test_an_invalid_value_is_refused_in_its_session_only(start):
         assert running.refused == {"malformed": 1}
 
 
-def test_a_call_that_is_cancelled_ends_before_its_next_step(start):
+def test_cancelled_call_ends_before_its_next_step(start):
     misbehaving.FREE.clear()
     misbehaving.BEGAN.clear()
     running = start(environments=[HANGING])
@@ -165,7 +165,7 @@ def test_a_call_that_is_cancelled_ends_before_its_next_step(start):
          "is code that a record names"),
     ],
 )  # fmt: skip
-def test_environments_and_options_that_are_not_offered(few, name, options, code, said):
+def test_unknown_environments_and_options_are_refused(few, name, options, code, said):
     with pytest.raises(RemoteError, match=said) as refused:
         few.open(name, options)
     assert refused.value.code == code

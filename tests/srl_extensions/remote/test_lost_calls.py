@@ -55,7 +55,7 @@ class Cable:
             end.close()
 
 
-def test_a_step_whose_reply_is_lost_is_sent_again_and_played_once(start):
+def test_step_whose_reply_is_lost_is_sent_again_and_played_once(start):
     cable = Cable(start().address)
     local = srl_envs.make("coop_compete_v0", **OPTIONS)
     with connect(cable.address) as server:

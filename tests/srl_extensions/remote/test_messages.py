@@ -35,7 +35,7 @@ plain = st.recursive(
 
 @settings(max_examples=20, deadline=None)
 @given(plain)
-def test_values_come_back_as_they_were(value):
+def test_values_survive_packing(value):
     assert same(value, unpack(pack(value)))
 
 
@@ -54,7 +54,7 @@ def test_arrays_and_unusual_values(value):
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, np.array(["a"]), np.array([None]), 1j])
-def test_other_values_are_refused(value):
+def test_unsupported_values_are_refused(value):
     with pytest.raises(WireError):
         pack(value)
 
@@ -97,7 +97,7 @@ def test_invalid_data_is_refused(data):
     ],
     ids=str,
 )  # fmt: skip
-def test_spaces_come_back_and_draw_alike(space):
+def test_spaces_survive_and_sample_equally(space):
     back = from_space(unpack(pack(to_space(space))))
     assert back == space and type(back) is type(space)
     space.seed(3)
@@ -119,7 +119,7 @@ def test_invalid_spaces_are_refused(plain_space):
         from_space(plain_space)
 
 
-def test_the_generated_module_is_up_to_date(tmp_path):
+def test_generated_module_is_up_to_date(tmp_path):
     pytest.importorskip("grpc_tools")
     proto = "srl_extensions/remote/environments.proto"
     words = ["-m", "grpc_tools.protoc", "-I", ".", f"--python_out={tmp_path}", proto]

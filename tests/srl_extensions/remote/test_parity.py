@@ -1,4 +1,4 @@
-"""What a server's environments give is what local ones give, to the bit."""
+"""Environments on a server equal local environments bit by bit."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def trajectory(env, seed, episodes=2):
         env.action_space(agent).seed(seed + place)
     given = []
     for episode in range(episodes):
-        # The second goes on from the first one's randomness.
+        # The second episode continues the random stream of the first.
         turn = env.reset(seed=None if episode else seed)
         given.append(turn)
         while env.agents:
@@ -45,14 +45,14 @@ def drawn(env, agent, mask):
 
 
 @every_game
-def test_trajectories_are_equal_to_the_bit(everything, name, options):
+def test_trajectories_are_bit_identical(everything, name, options):
     local, remote = srl_envs.make(name, **options), everything.env(name, **options)
     assert same(trajectory(local, seed=5), trajectory(remote, seed=5))
     remote.close()
 
 
 @every_game
-def test_what_stays_the_same_is_the_same(everything, name, options):
+def test_constant_attributes_equal_the_local_ones(everything, name, options):
     local, remote = srl_envs.make(name, **options), everything.env(name, **options)
     assert remote.possible_agents == local.possible_agents
     assert remote.metadata == local.metadata
@@ -65,11 +65,11 @@ def test_what_stays_the_same_is_the_same(everything, name, options):
         assert remote.action_space(agent) == local.action_space(agent)
 
 
-def test_keeps_the_contract(everything):
+def test_conforms_to_the_environment_api(everything):
     check_environment(lambda: everything.env("team_battle_v0", max_cycles=4, obs_mode="dict"))
 
 
-def test_words_are_read_as_here_and_reach_the_game(everything):
+def test_text_answers_are_parsed_as_locally(everything):
     for name, given in (
         ("multitask_v0", {"environments": {"talk": {"name": "math_v0"}}, "max_cycles": 2}),
         ("social_trading_v0", {"messages": True, "obs_mode": "llm"}),
@@ -88,7 +88,7 @@ def first_answer(env, agent):
 
 
 @pytest.mark.parametrize("name", ["coop_compete_v0", "social_negotiation_v0"])
-def test_vectors_are_equal_to_the_bit(everything, name):
+def test_vectors_are_bit_identical(everything, name):
     options = {"max_cycles": 4}
     local = vector.make(name, 5, **options)
     remote = everything.vector(name, 5, **options)

@@ -104,7 +104,7 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
 
 
 @scenario
-async def test_a_turn_is_played_once_however_often_it_is_sent(make_sessions):
+async def test_resent_step_is_played_once(make_sessions):
     sessions = make_sessions()
     [session] = await begun(sessions)
     [once] = await sessions.advance("one", [step(session, 1)])
@@ -118,7 +118,7 @@ async def test_a_turn_is_played_once_however_often_it_is_sent(make_sessions):
 
 
 @scenario
-async def test_an_episode_has_a_limit_of_steps(make_sessions):
+async def test_episode_has_a_limit_of_steps(make_sessions):
     sessions = make_sessions()
     [session] = await begun(sessions)
     for _ in range(2):
@@ -137,7 +137,7 @@ def short_episodes(monkeypatch, request):
 
 
 @scenario
-async def test_a_step_that_hangs_frees_its_thread_and_ends_its_session(make_sessions):
+async def test_step_that_hangs_frees_its_thread_and_ends_its_session(make_sessions):
     sessions = make_sessions(threads=1, step_seconds=0.2, max_hung=1)
     hanging, spared = await begun(sessions, env=misbehaving.hanging, copies=2)
     [other] = await begun(sessions)
@@ -157,7 +157,7 @@ async def test_a_step_that_hangs_frees_its_thread_and_ends_its_session(make_sess
 
 
 @scenario
-async def test_one_client_leaves_a_thread_to_the_others(make_sessions):
+async def test_one_client_cannot_use_all_threads(make_sessions):
     sessions = make_sessions(threads=2, share=1)
     [other] = await begun(sessions, "other")
     ids = await begun(sessions, env=misbehaving.hanging, copies=3)
@@ -174,7 +174,7 @@ async def test_one_client_leaves_a_thread_to_the_others(make_sessions):
 
 
 @scenario
-async def test_an_environment_that_fails_ends_its_session(make_sessions):
+async def test_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
     [session] = await begun(sessions, env=misbehaving.Failing)
     [refused] = await sessions.advance("one", [step(session)])
@@ -184,7 +184,7 @@ async def test_an_environment_that_fails_ends_its_session(make_sessions):
 
 
 @scenario
-async def test_no_exception_of_an_environment_costs_a_thread_or_a_session(make_sessions):
+async def test_environment_exceptions_release_thread_and_session(make_sessions):
     sessions = make_sessions(threads=1, max_sessions_per_client=1)
 
     def broken(error):

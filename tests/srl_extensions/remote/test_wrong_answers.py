@@ -1,4 +1,4 @@
-"""Servers that answer wrongly: whatever they say, the client raises an EnvError."""
+"""The client raises EnvError for every invalid reply of a server."""
 
 from __future__ import annotations
 

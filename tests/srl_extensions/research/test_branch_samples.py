@@ -21,7 +21,7 @@ def settings(**own):
     return {"rollout__groups_per_round": 2, "preset": "at_grpo", **own}
 
 
-def test_the_answers_to_one_situation_are_compared(short_run):
+def test_answers_to_the_same_observation_are_compared(short_run):
     run = build_run(short_run(**settings()))
     batches, start = watched(run), weights(run)
     result = train_round(run, 0)
@@ -38,7 +38,7 @@ def test_the_answers_to_one_situation_are_compared(short_run):
     assert not same(weights(run)["model_0"], start["model_0"])
 
 
-def test_a_sample_has_read_what_its_agent_had(short_run):
+def test_sample_context_equals_the_agents_history(short_run):
     run = build_run(short_run(**settings()))
     result = train_round(run, 0)
     for model in run.learners:
@@ -53,7 +53,7 @@ def test_a_sample_has_read_what_its_agent_had(short_run):
         ), number
 
 
-def test_an_agent_that_joins_later_is_paid_for_its_own_answers(short_run):
+def test_late_agent_receives_credit_for_its_own_answers(short_run):
     run = build_run(
         short_run(
             **settings(mode__name="raw", models__constrained=True, rollout__groups_per_round=8)
@@ -67,7 +67,7 @@ def test_an_agent_that_joins_later_is_paid_for_its_own_answers(short_run):
     assert {worth for own in later for worth in own.worth} == {0.0, 1.0}
 
 
-def test_a_run_is_resumed_to_the_bit(short_run, tmp_path):
+def test_resumed_run_is_bit_identical(short_run, tmp_path):
     config = short_run(**settings())
     whole = build_run(config)
     train_round(whole, 0)
@@ -79,7 +79,7 @@ def test_a_run_is_resumed_to_the_bit(short_run, tmp_path):
     assert same(everything(resumed), everything(whole))
 
 
-def test_an_environment_that_cannot_be_copied_is_refused(short_run):
+def test_environment_without_copies_is_refused(short_run):
     class Connected(coop_compete_v0.CoopCompete):
         def reset(self, seed=None, options=None):
             self.connection = threading.Lock()

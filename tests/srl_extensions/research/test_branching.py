@@ -54,7 +54,7 @@ def played(policy, seeds=(3, 4, 5), agents=("a", "b"), env=CarryGame, b=None):
     return play_many(env, seats, list(seeds), make_game=make_game)
 
 
-def test_an_answer_is_worth_what_its_turn_pays_beside_the_others_first_answers():
+def test_answer_value_uses_the_other_agents_first_answers():
     for episode in played(Draws()):
         a, b = ([s for s in episode.siblings if s.agent == agent] for agent in "ab")
         assert [s.turn for s in a] == [s.turn for s in b] == [0, 1]
@@ -74,7 +74,7 @@ def test_an_answer_is_worth_what_its_turn_pays_beside_the_others_first_answers()
     assert len({d.action for s in episode.siblings for d in s.decisions}) == 2
 
 
-def test_every_memory_is_left_once():
+def test_every_memory_is_released_once():
     policy = Draws()
     again = played(policy)
     assert policy.made >= 3 * (2 + 2 * 2 * 3)
@@ -82,14 +82,14 @@ def test_every_memory_is_left_once():
     assert [one.siblings for one in again] == [one.siblings for one in played(Draws())]
 
 
-def test_others_are_neither_branched_nor_disturbed():
+def test_other_agents_are_not_branched():
     [episode] = played(Draws(), seeds=[3], agents=("a",), b=Uniform(3))
     assert {s.agent for s in episode.siblings} == {"a"}
     [plain] = played(Draws(), seeds=[3], agents=(), b=Uniform(3))
     assert episode.steps_of("b")[0].decision == plain.steps_of("b")[0].decision
 
 
-def test_what_cannot_branch_is_told():
+def test_policy_without_branches_is_refused():
     with pytest.raises(PolicyError, match=r"b is played by .*, which cannot branch"):
         played(Draws(), b=Uniform(3))
 
@@ -102,7 +102,7 @@ class Connected(CarryGame):
         return super().reset(seed, options)
 
 
-def test_an_environment_that_cannot_be_copied_spoils_its_episode():
+def test_environment_without_copies_fails_the_episode():
     policy = Draws()
     [episode] = played(policy, seeds=[0], env=Connected)
     assert episode.failure.startswith("EnvError: carry cannot be copied: ")

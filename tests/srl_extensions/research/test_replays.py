@@ -46,7 +46,7 @@ def gained(a, b, alternatives=None, discount=0.5, agents=("a", "b"), make_env=Ca
     return {agent: own.gains for agent, own in game.items()}, replays.steps
 
 
-def test_differences_by_hand():
+def test_difference_rewards_match_hand_computation():
     # a picks 1, 2 and b 2, 1: a is paid 0 and 4, b 3 and 1. Discounted by half:
     found, steps = gained(acts(1, 2), acts(2, 1))
     # a, turn 0: 0 + 4 / 2, with 0 in its place -2 + 3 / 2, for nothing is carried then
@@ -56,12 +56,12 @@ def test_differences_by_hand():
     assert steps == 2 + 2 * 2 + 2 * 1  # the game, two replays from turn 0, two from turn 1
 
 
-def test_who_took_the_default_gained_nothing_by_it():
+def test_default_action_has_no_gain():
     found, _ = gained(acts(0, 1), acts(0, 0), discount=1.0)
     assert found == {"a": (0.0, 2.0), "b": (0.0, 0.0)}
 
 
-def test_counterfactuals_by_hand():
+def test_counterfactual_credit_matches_hand_computation():
     # a's to go with 0, 1, 2 in turn 0: -2 + 1.5, 0 + 2, 2 + 2.5, of mean 2; in turn 1: 0, 2, 4.
     found, _ = gained(acts(1, 2), acts(2, 1), alternatives=2)
     assert found["a"] == pytest.approx((0.0, 2.0))
@@ -69,28 +69,28 @@ def test_counterfactuals_by_hand():
     assert found["b"] == pytest.approx((2.0, 0.0))
 
 
-def test_drawn_alternatives_are_right_on_average():
+def test_sampled_alternatives_are_unbiased():
     exact, _ = gained(acts(1, 2), acts(2, 1), alternatives=2)
     drawn = [gained(acts(1, 2), acts(2, 1), alternatives=1, seed=s)[0]["a"][1] for s in range(40)]
     assert set(drawn) == {(4 - 0) * 2 / 3, (4 - 2) * 2 / 3}
     assert np.mean(drawn) == pytest.approx(exact["a"][1], abs=0.3)
 
 
-def test_what_is_not_legal_any_more_becomes_the_default():
+def test_illegal_replayed_action_becomes_the_default():
     # With a's 2 in turn 0, b may not pick its 2 in turn 1: it picks 0. To go of a: 4 + 2, where it
     # was 2 + 1 - 2; with a 0 in its place 0 - 2.
     found, _ = gained(acts(1, 0), acts(0, 2), alternatives=2, discount=1.0)
     assert found["a"][0] == pytest.approx(1 - (1 - 2 + 6) / 3)
 
 
-def test_an_unreadable_answer_costs_its_penalty():
+def test_parse_failure_costs_its_penalty():
     bad = Plays(Decision(0, text="?", parse_failure="no number"), Decision(1))
     found, _ = gained(bad, acts(0, 0), alternatives=2, discount=1.0)
     # To go of a: 0 - .25 + 2, with 1 or 2 in its place 2 + 3, 4 + 4 and no penalty.
     assert found["a"][0] == pytest.approx((2 / 3) * (1.75 - (5 + 8) / 2))
 
 
-def test_an_agent_that_joins_later_gains_by_its_own_answers():
+def test_late_agent_gains_from_its_own_answers():
     # Both choose right, the second a turn later; who chooses is paid 1, and after a left 0.
     env = knock_out()
     episode = play(env, {"player_0": acts(1), "player_1": acts(1)}, 0)
@@ -119,12 +119,12 @@ class Moody(CarryGame):
         )
 
 
-def test_games_that_do_not_play_again_exactly_are_refused():
-    with pytest.raises(TrainingError, match=r"again exactly: turn 1, .: the recorded reward"):
+def test_nondeterministic_episodes_are_refused():
+    with pytest.raises(TrainingError, match=r"deterministic replays: turn 1, .: "):
         gained(acts(1, 2), acts(2, 1), make_env=Moody)
 
 
-def test_environments_that_cannot_be_copied_or_have_no_other_action_are_refused():
+def test_environments_without_copies_or_alternatives_are_refused():
     env = CarryGame()
     env.reset()
     config = RunConfig(credit={"name": "difference"})
@@ -134,7 +134,7 @@ def test_environments_that_cannot_be_copied_or_have_no_other_action_are_refused(
         credit(config, env, None)
 
 
-def test_a_run_is_resumed_to_the_bit(short_run, tmp_path):
+def test_resumed_run_is_bit_identical(short_run, tmp_path):
     config = short_run(
         credit__name="difference", environment__options={"variant": "pair", "max_cycles": 3}
     )
@@ -152,7 +152,7 @@ def test_a_run_is_resumed_to_the_bit(short_run, tmp_path):
     assert same(everything(resumed), everything(whole))
 
 
-def test_free_text_has_no_other_action(short_run):
+def test_free_text_environment_is_refused(short_run):
     with pytest.raises(ConfigError, match="the actions of math_v0 are not Discrete"):
         build_run(short_run(credit__name="difference", environment__name="math_v0",
                            environment__options={}))  # fmt: skip

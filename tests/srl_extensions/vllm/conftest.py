@@ -1,4 +1,4 @@
-"""Servers that run a fake program instead of vLLM's."""
+"""Servers that run a fake program instead of vLLM."""
 
 import contextlib
 import itertools
@@ -19,7 +19,7 @@ from tests.srl_train.conftest import short_run  # noqa: F401
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch, tmp_path):
-    """The fake programs take milliseconds, and the folder of logs is the test's own."""
+    """Shorten all waits, and write logs to a folder of the test."""
     monkeypatch.setattr(fleet, "LOOK", 0.05)
     monkeypatch.setattr(fleet, "RESTART_WAIT", 0.05)
     monkeypatch.setattr(fleet, "START_TIMEOUT", 20)
@@ -46,7 +46,7 @@ def spec(tmp_path):
 
 @pytest.fixture
 def new_server(spec):
-    """Makes servers that end with the test."""
+    """Function that creates a server, which ends with the test."""
     made = []
 
     def make(**settings):
@@ -60,7 +60,7 @@ def new_server(spec):
 
 @pytest.fixture
 def new_fleet():
-    """Makes fleets of started servers, which end with the test."""
+    """Function that starts a fleet, which ends with the test."""
     made = []
 
     def make(*specs, **settings):
@@ -74,7 +74,7 @@ def new_fleet():
 
 
 PORTS = itertools.count(10_000 + os.getpid() * 50 % 20_000)
-"""Below the ports that the kernel gives to connections, and different in each test process."""
+"""Ports below those that the kernel assigns to connections, different in each test process."""
 
 
 def any_port():

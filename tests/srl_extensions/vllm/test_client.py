@@ -1,4 +1,4 @@
-"""The client of one server: completions, adapters, weights, and how it fails."""
+"""Client of one server: completions, adapters, weights and failures."""
 
 import shutil
 
@@ -47,7 +47,7 @@ def endpoint(stub):
 
 @pytest.fixture
 def adapter(here, tmp_path):
-    """An adapter's folder, and the model with it."""
+    """Folder of an adapter, and the model with this adapter."""
     from peft import LoraConfig, get_peft_model
 
     lora = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
@@ -75,13 +75,13 @@ def logprobs_here(model):
     return [float(row[token]) for row, token in zip(logits, IDS[1:], strict=True)]
 
 
-def test_an_adapter_is_served_from_its_loading_to_its_end(endpoint, adapter):
+def test_adapter_is_served_between_load_and_unload(endpoint, adapter):
     folder, model = adapter
     background_loop.run(endpoint.load_adapter("red@1.0", folder))
     assert background_loop.run(endpoint.models()) == ["base", "red@1.0"]
     expected = logprobs_here(model)
-    got = background_loop.run(prompt_logprobs(endpoint, "red@1.0", IDS))
-    assert got == pytest.approx(expected, abs=1e-5)
+    found = background_loop.run(prompt_logprobs(endpoint, "red@1.0", IDS))
+    assert found == pytest.approx(expected, abs=1e-5)
     with model.disable_adapter():
         base = logprobs_here(model)
     assert background_loop.run(prompt_logprobs(endpoint, "base", IDS)) == pytest.approx(
@@ -94,7 +94,7 @@ def test_an_adapter_is_served_from_its_loading_to_its_end(endpoint, adapter):
 
 
 @pytest.mark.parametrize("fault", ["closed", "cut", "timeout"])
-def test_a_change_whose_reply_was_lost_is_made_once(stub, adapter, fault):
+def test_change_with_a_lost_reply_is_applied_once(stub, adapter, fault):
     folder, _ = adapter
     stub.faults.stall, endpoint = 0.6, VLLMClient(stub.url, retries=SOON, timeout=0.4)
     for path, change in (
@@ -109,15 +109,15 @@ def test_a_change_whose_reply_was_lost_is_made_once(stub, adapter, fault):
     background_loop.run(endpoint.close())
 
 
-def test_changes_that_cannot_be_made_are_told_at_once(stub, endpoint, adapter, tmp_path):
+def test_impossible_changes_are_reported_without_retries(stub, endpoint, adapter, tmp_path):
     folder, _ = adapter
     background_loop.run(endpoint.load_adapter("red@1", folder))
-    for change, said in (
+    for change, message in (
         (endpoint.load_adapter("red@1", folder), "already been loaded"),
         (endpoint.load_adapter("red@2", tmp_path / "nowhere"), "No adapter found"),
         (endpoint.unload_adapter("blue@1"), "cannot be found"),
     ):
-        with pytest.raises(BackendError, match=said):
+        with pytest.raises(BackendError, match=message):
             background_loop.run(change)
     assert stub.counts["/v1/load_lora_adapter"] == 3
     assert complete(endpoint)
@@ -134,12 +134,12 @@ def test_whole_weights_are_replaced(endpoint, here, tmp_path):
     assert after == pytest.approx(logprobs_here(here.model), abs=1e-5) != before
 
 
-def test_a_server_whose_weights_did_not_come_through_answers_nobody_until_others_do(
+def test_failed_weight_update_pauses_the_server_until_the_next_update(
     stub, endpoint, here, tmp_path
 ):
     with pytest.raises(BackendError, match=r"no .*safetensors"):
         background_loop.run(endpoint.update_weights(tmp_path / "nowhere"))
-    assert stub.counts["/collective_rpc"] == 1, "told at once"
+    assert stub.counts["/collective_rpc"] == 1, "no retries"
     waiting = background_loop.submit(
         endpoint.complete(
             "base", [IDS], sampling=Sampling(), max_tokens=3, stop_ids=here.chat.stop_ids
@@ -152,7 +152,7 @@ def test_a_server_whose_weights_did_not_come_through_answers_nobody_until_others
     assert waiting.result(30)
 
 
-def test_readiness_is_one_real_token_at_the_first_attempt(stub, endpoint):
+def test_check_ready_samples_one_token_in_one_attempt(stub, endpoint):
     background_loop.run(endpoint.check_ready("base"))
     assert stub.counts["prompts"] == 1
     with pytest.raises(BackendError, match="`other` does not exist"):
@@ -168,7 +168,7 @@ def test_readiness_is_one_real_token_at_the_first_attempt(stub, endpoint):
         background_loop.run(endpoint.check_ready("base"))
 
 
-def test_a_server_that_stays_away_is_unavailable_and_one_that_comes_back_is_asked(stub, endpoint):
+def test_missing_server_is_unavailable_and_used_again_after_its_return(stub, endpoint):
     stub.healthy = False
     with pytest.raises(ServerUnavailable, match="its engine is dead"):
         complete(endpoint)
@@ -177,15 +177,15 @@ def test_a_server_that_stays_away_is_unavailable_and_one_that_comes_back_is_aske
         complete(endpoint)
     stub.start()
     assert len(complete(endpoint)) == 1
-    stub.close_connections()  # as vLLM does with idle ones
+    stub.close_connections()  # vLLM closes idle connections.
     assert len(complete(endpoint)) == 1
 
 
-def test_whom_the_answer_is_from_is_checked(stub, endpoint, tmp_path, adapter):
+def test_answer_of_another_model_is_refused(stub, endpoint, tmp_path, adapter):
     stub.faults.script.append("model")
     with pytest.raises(BackendError, match="'another' answered instead of 'base'"):
         complete(endpoint)
-    # A published folder must outlive its name: an engine that reads it again would end.
+    # The folder must outlive the name: an engine that reads a missing folder ends.
     folder, _ = adapter
     background_loop.run(endpoint.load_adapter("red@1", folder))
     shutil.rmtree(folder)
@@ -193,7 +193,7 @@ def test_whom_the_answer_is_from_is_checked(stub, endpoint, tmp_path, adapter):
         complete(endpoint, "red@1")
 
 
-def test_a_url_may_be_that_of_the_api_and_a_key_is_sent(stub):
+def test_api_url_is_accepted_and_the_key_is_sent(stub):
     made = VLLMClient(f"{stub.url}/v1/", api_key="secret")
     assert made.name == made.url == stub.url
     background_loop.run(made.models())
@@ -202,23 +202,23 @@ def test_a_url_may_be_that_of_the_api_and_a_key_is_sent(stub):
 
 
 class Replies:
-    """A server that sends one text, whatever it is asked."""
+    """Server that sends the same text in every reply."""
 
     keeps_connections, text_type = True, "application/json"
 
     def __init__(self, status, text):
-        self.status, self.text, self.asked = status, text, 0
+        self.status, self.text, self.received = status, text, 0
 
     def struck_by_faults(self, path):
         return False
 
     def reply(self, path, body, headers):
-        self.asked += 1
+        self.received += 1
         return self.status, self.text
 
 
 def completed(status, text):
-    """What an endpoint makes of a completion of which the server says this."""
+    """Return the completions that the client reads from this reply."""
     with serving(Replies(status, text)) as http:
         endpoint = VLLMClient(f"http://127.0.0.1:{http.server_port}", retries=THREE_TRIES)
         try:
@@ -249,19 +249,19 @@ def a_choice(ids="[5]", logprobs="[-1.0]"):
         a_choice(ids=f"[{5000 * '1'}]"),
     ],
 )
-def test_numbers_that_no_sampler_gives_are_no_answer(choice):
+def test_invalid_tokens_and_log_probabilities_are_refused(choice):
     assert completed(200, a_choice())[0].ids == (5,)
     with pytest.raises(BackendError):
         completed(200, choice)
 
 
-def test_an_error_quotes_the_server_shortly_and_steers_no_terminal():
+def test_error_quotes_the_server_shortened_and_escaped():
     with pytest.raises(BackendError) as caught:
         completed(400, '{"error": {"message": "\\u001b[2J' + 100_000 * "x" + '"}}')
     assert "\\x1b[2J" in str(caught.value) and len(str(caught.value)) < 2000
 
 
-def test_a_redirection_is_not_followed(endpoint, stub, monkeypatch):
+def test_redirect_is_not_followed(endpoint, stub, monkeypatch):
     elsewhere = Replies(200, a_choice())
     with serving(elsewhere) as http:
         to = f"http://127.0.0.1:{http.server_port}/v1/completions"
@@ -278,4 +278,4 @@ def test_a_redirection_is_not_followed(endpoint, stub, monkeypatch):
         monkeypatch.setattr(Handler, "_answer", redirect)
         with pytest.raises(BackendError, match="307"):
             complete(endpoint)
-    assert not elsewhere.asked
+    assert not elsewhere.received

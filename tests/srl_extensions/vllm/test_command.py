@@ -1,4 +1,4 @@
-"""Command lines and variables of vLLM's servers."""
+"""Command line and environment variables of a server."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ CPU = ServerSpec(
 
 
 def options(spec):
-    """Option -> its values, of a command line."""
+    """Return option -> values of the command line."""
     found = {}
     for word in arguments(spec)[3:]:
         if word.startswith("--"):
@@ -43,20 +43,20 @@ def test_a_server_on_two_gpus():
     assert not {"--enforce-eager", "--block-size", "--kv-cache-memory-bytes"} & set(found)
     variables = environment(replace(CPU, gpus=(2, 3)), {})
     assert variables["CUDA_VISIBLE_DEVICES"] == "2,3"
-    visible = {"CUDA_VISIBLE_DEVICES": "4,5,GPU-aa,7"}  # indices count within these
+    visible = {"CUDA_VISIBLE_DEVICES": "4,5,GPU-aa,7"}  # Indices count within these.
     own = environment(replace(CPU, gpus=(2, 3)), visible)
     assert own["CUDA_VISIBLE_DEVICES"] == "GPU-aa,7"
     assert "OMP_NUM_THREADS" not in variables
 
 
 @pytest.mark.parametrize(("rank", "reserved"), [(1, "1"), (2, "8"), (16, "16"), (17, "32")])
-def test_adapters_have_slots_of_a_rank_that_vllm_knows(rank, reserved):
+def test_rank_is_rounded_up_to_one_that_vllm_supports(rank, reserved):
     found = options(replace(CPU, adapter_slots=5, max_rank=rank))
     assert found["--enable-lora"] == [] and found["--max-lora-rank"] == [reserved]
     assert found["--max-loras"] == found["--max-cpu-loras"] == ["5"]
 
 
-def test_what_cannot_be_started_is_refused():
+def test_impossible_ranks_and_hosts_are_refused():
     with pytest.raises(ServingError, match="rank 513: vLLM takes at most 512"):
         arguments(replace(CPU, adapter_slots=1, max_rank=513))
     for host in ("0.0.0.0", "::", "10.0.0.1", "example.com"):
@@ -64,7 +64,7 @@ def test_what_cannot_be_started_is_refused():
             arguments(replace(CPU, host=host))
 
 
-def test_the_trainers_interpreter_and_processes_do_not_mislead_the_server(tmp_path):
+def test_environment_drops_variables_of_the_trainer(tmp_path):
     inherited = {
         "PATH": "/bin", "PYTHONPATH": "/own", "PYTHONHOME": "/own", "RANK": "1", "WORLD_SIZE": "2",
         "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none", "OMP_NUM_THREADS": "3",
@@ -76,12 +76,12 @@ def test_the_trainers_interpreter_and_processes_do_not_mislead_the_server(tmp_pa
     assert "TORCHELASTIC_RUN_ID" not in variables
     assert environment(CPU, {})["OMP_NUM_THREADS"] == "1"
     assert "HF_HUB_OFFLINE" not in variables
-    newer = {"VLLM_USE_V2_MODEL_RUNNER": "1"}  # it takes no logits processors of ours
+    newer = {"VLLM_USE_V2_MODEL_RUNNER": "1"}  # That runner refuses the logits processor.
     assert environment(CPU, newer)["VLLM_USE_V2_MODEL_RUNNER"] == "0"
     assert environment(replace(CPU, model=str(tmp_path)), {})["HF_HUB_OFFLINE"] == "1"
 
 
-def test_a_server_with_a_key_has_a_gate_and_may_be_reached_from_elsewhere():
+def test_server_with_a_key_has_a_gate_and_any_host():
     spec = replace(CPU, host="10.0.0.1", key="secret")
     assert options(spec)["--middleware"] == ["gate.Gate"]
     assert "secret" not in " ".join(arguments(spec)), "all users see command lines"

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,8 +22,8 @@ def attached(urls, **settings):
     return Fleet.attached(urls, **({"concurrency": 4, "deadline": 30.0} | settings))
 
 
-def ask(fleet, requests=1, base="base"):
-    """Return the addresses of the servers that answered."""
+def send(fleet, requests=1, base="base"):
+    """Send requests at once and return the addresses of the servers that answered."""
 
     async def one(client):
         sampling = Sampling(max_new_tokens=1)
@@ -56,11 +57,11 @@ class Loads:
             raise BackendError("an adapter is gone")
 
 
-def test_servers_of_two_bases_are_started_used_and_ended(spec, new_fleet):
+def test_fleet_starts_uses_and_ends_servers_of_two_bases(spec, new_fleet):
     specs = [spec(), spec(), spec(served_name="other")]
     fleet = new_fleet(*specs)
-    assert set(ask(fleet, 8)) == {specs[0].url, specs[1].url}
-    assert ask(fleet, base="other") == [specs[2].url]
+    assert set(send(fleet, 8)) == {specs[0].url, specs[1].url}
+    assert send(fleet, base="other") == [specs[2].url]
     assert [client.url for client in fleet.clients("other")] == [specs[2].url]
     assert fleet.urls == [one.url for one in specs]
     engines = [engine_of(member.server) for member in fleet.members]
@@ -82,11 +83,11 @@ def test_a_killed_server_is_restarted_and_loaded_before_its_next_request(spec, n
     else:
         kill(member)
     until(lambda: loads.urls)
-    assert set(ask(fleet, 8)) == {specs[1].url}
+    assert set(send(fleet, 8)) == {specs[1].url}
     assert [client.url for client in fleet.clients("base")] == [specs[1].url]
     loads.may_continue.set()
     until(lambda: len(fleet.clients("base")) == 2)
-    assert set(ask(fleet, 8)) == {specs[0].url, specs[1].url}
+    assert set(send(fleet, 8)) == {specs[0].url, specs[1].url}
     assert loads.urls == [specs[0].url]
     assert (member.restarts, other.restarts) == (1, 0) and gone(engine)
 
@@ -106,7 +107,7 @@ def test_a_server_beyond_its_restarts_is_given_up(spec, new_fleet, monkeypatch):
     until(lambda: member.restarts == 1 and member.up)
     kill(member)
     with pytest.raises(BackendError, match="no server takes part"):
-        ask(fleet)
+        send(fleet)
     with pytest.raises(ServingError, match="1 restarts are allowed and were not enough"):
         fleet.check()
 
@@ -118,7 +119,7 @@ def test_a_server_beyond_its_restarts_is_given_up(spec, new_fleet, monkeypatch):
         ({"dies_of_request": True}, "ended as it started: ValueError: head size 16; its log"),
     ],
 )
-def test_one_server_that_does_not_start_ends_all(spec, new_fleet, new_server, fake, words):
+def test_failed_start_of_one_server_ends_all(spec, new_fleet, new_server, fake, words):
     good = spec()
     with pytest.raises(ServingError, match=words):
         new_fleet(good, spec(**fake))
@@ -146,17 +147,17 @@ def test_servers_that_share_a_gpu_start_one_after_another(spec, new_fleet, monke
     assert not any({"a", "b"} <= set(seen) or {"a", "d"} <= set(seen) for seen in together)
 
 
-def test_other_processes_are_admitted_once_the_weights_are_loaded_again(spec, new_fleet):
+def test_gate_opens_after_the_weights_are_loaded_again(spec, new_fleet):
     fleet = new_fleet(spec(key="secret"))
     [member], loads = fleet.members, Loads()
     loads.may_continue.clear()
     fleet.on_up(loads)
     urls = {"base": fleet.urls}
     with attached(urls, key="secret") as players:
-        assert ask(players) == fleet.urls
+        assert send(players) == fleet.urls
         kill(member)
         until(lambda: loads.urls)  # The server is up and lacks the weights.
-        waiting = threading.Thread(target=ask, args=(players,))
+        waiting = threading.Thread(target=send, args=(players,))
         waiting.start()
         with pytest.raises(BackendError, match="503"):
             attached(urls, key="secret", deadline=0.5)
@@ -168,23 +169,36 @@ def test_other_processes_are_admitted_once_the_weights_are_loaded_again(spec, ne
         attached(urls)
 
 
-def test_an_attached_server_may_end_and_return(new_server):
+def test_attached_server_may_end_and_return(new_server):
     server = new_server()
     server.start()
-    with attached({"base": [server.url]}, patience=20.0) as fleet:
+    with attached({"base": [server.spec.url]}, patience=20.0) as fleet:
         loads = Loads()
         fleet.on_up(loads)
-        assert ask(fleet) == [server.url]
+        assert send(fleet) == [server.spec.url]
         server.kill()
-        waiting = threading.Thread(target=ask, args=(fleet,))
+        waiting = threading.Thread(target=send, args=(fleet,))
         waiting.start()
         until(lambda: not fleet.clients("base"))
         assert waiting.is_alive() and not loads.urls
         server.start()
         waiting.join(20)
-        assert not waiting.is_alive() and loads.urls == [server.url]
+        assert not waiting.is_alive() and loads.urls == [server.spec.url]
         fleet.check()
-    assert server.alive
+    assert server.alive()
+
+
+def test_close_fails_requests_that_wait_for_a_server(new_server):
+    server = new_server()
+    server.start()
+    fleet = attached({"base": [server.spec.url]}, patience=20.0)
+    server.kill()
+    until(lambda: not fleet.clients("base"))
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(send, fleet)
+        fleet.close()
+        with pytest.raises(BackendError, match="no server takes part"):
+            waiting.result(20)
 
 
 def test_an_unreachable_server_is_reported():

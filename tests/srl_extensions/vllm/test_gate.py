@@ -1,4 +1,4 @@
-"""Gate of a server: keys, and requests before the weights are loaded."""
+"""Gate of a server: the key, and requests before the weights are loaded."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ async def application(scope, receive, send):
     await send(PASSED)
 
 
-def asked(gate, path, key="secret", kind="http", owner=False):
+def request(gate, path, key="secret", kind="http", owner=False):
     """Return PASSED for a request that reaches the server, or else the status."""
     sent = []
 
@@ -35,16 +35,16 @@ def gate():
 @pytest.mark.parametrize("path", ["/v1/completions", "/health", "/pause", "/collective_rpc", OPEN])
 def test_requests_without_the_key_are_refused(gate, path):
     for key in (None, "other", ""):
-        assert asked(gate, path, key) == asked(gate, path, key, owner=True) == 401
+        assert request(gate, path, key) == request(gate, path, key, owner=True) == 401
 
 
 def test_only_the_owner_is_admitted_before_the_gate_is_open(gate):
-    assert asked(gate, "/v1/completions") == asked(gate, "/health") == 503
-    assert asked(gate, "/v1/completions", owner=True) == PASSED
-    assert asked(gate, OPEN, owner=True) == 200
-    assert asked(gate, "/v1/completions") == asked(gate, "/health") == PASSED
+    assert request(gate, "/v1/completions") == request(gate, "/health") == 503
+    assert request(gate, "/v1/completions", owner=True) == PASSED
+    assert request(gate, OPEN, owner=True) == 200
+    assert request(gate, "/v1/completions") == request(gate, "/health") == PASSED
 
 
-def test_the_start_of_the_application_passes_and_websockets_do_not(gate):
-    assert asked(gate, "", None, "lifespan") == PASSED
-    assert asked(gate, "/v1/realtime", kind="websocket") == "websocket.close"
+def test_lifespan_passes_and_websockets_are_closed(gate):
+    assert request(gate, "", None, "lifespan") == PASSED
+    assert request(gate, "/v1/realtime", kind="websocket") == "websocket.close"

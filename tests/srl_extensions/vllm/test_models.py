@@ -1,6 +1,7 @@
-"""Servers that a configuration asks for."""
+"""Settings of servers from a configuration."""
 
 import pytest
+import torch
 
 from srl_extensions.vllm import models
 from srl_extensions.vllm.config import ManagedServersConfig
@@ -10,20 +11,26 @@ from srl_train.errors import ConfigError
 
 
 @pytest.mark.parametrize("python", ["/nowhere/bin/python", "~/vllm/bin/python", "/etc/passwd", ""])
-def test_a_python_that_does_not_exist_is_refused(python):
+def test_missing_python_is_refused(python):
     with pytest.raises(ConfigError, match=r"backend.managed.python: there is no program"):
         models.check_python(ManagedServersConfig(python=python))
 
 
-def specs_of(base, there, **managed):
+def test_only_the_first_process_of_a_learner_writes_a_publication(monkeypatch, tmp_path):
+    monkeypatch.setattr(models.processes, "is_main", lambda: False)
+    assert models._write(torch.nn.Linear(1, 1), None, None, {}, [[1]], tmp_path) is None
+    assert not any(tmp_path.iterdir())
+
+
+def specs_of(base, indices, **managed):
     backend = {"name": "vllm", "managed": managed}
     tree = {"models": {"adapters": {"rank": 4}, "count": 2}, "backend": backend}
     config = from_tree(tree)
-    gpus = [Gpu(index, 80, 80) for index in there]
+    gpus = [Gpu(index, 80, 80) for index in indices]
     return models.server_specs(config, config.backend.managed, {"base": base}, gpus=gpus)
 
 
-def test_settings_of_servers_follow_from_the_configuration(tiny_folder):
+def test_server_specs_follow_the_configuration(tiny_folder):
     options = {"swap_space": 4, "enable_prefix_caching": False, "trust-x": True}
     one, two = specs_of(
         tiny_folder, (0, 1, 2), replicas=2, gpus=[1, 2], base_port=9001, options=options
@@ -41,7 +48,7 @@ def test_adapters_of_several_bases_are_refused(tiny_folder, tmp_path):
         {"models": {"adapters": {}, "count": 2}, "backend": {"name": "transformers"}}
     )
     starts = {"model_0": tiny_folder, "model_1": str(tmp_path)}
-    with pytest.raises(ConfigError, match=r"hold adapters of one base, and models.base is"):
+    with pytest.raises(ConfigError, match=r"models\.base"):
         models.served_bases(config, starts)
     assert models.served_bases(config, dict.fromkeys(starts, tiny_folder)) == {
         models.BASE: tiny_folder

@@ -16,15 +16,15 @@ ONE = RoutedTask("one", 10)  # one second of work
 
 @dataclass(eq=False)
 class SlowServer:
-    """Server that takes a second for ten tokens of each request."""
+    """Server that spends one second per ten tokens of a request."""
 
     name: str
     dead: bool = False
-    asked: int = 0
+    received: int = 0
     answered: list = field(default_factory=list)
 
     async def answer(self, task):
-        self.asked += 1
+        self.received += 1
         if self.dead:
             raise ServerUnavailable(f"{self.name} refuses connections")
         await asyncio.sleep(task.cost / 10)
@@ -46,7 +46,7 @@ def router_of(servers, *, capacity=4, **settings):
     return router
 
 
-def ask(router, task=ONE):
+def send(router, task=ONE):
     return asyncio.ensure_future(router.run(task, lambda server: server.answer(task)))
 
 
@@ -67,7 +67,7 @@ def test_owners_receive_their_shares_while_a_server_fails_and_returns(servers, s
             for owner, cost in [("one", 5), ("two", 20)]
             for _ in range(1000)
         ]
-        asked = [ask(router, task) for task in tasks]
+        requests = [send(router, task) for task in tasks]
         await asyncio.sleep(20)
         servers[1].dead = True
         router.mark_down(servers[1])
@@ -76,14 +76,14 @@ def test_owners_receive_their_shares_while_a_server_fails_and_returns(servers, s
         router.mark_up(servers[1])
         await asyncio.sleep(20)
         tokens = [router.owners[owner].tokens for owner in ("one", "two")]
-        await asyncio.gather(*asked)
+        await asyncio.gather(*requests)
         assert sum(server.done for server in router.servers.values()) == len(tasks)
         return [own / sum(tokens) for own in tokens]
 
     assert virtual_time.run(play()) == pytest.approx(shares, rel=0.1)
 
 
-def test_an_owner_that_was_idle_gains_no_credit(servers):
+def test_idle_owner_gains_no_credit(servers):
     order = []
 
     async def play():
@@ -93,35 +93,35 @@ def test_an_owner_that_was_idle_gains_no_credit(servers):
             order.append(owner)
             await asyncio.sleep(1)
 
-        def send(owner, number):
+        def send_several(owner, number):
             task = RoutedTask(owner, 10)
             return [
                 asyncio.ensure_future(router.run(task, lambda s: call(s, owner)))
                 for _ in range(number)
             ]
 
-        asked = send("x", 10)
+        requests = send_several("x", 10)
         await asyncio.sleep(5.5)
-        await asyncio.gather(*asked, *send("y", 4))
+        await asyncio.gather(*requests, *send_several("y", 4))
 
     virtual_time.run(play())
     assert "".join(order[6:]) in ("yxyxyxyx", "xyxyxyxy")
 
 
-def test_a_common_prefix_does_not_crowd_one_server(servers):
+def test_common_prefix_does_not_overload_one_server(servers):
     async def play():
         router = router_of(servers, capacity=64)
-        asked = [ask(router, RoutedTask("one", 10, prefix="rules of the game")) for _ in range(40)]
+        requests = [send(router, RoutedTask("one", 10, prefix="rules")) for _ in range(40)]
         await asyncio.sleep(0.5)
         running = [one.running for one in router.servers.values()]
         assert abs(running[0] - running[1]) <= SLACK + 1
-        await asyncio.gather(*asked)
+        await asyncio.gather(*requests)
 
     virtual_time.run(play())
 
 
 @pytest.mark.parametrize("error", [BackendError("too long a prompt"), asyncio.CancelledError()])
-def test_other_errors_of_a_request_do_not_concern_its_server(servers, error):
+def test_error_of_one_request_does_not_mark_the_server_down(servers, error):
     async def fail(server):
         raise error
 
@@ -130,87 +130,89 @@ def test_other_errors_of_a_request_do_not_concern_its_server(servers, error):
         for _ in range(2):
             with pytest.raises(type(error)):
                 await router.run(ONE, fail)
-        assert router.servers["a"].up and await ask(router) == "a"
+        assert router.servers["a"].up and await send(router) == "a"
 
     virtual_time.run(play())
 
 
 @pytest.mark.parametrize(("victim", "moment"), [(0, 0.0), (0, 0.5), (1, 1.0), (2, 0.5), (2, 2.0)])
-def test_a_cancelled_request_frees_its_place(servers, victim, moment):
+def test_cancelled_request_frees_its_slot(servers, victim, moment):
     async def play():
         router = router_of(servers[:1], capacity=1)
-        asked = [ask(router) for _ in range(3)]
-        asyncio.get_running_loop().call_at(moment, asked[victim].cancel)
-        ends = await asyncio.gather(*asked, return_exceptions=True)
+        requests = [send(router) for _ in range(3)]
+        asyncio.get_running_loop().call_at(moment, requests[victim].cancel)
+        ends = await asyncio.gather(*requests, return_exceptions=True)
         cancelled = sum(isinstance(end, asyncio.CancelledError) for end in ends)
         assert router.owners["one"].failed == cancelled
         assert router.owners["one"].done == router.servers["a"].done == 3 - cancelled
-        assert await ask(router) == "a" and now() <= 4
+        assert await send(router) == "a" and now() <= 4
 
     virtual_time.run(play())
 
 
-def test_a_removed_server_finishes_its_requests_and_the_last_ones_queue_fails(servers):
+def test_removed_server_finishes_open_requests_and_fails_the_queue(servers):
     async def play():
         router = router_of(servers, capacity=1)
-        asked = [ask(router) for _ in range(4)]
+        requests = [send(router) for _ in range(4)]
         await asyncio.sleep(0.5)
         router.remove(servers[0])
         await asyncio.sleep(1.0)
         router.remove(servers[1])
-        ends = await asyncio.gather(*asked, return_exceptions=True)
+        ends = await asyncio.gather(*requests, return_exceptions=True)
         assert ends[:3] == ["a", "b", "b"]
         assert "no server takes part any more" in str(ends[3])
         with pytest.raises(BackendError, match="no server takes part"):
-            await ask(router)
+            await send(router)
         router.add(servers[0], capacity=1)
-        assert await ask(router) == "a"
+        assert await send(router) == "a"
 
     virtual_time.run(play())
 
 
-def test_a_conversation_keeps_its_server():
+def test_conversation_stays_on_one_server():
     servers = [SlowServer(name) for name in "abcd"]
 
     async def play():
         router = router_of(servers, capacity=16)
         places = {}
         for _ in range(5):
-            asked = {talk: ask(router, RoutedTask("one", 10, prefix=talk)) for talk in range(12)}
-            for talk, answer in asked.items():
-                assert places.setdefault(talk, await answer) == await answer
+            requests = {
+                number: send(router, RoutedTask("one", 10, prefix=number)) for number in range(12)
+            }
+            for number, answer in requests.items():
+                assert places.setdefault(number, await answer) == await answer
         assert Counter(places.values()) == dict.fromkeys("abcd", 3)  # hash(n) is n
 
     virtual_time.run(play())
 
 
-def test_requests_wait_at_most_for_the_limit(servers):
+def test_request_fails_after_max_wait(servers):
     async def play():
         router = router_of(servers[:1], capacity=1, max_wait=2.5)
-        ends = await asyncio.gather(*(ask(router) for _ in range(5)), return_exceptions=True)
+        ends = await asyncio.gather(*(send(router) for _ in range(5)), return_exceptions=True)
         assert ends[:3] == ["a", "a", "a"]
         assert all("max_wait" in str(end) and isinstance(end, BackendError) for end in ends[3:])
         assert now() == 3.0 and router.owners["one"].failed == 2
-        assert await ask(router) == "a"
+        assert await send(router) == "a"
 
     virtual_time.run(play())
 
 
-def test_requests_move_from_a_failed_server_and_it_is_tried_again(servers):
+def test_requests_leave_a_failed_server_until_it_has_rested(servers):
     async def play():
         router = router_of(servers, capacity=1)
         servers[0].dead = True
-        assert await asyncio.gather(*(ask(router) for _ in range(3))) == ["b"] * 3
+        assert await asyncio.gather(*(send(router) for _ in range(3))) == ["b"] * 3
         assert not router.servers["a"].up
         servers[0].dead = False
         await asyncio.sleep(REST)
-        assert set(await asyncio.gather(ask(router), ask(router))) == {"a", "b"}
+        assert set(await asyncio.gather(send(router), send(router))) == {"a", "b"}
         assert router.servers["a"].up
 
     virtual_time.run(play())
 
 
-def test_a_request_under_which_servers_fail_is_given_up(servers):
+def test_request_fails_after_too_many_failed_servers(servers):
     tried = []
 
     async def play():
@@ -228,7 +230,7 @@ def test_a_request_under_which_servers_fail_is_given_up(servers):
 
 
 @pytest.mark.parametrize("score", [float("nan"), 1e9])
-def test_scores_are_limited_and_of_priority_alone(score):
+def test_set_score_requires_priority_and_a_limited_score(score):
     with pytest.raises(ServingError, match="score of one"):
         Router(sharing="priority").set_score("one", score)
     with pytest.raises(ServingError, match="has no scores"):

@@ -40,11 +40,11 @@ def gone(pid, seconds=15.0):
     return not runs(pid)
 
 
-def until(true, seconds=20.0):
+def until(condition, seconds=20.0):
     end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
+    while not condition() and time.monotonic() < end:
         time.sleep(0.02)
-    assert true()
+    assert condition()
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -53,9 +53,9 @@ def test_a_server_ends_with_all_its_processes_and_starts_again(new_server, end):
     for _ in range(2):
         server.start()
         engine = engine_of(server)
-        assert server.alive
+        assert server.alive()
         getattr(server, end)()
-        assert not server.alive and gone(engine)
+        assert not server.alive() and gone(engine)
 
 
 def test_a_server_that_ignores_the_request_to_end_is_killed(new_server, monkeypatch):
@@ -83,7 +83,7 @@ def test_a_port_in_use_is_refused(new_server):
 
 @pytest.mark.parametrize("victim", ["parent", "outer launcher", "inner launcher", "server"])
 def test_no_process_is_left_after_a_kill(spec, victim):
-    """SIGKILL of the trainer, or of any process between the trainer and the engine."""
+    """Kill the trainer, or a process between the trainer and the engine, by SIGKILL."""
     made = spec()
     program = (
         "import json, pathlib, sys, time\n"
@@ -126,7 +126,7 @@ def test_the_cause_of_death_is_the_first_error_of_the_last_start(new_server, log
     server.log.parent.mkdir()
     server.log.write_text("ValueError: of the start before\n")
     server.start()
-    until(lambda: not server.alive)
+    until(lambda: not server.alive())
     server.log.write_bytes(server.log.read_bytes()[: server._log_start] + log.encode())
     assert server.cause_of_death() == f"{cause}; its log: {server.log}"
 
@@ -142,11 +142,11 @@ def test_relative_paths_start_in_the_current_folder(spec, tmp_path, monkeypatch)
     assert server.command[server.command.index("--model") + 1] == str(tmp_path / "model")
 
 
-def test_missing_programs_and_logs_are_reported_before_the_start(spec, tmp_path):
+def test_missing_program_and_unwritable_log_are_reported(spec, tmp_path):
     with pytest.raises(ServingError, match="there is no program '~/vllm/bin/python'"):
         ModelServer(replace(spec(), python="~/vllm/bin/python"))
     (tmp_path / "a_file").write_text("")
     server = ModelServer(replace(spec(port=any_port()), log_folder=tmp_path / "a_file"))
     with pytest.raises(ServingError, match=r"no log can be written to .* \(.*\)"):
         server.start()
-    assert not server.alive
+    assert not server.alive()

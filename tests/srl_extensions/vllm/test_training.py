@@ -1,4 +1,4 @@
-"""Runs whose models sample in servers: every turn is of the version that was published."""
+"""Runs whose models sample in stub servers: every step samples the published version."""
 
 import contextlib
 import threading
@@ -26,8 +26,8 @@ def stub(tiny_folder):
 
 
 @pytest.fixture
-def served_run(short_run, tmp_path, stub):  # whose end comes after that of the trainers
-    """Makes trainers of short runs whose models sample at these servers."""
+def served_run(short_run, tmp_path, stub):  # The trainers end before the stub.
+    """Function that creates the trainer of a short run on these servers."""
     with contextlib.ExitStack() as stack:
 
         def make(*stubs, out="run", **settings):
@@ -42,7 +42,7 @@ def served_run(short_run, tmp_path, stub):  # whose end comes after that of the 
 
 
 def versions(episodes):
-    """Agent -> the versions that its turns were sampled from."""
+    """Return agent -> versions that its steps were sampled from."""
     found = {}
     for episode in episodes:
         for step in (step for turn in episode.turns for step in turn):
@@ -51,7 +51,7 @@ def versions(episodes):
     return found
 
 
-def test_every_turn_is_of_the_newest_version(served_run, stub, tmp_path):
+def test_every_step_samples_the_newest_version(served_run, stub, tmp_path):
     trainer = served_run(stub, rounds=2)
     run = trainer.run
     for number in range(2):
@@ -66,10 +66,10 @@ def test_every_turn_is_of_the_newest_version(served_run, stub, tmp_path):
             assert row["updates"] == number + 1
             assert row["sampler_divergence_max"] < 1e-4, model
             assert row["staleness"] == {"mean": 0.0, "max": 0}
-    assert len(stub.adapters) == 4  # two models, and one version before of each
-    asked = {body["model"] for body in stub.bodies}
-    # Versions 0 to 2; no name is used twice.
-    assert len({name for name in asked if name.startswith("model_0@")}) == 3
+    assert len(stub.adapters) == 4  # The newest and the previous version of two models.
+    requested = {body["model"] for body in stub.bodies}
+    # Versions 0 to 2 have different names.
+    assert len({name for name in requested if name.startswith("model_0@")}) == 3
     trainer.close()
     assert not stub.adapters and not list((tmp_path / "published").iterdir())
 
@@ -78,9 +78,7 @@ def altered(tensors, path):
     save_file({name: tensor + 0.05 for name, tensor in tensors.items()}, path)
 
 
-def test_weights_that_arrive_altered_are_refused_and_the_version_before_goes_on(
-    served_run, stub, monkeypatch
-):
+def test_altered_weights_are_refused_and_the_previous_version_stays(served_run, stub, monkeypatch):
     trainer = served_run(stub)
     run = trainer.run
     names = set(stub.adapters)
@@ -95,14 +93,14 @@ def test_weights_that_arrive_altered_are_refused_and_the_version_before_goes_on(
     assert {one.version for one in versions([episode])["agent_0"]} == {0}
 
 
-def test_a_server_that_was_restarted_holds_all_versions_before_it_is_asked(
+def test_restarted_server_loads_all_versions_before_its_first_request(
     served_run, stub, monkeypatch
 ):
     trainer = served_run(stub, rounds=2)
     trainer.train_round()
     before = set(stub.adapters)
     stub.stop()
-    again = threading.Timer(0.5, stub.start)  # with the base alone
+    again = threading.Timer(0.5, stub.start)  # The server has only the base.
     again.start()
     try:
         result = trainer.train_round()
@@ -113,7 +111,7 @@ def test_a_server_that_was_restarted_holds_all_versions_before_it_is_asked(
     assert before & set(stub.adapters)
 
 
-def test_a_run_goes_on_from_a_checkpoint_with_its_weights_published(served_run, stub):
+def test_resume_publishes_the_weights_of_the_checkpoint(served_run, stub):
     first = served_run(stub, rounds=2, checkpoints__every=1)
     first.train_round()
     weights = {m: weights_digest(own.weights()) for m, own in first.run.learners.items()}
@@ -125,12 +123,12 @@ def test_a_run_goes_on_from_a_checkpoint_with_its_weights_published(served_run, 
     assert second.fit()["training_completed"]
 
 
-def test_past_versions_and_frozen_models_play_as_adapters(served_run, stub, tiny_folder):
+def test_past_versions_and_frozen_models_sample_as_adapters(served_run, stub, tiny_folder):
     trainer = served_run(
         stub,
         models__count=1,
         models__frozen_models={"still": tiny_folder},
-        opponent_pools={"past": {"every": 1, "draw": "nash", "nash_games": 1}},
+        opponent_pools={"past": {"every": 1, "draw": "nash", "nash_episodes": 1}},
         environment__options={"num_agents": 3, "max_cycles": 2},
         seats={"agent_1": "past", "agent_2": "still"},
     )
@@ -160,10 +158,10 @@ def test_whole_models_have_a_server_each(served_run, tiny_folder):
         [newest] = folder.glob("model_1@2.*/model.safetensors")
         trained = trainer.run.learners["model_1"].weights()
         assert all(torch.equal(own, trained[n]) for n, own in load_file(newest).items())
-        trainer.close()  # while its servers are there to unload from
+        trainer.close()  # The servers must still run.
 
 
-def test_what_older_weights_sample_between_publications_is_stale_by_them(served_run, stub):
+def test_samples_between_publications_count_as_stale(served_run, stub):
     trainer = served_run(stub, rounds=3, backend={"publish_every": 2})
     staleness = [
         trainer.train_round().row["models"]["model_0"]["staleness"]["max"] for _ in range(3)
@@ -184,19 +182,19 @@ def test_what_older_weights_sample_between_publications_is_stale_by_them(served_
         ),
     ],
 )
-def test_what_servers_cannot_do_is_refused(served_run, stub, settings, words):
+def test_incompatible_settings_are_refused(served_run, stub, settings, words):
     with pytest.raises(ConfigError, match=words):
         _ = served_run(stub, **settings).run
 
 
-def test_a_server_of_other_weights_ends_training(served_run, stub):
+def test_divergence_above_the_limit_ends_training(served_run, stub):
     trainer = served_run(stub, backend={"max_divergence": 1e-12})
     with pytest.raises(TrainingError, match=r"max_divergence is 1e-12"):
         trainer.train_round()
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "a_file"])
-def test_a_folder_that_takes_no_weights_is_refused_before_anything_is_loaded(
+def test_unusable_folder_is_refused_before_models_are_loaded(
     served_run, stub, tmp_path, monkeypatch, folder
 ):
     (tmp_path / "a_file").write_text("")
@@ -205,7 +203,7 @@ def test_a_folder_that_takes_no_weights_is_refused_before_anything_is_loaded(
         _ = served_run(stub, backend={"folder": str(tmp_path / folder)}).run
 
 
-def test_an_interrupt_as_a_run_is_put_together_leaves_nothing(
+def test_interrupted_build_unloads_and_removes_publications(
     served_run, stub, tiny_folder, tmp_path, monkeypatch
 ):
     def interrupted(*args, **settings):
@@ -214,7 +212,7 @@ def test_an_interrupt_as_a_run_is_put_together_leaves_nothing(
     monkeypatch.setattr("srl_train.local.policies_by_seats", interrupted)
     trainer = served_run(
         stub,
-        models__frozen_models={"still": tiny_folder},  # which is published by then
+        models__frozen_models={"still": tiny_folder},  # The frozen model is already published.
         environment__options={"num_agents": 3, "max_cycles": 2},
         seats={"agent_2": "still"},
     )

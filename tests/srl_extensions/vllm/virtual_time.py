@@ -5,20 +5,20 @@ import selectors
 
 
 class _Jumping(selectors.SelectSelector):
-    """Waits for nothing: the time that it should wait has passed at once."""
+    """Selector that advances the clock instead of waiting."""
 
     now = 0.0
 
     def select(self, timeout=None):
         ready = super().select(0)
         if not ready:
-            assert timeout is not None, "everybody waits for somebody: nothing will ever happen"
+            assert timeout is not None, "deadlock: no timer and no ready task"
             self.now += max(timeout, 0)
         return ready
 
 
 def run(coroutine):
-    """The coroutine's result; `asyncio.sleep` and timers take no time."""
+    """Return the result of a coroutine; `asyncio.sleep` and timers take no time."""
     selector = _Jumping()
     loop = asyncio.SelectorEventLoop(selector)
     loop.time = lambda: selector.now

@@ -1,4 +1,4 @@
-"""One real vLLM server on a CPU for the session: the embedded model, and four adapters of it."""
+"""One real vLLM server on a CPU for the session, with the embedded model and four adapters."""
 
 import os
 import socket
@@ -20,16 +20,16 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if str(item.path).startswith(HERE):
             item.add_marker(pytest.mark.vllm)
-            # PEFT asks transformers for a name that it will drop.
-            ours = "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
-            item.add_marker(pytest.mark.filterwarnings(ours))
+            # PEFT uses a deprecated name of transformers.
+            deprecated = "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+            item.add_marker(pytest.mark.filterwarnings(deprecated))
 
 
 @pytest.fixture(scope="session")
 def model_folder(embedded_models):
     from srl_agents.llm.tiny import TinySize, folder
 
-    # vLLM's attention on CPUs takes heads of 32 numbers and more.
+    # vLLM's attention on CPUs requires a head_dim of at least 32.
     return folder(
         lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3),
         size=TinySize(heads=2, key_value_heads=1),
@@ -38,7 +38,7 @@ def model_folder(embedded_models):
 
 @pytest.fixture(scope="session")
 def adapter_folders(model_folder, tmp_path_factory):
-    """Adapters of the base on all its linear layers; the first one changes nothing (B = 0)."""
+    """Folders of adapters on all linear layers of the base; the first one has B = 0."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
@@ -56,14 +56,14 @@ def adapter_folders(model_folder, tmp_path_factory):
 
 
 def unused_port():
-    """Any: sessions beside each other have caches, and so claims, of their own."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as unused:
         return unused.getsockname()[1]
 
 
 @pytest.fixture(scope="session")
 def server_spec(model_folder, tmp_path_factory):
-    """Settings of a server; VLLM_PYTHON names another interpreter than .venv-vllm's."""
+    """Settings of a server, whose interpreter is VLLM_PYTHON or the one of .venv-vllm."""
     return ServerSpec(
         model=str(model_folder),
         served_name=BASE,

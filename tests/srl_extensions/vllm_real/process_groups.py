@@ -1,15 +1,15 @@
-"""Processes of a group, as Linux tells them."""
+"""Processes of a process group, from /proc."""
 
 from pathlib import Path
 
 
 def group(leader):
-    """Names of the processes of a group that have not ended."""
+    """Return process id -> name of the running processes of a group."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, rest = stat.read_text().split("(", 1)[1].rsplit(")", 1)
-        except FileNotFoundError:  # it ended meanwhile
+        except FileNotFoundError:  # The process has ended.
             continue
         state, _, own, *_ = rest.split()
         if int(own) == leader and state != "Z":

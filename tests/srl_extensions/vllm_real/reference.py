@@ -1,19 +1,19 @@
-"""Log-probabilities by transformers, for what a server samples and for whole texts."""
+"""Log-probabilities by transformers: of sampled answers, and of whole texts."""
 
 import torch
 
 
 def of_text(model, ids):
-    """Log-probability of each of ids[1:] given those before it."""
+    """Return the log-probability of each of ids[1:] given the ids before it."""
     with torch.no_grad():
         logits = model(torch.tensor([ids])).logits[0, :-1].float()
     return logits.log_softmax(-1)[torch.arange(len(ids) - 1), ids[1:]].tolist()
 
 
 def of_answer(model, prompt, answer, *, temperature=1.0, top_p=1.0, answers=None):
-    """Log-probability of each token of an answer, by the distribution that it is drawn from.
+    """Return the log-probability of each token of an answer, in its sampling distribution.
 
-    The order is masks, temperature, nucleus.
+    Legal answers are applied first, then temperature, then top_p.
     """
     with torch.no_grad():
         logits = model(torch.tensor([[*prompt, *answer]])).logits[0].float()

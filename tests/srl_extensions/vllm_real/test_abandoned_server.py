@@ -1,6 +1,6 @@
-"""No process of a real server outlives its parent for long.
+"""All processes of a real server end soon after their parent.
 
-Stands first by its name: the session's own server has not started yet.
+This file is the first by name, so the server of the session has not started yet.
 """
 
 import json
@@ -15,10 +15,10 @@ PARENT = """
 import json, pathlib, sys, time
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
-told = json.loads(sys.argv[1])
-told["log_folder"] = pathlib.Path(told["log_folder"])
+spec = json.loads(sys.argv[1])
+spec["log_folder"] = pathlib.Path(spec["log_folder"])
 fleet = Fleet.managed(
-    [ServerSpec(**told)], concurrency=1, deadline=60.0
+    [ServerSpec(**spec)], concurrency=1, deadline=60.0
 )
 print(fleet.members[0].server.process.pid, flush=True)
 time.sleep(600)
@@ -26,9 +26,9 @@ time.sleep(600)
 
 
 def test_no_process_is_left_ten_seconds_after_the_parent_was_killed(server_spec):
-    told = json.dumps(asdict(server_spec) | {"log_folder": str(server_spec.log_folder)})
+    spec = json.dumps(asdict(server_spec) | {"log_folder": str(server_spec.log_folder)})
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, told], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PARENT, spec], stdout=subprocess.PIPE, text=True
     )
     try:
         leader = int(parent.stdout.readline())

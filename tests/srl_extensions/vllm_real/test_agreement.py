@@ -1,4 +1,4 @@
-"""What a real server samples has the log-probabilities that transformers gives it."""
+"""Log-probabilities of a real server agree with those of transformers."""
 
 import pytest
 
@@ -15,7 +15,7 @@ ANSWERS = ((100, 101, END), (100, 102, END), (103, END), (104, 105, 106, END))
 
 @pytest.fixture(scope="module")
 def models(model_folder, adapter_folders):
-    """Served name -> the same model by transformers."""
+    """Served name -> the same model in transformers."""
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -29,7 +29,7 @@ def models(model_folder, adapter_folders):
     return {BASE: base()} | adapted
 
 
-def asked(endpoint, name, **settings):
+def sample(endpoint, name, **settings):
     sampling = Sampling(
         temperature=settings.get("temperature", 1.0), top_p=settings.get("top_p", 1.0)
     )
@@ -56,13 +56,13 @@ def worst(model, sampled, **settings):
     ids=str,
 )  # fmt: skip
 def test_the_base_agrees_with_transformers(endpoint, models, settings):
-    sampled = background_loop.run(asked(endpoint, BASE, **settings))
+    sampled = background_loop.run(sample(endpoint, BASE, **settings))
     assert worst(models[BASE], sampled, **settings) < CLOSE
     if "answers" in settings:
         assert {one.ids for one in sampled} <= set(ANSWERS) and all(one.ended for one in sampled)
 
 
-def test_adapters_of_all_slots_agree_while_they_answer_side_by_side(
+def test_concurrent_adapters_in_all_slots_agree_with_transformers(
     endpoint, models, adapter_folders
 ):
     import asyncio
@@ -70,25 +70,25 @@ def test_adapters_of_all_slots_agree_while_they_answer_side_by_side(
     names = [f"agreement@{number}" for number in range(len(adapter_folders))]
     settings = {"temperature": 0.7, "top_p": 0.9}
 
-    async def course():
+    async def sample_concurrently():
         for name, folder in zip(names, adapter_folders, strict=True):
             await endpoint.load_adapter(name, folder)
         return [
             await asyncio.gather(
-                *(asked(endpoint, name, **settings) for name in names),
-                *(asked(endpoint, name, answers=ANSWERS, **settings) for name in names),
+                *(sample(endpoint, name, **settings) for name in names),
+                *(sample(endpoint, name, answers=ANSWERS, **settings) for name in names),
             )
             for _ in range(4)
         ]
 
-    rounds = background_loop.run(course())
+    rounds = background_loop.run(sample_concurrently())
     apart = []
     for sampled in rounds:
         free, bound = sampled[: len(names)], sampled[len(names) :]
         for name, one, other in zip(names, free, bound, strict=True):
             apart.append(worst(models[name], one, **settings))
             apart.append(worst(models[name], other, answers=ANSWERS, **settings))
-            # An adapter of zeros, under which a frozen base plays beside others, is the base.
+            # The adapter of zeros, with which a frozen base is served, is equal to the base.
             if name == names[0]:
                 apart.append(worst(models[BASE], one, **settings))
     assert max(apart) < CLOSE
@@ -112,7 +112,7 @@ def test_malformed_answers_are_refused_and_the_engine_lives(endpoint):
             "POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"}
         )
         reply = connection.getresponse()
-        said = reply.read().decode()
+        message = reply.read().decode()
         connection.close()
-        assert reply.status == 400 and "answers" in said, (wrong, reply.status, said[:200])
+        assert reply.status == 400 and "answers" in message, (wrong, reply.status, message[:200])
     background_loop.run(endpoint.check_ready(BASE))

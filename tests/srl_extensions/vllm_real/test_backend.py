@@ -1,4 +1,4 @@
-"""Games that a real server plays: every answer is exact, also with all slots filled."""
+"""Episodes with a real server: log-probabilities are exact, also with all slots filled."""
 
 import pytest
 
@@ -22,8 +22,8 @@ def make_env():
 
 @pytest.fixture(scope="module")
 def loaded(fleet, adapter_folders):
-    """All slots filled: three adapters, and the base under an adapter of zeros."""
-    names = [f"games@{number}" for number in range(len(adapter_folders))]
+    """Names of the adapters in all slots; the first is the base with an adapter of zeros."""
+    names = [f"episodes@{number}" for number in range(len(adapter_folders))]
     [endpoint] = fleet.clients(BASE)
 
     async def load():
@@ -41,7 +41,7 @@ def loaded(fleet, adapter_folders):
 
 @pytest.fixture(scope="module")
 def models(model_folder, adapter_folders):
-    """By transformers: the frozen base, and the three adapted models."""
+    """Frozen base and three adapted models in transformers."""
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -52,19 +52,19 @@ def models(model_folder, adapter_folders):
 
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("temperature", [0.7, 0.0])
-def test_every_token_of_games_has_the_log_probability_of_transformers(
+def test_every_token_of_episodes_agrees_with_transformers(
     fleet, loaded, models, model_folder, constrained, temperature
 ):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     backend = VLLMBackend(fleet.routers[BASE], tokenizer, base=BASE, positions=1024)
-    backend.serve(None, ModelVersion(BASE), loaded[0])
-    for number in (1, 2, 3):
-        backend.serve(f"model_{number}", ModelVersion(BASE, 5, f"model_{number}"), loaded[number])
+    published = [ModelVersion(BASE), *(ModelVersion(BASE, 5, f"model_{n}") for n in (1, 2, 3))]
+    for version, name in zip(published, loaded, strict=True):
+        backend.serve(version.adapter, version, name)
 
-    def games(*players):
-        """Games of two models against each other, by their numbers; 0 is the frozen base."""
+    def play(*players):
+        """Play episodes of two models, given by their numbers; 0 is the frozen base."""
         agents = make_env().possible_agents
         names = {a: f"model_{n}" for a, n in zip(agents, players, strict=True) if n}
         policy = TextPolicy(
@@ -76,14 +76,14 @@ def test_every_token_of_games_has_the_log_probability_of_transformers(
         )
         return play_many_async(make_env, dict.fromkeys(agents, policy), range(3))
 
-    episodes = [one for played in run(together(games(0, 1), games(2, 3))) for one in played]
+    episodes = [one for played in run(together(play(0, 1), play(2, 3))) for one in played]
     assert not any(episode.failure for episode in episodes)
     contexts, apart = {}, []
     for number, episode in enumerate(episodes):
         for step in (step for turn in episode.turns for step in turn):
             said = step.decision.tokens
             own = int((said.model.adapter or "model_0")[-1])
-            assert said.model == backend.identity(f"model_{own}" if own else None)
+            assert said.model == published[own]
             context = contexts.get((number, step.agent), ()) + said.prompt_ids
             contexts[number, step.agent] = context + said.completion_ids
             apart += differences(models[own], context, said, temperature)

@@ -1,4 +1,4 @@
-"""Training on a Ray cluster through a real server that it places, whose engine is killed once."""
+"""Training on a Ray cluster with a real server, whose engine is killed once."""
 
 import os
 import signal
@@ -27,13 +27,13 @@ def status(url, key=None, method="GET"):
 
 
 def engines():
-    """The processes of this run's servers in which models compute."""
+    """Return the engine processes of all servers that descend from this process."""
     started = psutil.Process().children(recursive=True)
-    return [one for one in started if one.is_running() and "EngineCor" in one.name()]
+    return {one for one in started if one.is_running() and "EngineCor" in one.name()}
 
 
 @pytest.mark.parametrize("adapters", [{"rank": 8}, None], ids=["adapters", "a whole model"])
-def test_the_demo_is_trained_through_a_server_that_ray_placed(tmp_path, adapters):
+def test_demo_trains_with_a_server_placed_by_ray(tmp_path, adapters):
     from srl_train.config.yaml_file import from_tree
     from srl_train.trainer import Trainer
 
@@ -44,10 +44,11 @@ def test_the_demo_is_trained_through_a_server_that_ray_placed(tmp_path, adapters
         "rollout": {"group_size": 4, "groups_per_round": 2},
         "algorithm": {"learning_rate": 5e-3},
         "logging": {"evaluation_episodes": 0},
-        "engine": {"name": "ray", "players": 2},
+        "engine": {"name": "ray", "rollout_workers": 2},
         "backend": {"name": "vllm", "managed": managed},
         "rounds": ROUNDS,
     }
+    others = engines()  # The engine of the session's server.
     with Trainer(from_tree(tree), tmp_path / "run") as trainer:
         [member] = trainer.run.players.publisher.fleet.members
         url, key = member.client.url, member.server.spec.key
@@ -55,13 +56,13 @@ def test_the_demo_is_trained_through_a_server_that_ray_placed(tmp_path, adapters
         assert status(f"{url}/health", key) == 200
         for number in range(ROUNDS):
             if number == 1:
-                [engine] = engines()
+                [engine] = engines() - others
                 engine.send_signal(signal.SIGKILL)
             row = trainer.train_round().row
             assert row["environment"]["failed_episodes"] == 0
             for model in row["models"].values():
                 assert model["updates"] == number + 1 and model["staleness"]["max"] == 0
                 assert model["sampler_divergence_max"] < 1e-4
-        left = engines()
+        left = engines() - others
         assert left
     assert not any(one.is_running() for one in left)

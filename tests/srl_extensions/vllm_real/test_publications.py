@@ -1,4 +1,4 @@
-"""Publications to a real server that answers: every answer is of the one version it names."""
+"""Publications during requests to a real server: every answer is from its version."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ CLOSE = 1e-4  # of a log-probability
 
 @pytest.fixture
 def learner(model_folder):
-    """A model that trains an adapter, as a run's are."""
+    """Module that trains an adapter, and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from srl_train.config.models import AdapterConfig
@@ -30,9 +30,7 @@ def learner(model_folder):
     return SimpleNamespace(module=module, tokenizer=tokenizer)
 
 
-def test_answers_under_two_hundred_publications_are_of_the_versions_they_name(
-    fleet, learner, tmp_path
-):
+def test_answers_match_their_version_during_two_hundred_publications(fleet, learner, tmp_path):
     import torch
 
     from srl_extensions.vllm.publisher import ServedPublisher, write_weights
@@ -89,7 +87,7 @@ def test_answers_under_two_hundred_publications_are_of_the_versions_they_name(
         asking.join()
         publisher.close()
 
-    assert len(answered) == len(sent) > PUBLICATIONS  # none lost
+    assert len(answered) == len(sent) > PUBLICATIONS  # No request was lost.
     assert len({one.model.version for _, one in answered}) > PUBLICATIONS / 4
     worst = max(
         farthest(learner.module, weights, [pair for pair in answered if version_of(pair) == number])
@@ -104,7 +102,7 @@ def version_of(pair):
 
 
 def farthest(module, weights, answered):
-    """The largest difference in log-probability of the answers' tokens from the module's own."""
+    """Return the largest difference of the answers' log-probabilities from the module's."""
     import torch
     from torch.func import functional_call
 
@@ -115,7 +113,7 @@ def farthest(module, weights, answered):
         logits = functional_call(module.eval(), weights, (tokens,)).logits
     own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[:, :, 0]
     return max(
-        abs(float(values[len(request.context) - 1 + place]) - said)
+        abs(float(values[len(request.context) - 1 + place]) - value)
         for values, (request, one) in zip(own, answered, strict=True)
-        for place, said in enumerate(one.logprobs)
+        for place, value in enumerate(one.logprobs)
     )

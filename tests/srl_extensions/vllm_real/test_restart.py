@@ -1,4 +1,4 @@
-"""A real server whose engine is killed comes back with its adapters, and no request is lost."""
+"""Restart of a real server after its engine was killed."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from tests.srl_extensions.vllm_real.conftest import BASE
 from tests.srl_extensions.vllm_real.process_groups import group
 
 
-def test_an_engine_that_was_killed_comes_back_and_no_request_is_lost(fleet, adapter_folders):
+def test_killed_engine_restarts_and_no_request_is_lost(fleet, adapter_folders):
     async def load(base, endpoint):
         await endpoint.load_adapter("restart@1", adapter_folders[1])
 
@@ -24,8 +24,8 @@ def test_an_engine_that_was_killed_comes_back_and_no_request_is_lost(fleet, adap
     ]
     os.kill(engine, signal.SIGKILL)
     task = RoutedTask(owner="model")
-    said = background_loop.run(
+    logprobs = background_loop.run(
         fleet.routers[BASE].run(task, lambda one: prompt_logprobs(one, "restart@1", [1, 2, 3]))
     )
-    assert len(said) == 2 and member.restarts == before + 1
+    assert len(logprobs) == 2 and member.restarts == before + 1
     fleet.check()

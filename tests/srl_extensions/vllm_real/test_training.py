@@ -1,4 +1,4 @@
-"""Training through a real server whose engine is killed at random moments."""
+"""Training with a real server whose engine is killed at random moments."""
 
 import os
 import random
@@ -16,7 +16,7 @@ ROUNDS = 30
 
 
 @pytest.mark.slow
-def test_a_run_ends_with_all_rounds_though_its_engine_is_killed_ten_times(tmp_path, monkeypatch):
+def test_run_completes_although_its_engine_is_killed_ten_times(tmp_path, monkeypatch):
     monkeypatch.setattr("srl_extensions.vllm.fleet.MAX_RESTARTS", 20)
     from srl_train.config.yaml_file import from_tree
     from srl_train.trainer import Trainer
@@ -47,7 +47,7 @@ def test_a_run_ends_with_all_rounds_though_its_engine_is_killed_ten_times(tmp_pa
                 for engine in engines:
                     os.kill(engine, signal.SIGKILL)
                     killed.append(time.monotonic())
-                    time.sleep(1.0)  # the server notices
+                    time.sleep(1.0)  # The server notices the death.
 
         killer = threading.Thread(target=kill_engines)
         killer.start()

@@ -1,4 +1,4 @@
-"""Weights of whole models arrive in a running server, each kind of parameter alone."""
+"""Updates of whole models in a running server, for each kind of parameter."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.srl_extensions.vllm_real.reference import of_text
 IDS = [(37 * place) % 500 + 3 for place in range(60)]
 CLOSE = 1e-4
 KINDS = [
-    "model.embed_tokens.weight",  # the output layer too, to which it is tied
+    "model.embed_tokens.weight",  # It is tied to the output layer.
     "model.layers.0.self_attn.q_proj.weight",
     "model.layers.0.self_attn.k_proj.weight",
     "model.layers.1.self_attn.v_proj.weight",
@@ -29,7 +29,7 @@ KINDS = [
 
 @pytest.fixture
 def published(endpoint, model_folder, tmp_path):
-    """Publishes a module's weights; the server has its own again afterwards."""
+    """Function that publishes the weights of a module; afterwards the server is reset."""
     count = iter(range(100))
 
     def publish(model):
@@ -48,12 +48,12 @@ def load(folder):
 
 
 def apart(model, endpoint, name=BASE):
-    said = background_loop.run(prompt_logprobs(endpoint, name, IDS))
-    return max(abs(a - b) for a, b in zip(of_text(model, IDS), said, strict=True))
+    logprobs = background_loop.run(prompt_logprobs(endpoint, name, IDS))
+    return max(abs(a - b) for a, b in zip(of_text(model, IDS), logprobs, strict=True))
 
 
-def test_each_kind_of_parameter_arrives_alone(server_spec, model_folder, tmp_path):
-    # Whole models have servers without adapters, which compute with other copies of the weights.
+def test_update_of_each_kind_of_parameter_arrives(server_spec, model_folder, tmp_path):
+    # Servers of whole models have no adapters, and compute with other copies of the weights.
     alone = replace(server_spec, adapter_slots=0, port=unused_port())
     with Fleet.managed([alone], concurrency=4, deadline=300.0) as fleet:
         [endpoint] = fleet.clients(BASE)
@@ -79,7 +79,7 @@ def _check_each_kind(endpoint, model_folder, tmp_path):
         assert apart(model, endpoint) < CLOSE, name
 
 
-def test_adapters_stand_on_the_new_weights(endpoint, model_folder, adapter_folders, published):
+def test_adapters_use_the_updated_base(endpoint, model_folder, adapter_folders, published):
     import torch
     from peft import PeftModel
 

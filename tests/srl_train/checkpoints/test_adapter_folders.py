@@ -1,4 +1,4 @@
-"""A run goes on from a trained adapter: as an adapter, merged, or not at all."""
+"""Training from a PEFT adapter: as an adapter, merged into its base, or refused."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ CONTEXT = tuple(range(5, 25))
 
 @pytest.fixture(scope="module")
 def adapter(tiny_folder, tmp_path_factory):
-    """Somebody's adapter on the embedded model, whose weights are not zero."""
+    """Return the folder of a PEFT adapter of the embedded model with random weights."""
     folder = tmp_path_factory.mktemp("adapters") / "theirs"
     base = AutoModelForCausalLM.from_pretrained(tiny_folder)
     settings = LoraConfig(
@@ -56,26 +56,26 @@ def started(config, tmp_path):
     return Trainer(config, tmp_path / "run").run
 
 
-def test_training_goes_on_from_the_adapter(adapter, theirs, short_run, tmp_path, tiny_folder):
+def test_training_starts_from_the_adapter(adapter, theirs, short_run, tmp_path, tiny_folder):
     run = started(short_run(models__base=adapter, models__adapters=SAME), tmp_path)
     for module in run.players.modules.values():
         torch.testing.assert_close(logprobs(module.eval()), theirs)
     bare = logprobs(AutoModelForCausalLM.from_pretrained(tiny_folder).eval())
-    assert (theirs - bare).abs().max() > 0.1  # so that the two can be told apart
-    # What plays is what is trained.
+    assert (theirs - bare).abs().max() > 0.1  # The adapter has an effect.
+    # The sampler uses the trained module.
     request = Request(CONTEXT, Sampling(max_new_tokens=1), 0, adapter="model_1")
     [answer] = run.players.backends["model_1"].sample([request])
     assert answer.logprobs[0] == pytest.approx(theirs[0, -1, answer.ids[0]].item(), abs=1e-4)
 
 
-def test_other_settings_are_refused_with_those_to_give(adapter, short_run, tmp_path):
+def test_different_adapter_settings_are_refused(adapter, short_run, tmp_path):
     config = short_run(models__base=adapter, models__adapters={"rank": 8, "alpha": 8.0})
     says = "rank 4, .* differs from models.adapters .rank 8.*srl export .* --merge"
     with pytest.raises(ConfigError, match=says):
         started(config, tmp_path)
 
 
-def test_without_adapters_it_is_merged_into_its_base(adapter, theirs, short_run, tmp_path, caplog):
+def test_adapter_is_merged_if_adapters_are_disabled(adapter, theirs, short_run, tmp_path, caplog):
     run = started(short_run(models__base=adapter), tmp_path)
     for module in run.players.modules.values():
         assert not isinstance(module, PeftModel)
@@ -104,9 +104,7 @@ def test_adapter_settings_out_of_bounds_are_refused(adapter, settings, says, tin
         attach(model, str(folder))
 
 
-def test_adapters_of_different_bases_share_theirs_alone(
-    adapter, theirs, tiny_folder, short_run, tmp_path
-):
+def test_adapters_share_only_equal_bases(adapter, theirs, tiny_folder, short_run, tmp_path):
     (tmp_path / "another").symlink_to(tiny_folder)
     bases = [adapter, str(tmp_path / "another")]
     config = short_run(models__base=bases, models__adapters=SAME)

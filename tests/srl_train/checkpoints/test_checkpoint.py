@@ -36,7 +36,7 @@ def value_of(folder, name):
     return load(folder / name).tensors("models/model_0")["w"].item()
 
 
-def test_everything_comes_back(tmp_path):
+def test_saved_checkpoint_is_restored(tmp_path):
     tied = torch.arange(6.0)
     weights = {
         "w": torch.randn(3, 4, dtype=torch.bfloat16),
@@ -76,18 +76,18 @@ def test_everything_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize("stem", ["../x", "models/../../x", "/tmp/x", "", "a\0b"])
-def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, stem):
+def test_names_outside_the_folder_are_refused(tmp_path, stem):
     folder = tmp_path / "checkpoints"
     for checkpoint_id, tensors in (("round_1", {stem: {}}), (stem, {})):
-        with pytest.raises(CheckpointError, match="stay in its folder"):
+        with pytest.raises(CheckpointError, match="paths inside its folder"):
             save(folder, checkpoint_id, tensors=tensors, state={}, metadata={"round": 1})
     assert not folder.exists() and not (tmp_path / "x.safetensors").exists()
 
 
-def test_a_run_that_went_back_lists_what_it_saved_last_first(tmp_path):
+def test_checkpoints_are_listed_by_time_of_saving(tmp_path):
     for number in (5, 6, 7):
         save_round(tmp_path, number)
-    save_round(tmp_path, 6, value=60.0)  # continued from round 5
+    save_round(tmp_path, 6, value=60.0)  # Resumed from round 5.
     assert list_checkpoints(tmp_path)[0] == checkpoint_name(6)
     assert value_of(tmp_path, checkpoint_name(6)) == 60.0
     assert prune(tmp_path, 1) == [checkpoint_name(7), checkpoint_name(5)]
@@ -104,7 +104,7 @@ def test_prune_keeps_the_newest(tmp_path, keep, left):
     assert len(list(tmp_path.iterdir())) == len(left)
 
 
-def test_a_missing_checkpoint_names_those_there_are(tmp_path):
+def test_missing_checkpoint_error_lists_existing_checkpoints(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"Checkpoint not found: x in .*; available: none"):
         load(tmp_path / "x")
     save_round(tmp_path, 1)
@@ -116,7 +116,7 @@ def test_a_missing_checkpoint_names_those_there_are(tmp_path):
     "name", ["models/model_0.safetensors", "state.json", "state.safetensors", "metadata.json"]
 )
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
-def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
+def test_damaged_file_is_named(tmp_path, name, damage):
     path = save_round(tmp_path, 1)
     content = (path / name).read_bytes()
     if damage == "cut":
@@ -126,14 +126,14 @@ def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
     else:
         (path / name).unlink()
     if damage != "flipped" or name.endswith(".json"):
-        with pytest.raises(CheckpointError, match=f"{name} is .*damaged, remove {path} to go"):
+        with pytest.raises(CheckpointError, match=f"{name} .*damaged, remove {path} to resume"):
             load(path)
-    elif name.startswith("models"):  # weights are compared by size
+    elif name.startswith("models"):  # Weights are verified by size.
         load(path)
     if name == "metadata.json":
         with pytest.raises(CheckpointError, match="damaged"):
             load_metadata(tmp_path, path.name)
-    if damage != "flipped":  # a list reads sizes, not every byte
+    if damage != "flipped":  # Listings verify sizes only.
         assert list_checkpoints(tmp_path) == []
 
 
@@ -148,13 +148,15 @@ def manifest(**changed):
         (None, "cannot be read"),
         ("{", "cannot be read"),
         ("[" * 100_000, "nested deeper"),
-        ('{"format": 999}', "is not of format 3"),
-        (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "stay in its folder"),
-        (manifest(files={"\ud800": {"bytes": 1, "sha256": ""}}), "is not of format 3"),
-        (manifest(sequence="last"), "sequence"),
+        ('{"format": 999}', "must have format 3"),
+        (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "paths inside its folder"),
+        (manifest(files={"\ud800": {"bytes": 1, "sha256": ""}}), "must have format 3"),
+        (manifest(sequence="last"), "sequence: .*, got 'last'"),
+        ("3", "must have format 3"),
+        ("{}", "format: is required"),
     ],
 )
-def test_a_folder_without_a_good_manifest_is_never_listed(tmp_path, manifest, message):
+def test_folder_with_a_wrong_manifest_is_not_listed(tmp_path, manifest, message):
     path = save_round(tmp_path, 1)
     (path / "manifest.json").unlink()
     if manifest is not None:
@@ -167,11 +169,11 @@ def test_a_folder_without_a_good_manifest_is_never_listed(tmp_path, manifest, me
 
 
 class Killed(BaseException):
-    """The process died here."""
+    """Simulated kill of the process."""
 
 
 def die_at(monkeypatch, number):
-    """Die at the number-th system call that brings a checkpoint to the disk, cleaning nothing."""
+    """Raise Killed at the given system call of saving, without any cleanup."""
     calls = iter(range(number, -1, -1))
 
     def dying(real):
@@ -186,10 +188,10 @@ def die_at(monkeypatch, number):
     alive = dying(lambda *arguments, **keywords: None)
 
     def remove(path, ignore_errors=False):
-        if sys.exc_info()[0] is not Killed:  # the dead clean nothing up
+        if sys.exc_info()[0] is not Killed:  # A killed process cleans up nothing.
             try:
                 alive()
-            except Killed:  # a folder is not deleted in one step
+            except Killed:  # A folder is not deleted atomically.
                 next((file for file in path.rglob("*") if file.is_file()), path / "none").unlink(
                     missing_ok=True
                 )
@@ -201,7 +203,7 @@ def die_at(monkeypatch, number):
     monkeypatch.setattr(checkpoint.shutil, "rmtree", remove)
 
 
-def test_death_at_every_single_step_leaves_the_old_or_the_new(tmp_path):
+def test_kill_at_any_step_leaves_the_old_or_the_new_checkpoint(tmp_path):
     deaths, moments = 0, {"old": 0, "new": 0}
     for number in range(100):
         folder = tmp_path / str(number)
@@ -222,7 +224,7 @@ def test_death_at_every_single_step_leaves_the_old_or_the_new(tmp_path):
         assert len(list_checkpoints(folder)) in (1, 2)
         for name in list_checkpoints(folder):
             load(folder / name)
-        save_round(folder, 3)  # clears what was left
+        save_round(folder, 3)  # It removes leftovers of the kill.
         listed = list_checkpoints(folder)
         assert {path.name for path in folder.iterdir()} == set(listed)
         assert listed[:2] == [checkpoint_name(3), checkpoint_name(2)]
@@ -239,7 +241,7 @@ def test_death_at_every_single_step_leaves_the_old_or_the_new(tmp_path):
         ("state.safetensors", b"\xff" * 100),
     ],
 )
-def test_what_is_sealed_and_no_checkpoint_is_refused_with_its_name(tmp_path, name, content):
+def test_sealed_folder_without_a_state_is_refused(tmp_path, name, content):
     folder = checkpoint.save(tmp_path, "a", tensors={}, state={"a": 1}, metadata={"round": 1})
     (folder / "manifest.json").unlink()
     (folder / name).write_bytes(content)

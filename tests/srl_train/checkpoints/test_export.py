@@ -1,4 +1,4 @@
-"""Trained models as others load them, with plain transformers and PEFT."""
+"""Exported models load with transformers and PEFT."""
 
 import shutil
 
@@ -55,7 +55,7 @@ def whole(folder):
         ("adapters", ["--merge"], "run"),
     ],
 )
-def test_what_is_exported_is_the_policy_that_was_trained(
+def test_exported_model_equals_the_trained_policy(
     kind, flags, saved, trained, tiny_folder, tmp_path, capsys
 ):
     files, wanted = trained[kind]
@@ -77,24 +77,24 @@ def test_what_is_exported_is_the_policy_that_was_trained(
 
 
 @pytest.mark.parametrize("kind", ["whole", "adapters"])
-def test_saved_models_say_what_they_are(kind, trained, tiny_folder):
+def test_model_card_describes_the_model(kind, trained, tiny_folder):
     files, _ = trained[kind]
     card = (files.models / "model_0" / "README.md").read_text()
     assert "[More Information Needed]" not in card
     assert "coop_compete_pair_v0" in card and "grpo, 1 rounds planned" in card
-    assert tiny_folder in card and "base_model:" not in card  # nobody else has that folder
+    assert tiny_folder in card and "base_model:" not in card  # A folder is no hub model.
     assert ("AutoPeftModelForCausalLM" in card) == (kind == "adapters")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["tiny", "OUT"], "tiny has no weights to write"),
-        (["WHOLE:model_0", "OUT", "--merge"], "nothing to merge"),
-        (["WHOLE:model_0", "WHOLE"], "is there already"),
+        (["tiny", "OUT"], "hub name, got tiny"),
+        (["WHOLE:model_0", "OUT", "--merge"], "--merge requires an adapter"),
+        (["WHOLE:model_0", "WHOLE"], "already exists"),
     ],
 )
-def test_what_cannot_be_exported_is_refused(words, message, trained, tmp_path, capsys):
+def test_export_refuses_wrong_arguments(words, message, trained, tmp_path, capsys):
     places = {"WHOLE": trained["whole"][0].folder, "OUT": tmp_path / "out"}
     for name, place in places.items():
         words = [word.replace(name, str(place)) for word in words]
@@ -102,7 +102,7 @@ def test_what_cannot_be_exported_is_refused(words, message, trained, tmp_path, c
     assert message in capsys.readouterr().err
 
 
-def test_a_run_whose_configuration_is_damaged_is_refused_in_one_line(trained, tmp_path, capsys):
+def test_export_of_a_run_with_damaged_configuration_prints_one_line(trained, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(trained["whole"][0].folder, run)
     for text in ("models: 5", "rollout: {group_size: x}"):

@@ -29,13 +29,13 @@ def through_json(value):
         OrderedDict(b=1, a=2),
     ],
 )
-def test_plain_data_comes_back_equal_and_of_the_same_types(value):
+def test_plain_data_is_restored_with_equal_types(value):
     back = through_json(value)
     assert back == value
     assert repr(back) == repr(dict(value) if isinstance(value, OrderedDict) else value)
 
 
-def test_tensors_come_back_to_the_bit_wherever_they_lie():
+def test_nested_tensors_are_restored_bit_identically():
     value = {
         "a": {"b": tensor([math.nan, -0.0])},
         "a/b": tensor(3, dtype=torch.int64),
@@ -52,11 +52,11 @@ def test_tensors_come_back_to_the_bit_wherever_they_lie():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"x": [1, {2}]}, r"state/x/1 is a builtins\.set: a checkpoint holds tensors"),
-        ({"x": np.zeros(2)}, r"state/x is a numpy\.ndarray"),
-        (np.random.default_rng(0), r"state is a numpy\.random"),
+        ({"x": [1, {2}]}, r"state/x/1 must be a tensor, .* got builtins\.set"),
+        ({"x": np.zeros(2)}, r"state/x must be .* got numpy\.ndarray"),
+        (np.random.default_rng(0), r"state must be .* got numpy\.random"),
     ],
 )
-def test_what_cannot_be_held_is_named_with_its_place(value, message):
+def test_unsupported_value_error_names_its_location(value, message):
     with pytest.raises(CheckpointError, match=message):
         split_tensors(value)

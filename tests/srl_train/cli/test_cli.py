@@ -1,3 +1,5 @@
+"""Command line: help, errors, exit codes and interrupts."""
+
 import importlib
 import sys
 import types
@@ -10,7 +12,7 @@ from srl_train.errors import ConfigError
 
 @pytest.fixture
 def command(monkeypatch):
-    """Replaces `srl train` by a command that does what the test says."""
+    """Return a function that replaces the function of `srl train`."""
 
     def install(run):
         module = types.ModuleType("srl_train.cli.train")
@@ -21,18 +23,18 @@ def command(monkeypatch):
     return install
 
 
-def test_without_a_command_the_help_is_shown(capsys):
+def test_no_command_prints_the_help(capsys):
     assert cli.main([]) == 0
     assert set(cli.COMMANDS) <= set(capsys.readouterr().out.split())
 
 
-def test_a_refused_argument_sends_no_escapes_to_the_terminal(capsys):
+def test_unknown_argument_is_printed_without_control_characters(capsys):
     with pytest.raises(SystemExit):
         cli.main(["info", "\x1b[2J\u202e"])
     assert capsys.readouterr().err.endswith("unrecognized arguments: \\x1b[2J\\u202e\n")
 
 
-def test_our_errors_are_one_line_and_code_2(command, capsys):
+def test_project_error_is_one_line_with_exit_code_2(command, capsys):
     def refuse(args):
         raise ConfigError(f"{args.config} is\nnot right")
 
@@ -41,7 +43,7 @@ def test_our_errors_are_one_line_and_code_2(command, capsys):
     assert capsys.readouterr().err == "srl: error: x.yaml is not right\n"
 
 
-def test_a_missing_extra_is_named(command, capsys, monkeypatch):
+def test_missing_extra_prints_the_install_command(command, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     command(lambda args: importlib.import_module("torch"))
     assert cli.main(["train", "x.yaml"]) == 2
@@ -57,11 +59,11 @@ def test_other_errors_keep_their_traceback(command):
         cli.main(["train", "x.yaml"])
 
 
-def test_info_lists_what_there_is(capsys):
+def test_info_lists_environments_strategies_and_modes(capsys):
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out
-    for said in ("coop_compete_v0", "team_battle_v0", "federated", "hierarchical"):
-        assert said in out
+    for name in ("coop_compete_v0", "team_battle_v0", "federated", "hierarchical"):
+        assert name in out
 
 
 def test_info_marks_environments_whose_extras_are_missing(capsys, monkeypatch):
@@ -72,7 +74,7 @@ def test_info_marks_environments_whose_extras_are_missing(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_an_interrupted_training_says_how_to_go_on(command, capsys, tmp_path, begun):
+def test_interrupt_prints_the_command_to_resume(command, capsys, tmp_path, begun):
     def interrupt(args):
         args.folder = tmp_path
         raise KeyboardInterrupt
@@ -81,11 +83,11 @@ def test_an_interrupted_training_says_how_to_go_on(command, capsys, tmp_path, be
         (tmp_path / "config.yaml").write_text("")
     command(interrupt)
     assert cli.main(["train", "x.yaml"]) == 130
-    said = capsys.readouterr().err
-    assert (f"to go on: srl train --resume --out {tmp_path}" in said) is begun
+    err = capsys.readouterr().err
+    assert (f"to resume: srl train --resume --out {tmp_path}" in err) is begun
 
 
-def test_a_traceback_reaches_the_terminal_escaped(capsys):
+def test_traceback_is_printed_without_control_characters(capsys):
     try:
         raise ValueError("\x1b]0;owned\x07")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`srl doctor` tells what is missing, what does not fit, and the line that helps."""
+"""`srl doctor`: missing and outdated packages of extras, and install commands."""
 
 from importlib import metadata
 
@@ -17,7 +17,7 @@ INSTALLED = {"numpy": "2.4.6", "torch": "2.13.0+cpu"}
 
 
 class Package:
-    """core-srl as it may be installed."""
+    """Fake distribution of core-srl."""
 
     version, requires = "0.1.0", REQUIRES
 
@@ -42,21 +42,21 @@ def installed(monkeypatch):
     return there
 
 
-def test_what_is_there_and_what_installs_the_rest(installed, capsys):
+def test_doctor_lists_extras_with_install_commands(installed, capsys):
     assert main(["doctor"]) == 0
-    told = capsys.readouterr().out
-    assert "base          ok" in told
-    assert "train         ok" in told
-    assert 'pyseccomp is missing: pip install "core-srl[sandbox]"\n' in told
-    assert '"core-srl[vllm]" in an environment of its own (docs/agents/serving.md)' in told
-    assert "cuda:0        a GPU, 78.0 GiB" in told
-    assert "ruff" not in told
+    out = capsys.readouterr().out
+    assert "base          ok" in out
+    assert "train         ok" in out
+    assert 'pyseccomp is missing: pip install "core-srl[sandbox]"\n' in out
+    assert '"core-srl[vllm]" in a separate environment (docs/agents/serving.md)' in out
+    assert "cuda:0        a GPU, 78.0 GiB" in out
+    assert "ruff" not in out
 
 
-def test_the_status_is_that_of_what_was_asked_for(installed, capsys):
+def test_exit_code_depends_on_the_requested_extras(installed, capsys):
     assert main(["doctor", "sandbox"]) == 1
     assert main(["doctor", "flying"]) == 2
-    assert "unknown extra 'flying'; allowed: sandbox, train, vllm" in capsys.readouterr().err
+    assert "EXTRA must be one of sandbox, train, vllm, got 'flying'" in capsys.readouterr().err
     installed["torch"] = "2.5.1"
     assert main(["doctor"]) == 1
     assert "torch is 2.5.1, must be >=2.6: pip install" in capsys.readouterr().out
@@ -64,7 +64,7 @@ def test_the_status_is_that_of_what_was_asked_for(installed, capsys):
     assert main(["doctor", "vllm"]) == 1
 
 
-def test_a_source_folder_is_told(monkeypatch, capsys):
+def test_uninstalled_source_folder_is_reported(monkeypatch, capsys):
     def nowhere(name):
         raise metadata.PackageNotFoundError(name)
 

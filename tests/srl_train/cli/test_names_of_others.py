@@ -1,4 +1,4 @@
-"""Names and words of others steer no terminal, whichever command shows them."""
+"""Commands escape control characters in names that they print."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u20
 
 @pytest.fixture(scope="module")
 def model(tiny_folder, tmp_path_factory):
-    """A model in a folder whose name would clear the screen."""
+    """Return a model folder whose name contains control characters."""
     folder = tmp_path_factory.mktemp("models") / HOSTILE
     shutil.copytree(tiny_folder, folder)
     return str(folder)
@@ -28,7 +28,7 @@ def model(tiny_folder, tmp_path_factory):
         "play coop_compete_pair_v0 --opponent MODEL --set max_cycles=1 --record OUT",
     ],
 )
-def test_a_models_name_steers_no_terminal(words, model, tmp_path, capsys, monkeypatch):
+def test_model_names_are_escaped(words, model, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda prompt: "cooperate")
     named = {"MODEL": model, "OUT": str(tmp_path / HOSTILE)}
 

@@ -1,4 +1,4 @@
-"""What packages say while a command runs reaches whoever watches, and nobody else."""
+"""Log messages during a command are printed to stderr."""
 
 import logging
 
@@ -13,18 +13,18 @@ LOG = logging.getLogger("srl_agents.somewhere")
     ("quiet", "shown"),
     [(False, "srl: half done\nsrl: warning: odd\\x1b\n"), (True, "srl: warning: odd\\x1b\n")],
 )
-def test_notices_go_to_stderr(capsys, quiet, shown):
+def test_log_messages_are_printed_to_stderr(capsys, quiet, shown):
     before = logging.getLogger("srl_agents").level
     with notices.shown(quiet=quiet):
         LOG.info("half %s", "done")
         LOG.warning("odd\x1b")
-    LOG.info("nobody listens")
-    told = capsys.readouterr()
-    assert (told.err, told.out) == (shown, "")
+    LOG.info("after the command")
+    printed = capsys.readouterr()
+    assert (printed.err, printed.out) == (shown, "")
     assert logging.getLogger("srl_agents").level == before
 
 
-def test_a_logged_exception_has_its_traceback(capsys):
+def test_logged_exception_is_printed_with_traceback(capsys):
     with notices.shown(quiet=True):
         try:
             int("x\x1b")

@@ -1,4 +1,4 @@
-"""The policy of docs/agents/own_opponent.md in every command that names a policy."""
+"""Commands with the user policy of docs/agents/own_opponent.md."""
 
 import io
 import os
@@ -20,7 +20,7 @@ PAIR = "coop_compete_pair_v0"
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """The current folder with the page's mybot.py in it, as the `srl` command starts there."""
+    """Change to a folder that contains mybot.py of the page."""
     [code] = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
     (tmp_path / "mybot.py").write_text(code)
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one != ""])
@@ -37,13 +37,13 @@ def here(tmp_path, monkeypatch):
         f"play {PAIR} --opponent {OWN} --set max_cycles=1",
     ],
 )
-def test_an_own_policy_plays_by_its_name(words, here, monkeypatch, capsys):
+def test_commands_accept_a_user_policy_by_name(words, here, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("cooperate\n"))
     assert srl(words) == 0
     assert re.search(OWN if words.startswith("eval") else "Sticky|written", shown(capsys))
 
 
-def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys):
+def test_untrusted_run_imports_no_policy(here, short_run, tiny_folder, capsys):
     run = here / "run"
     (run / "models").mkdir(parents=True)
     (run / "models" / "model_0").symlink_to(tiny_folder)
@@ -54,7 +54,7 @@ def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys)
     assert srl("collect run --episodes 1 --out games.jsonl --trust") == 0
 
 
-def test_cross_play_of_scripted_policies_needs_the_base_install_alone(here):
+def test_cross_play_of_scripted_policies_requires_no_extra(here):
     heavy = ("pydantic", "torch", "transformers", "openskill", "rich")
     words = f"crossplay uniform {OWN} --environment {PAIR} --set max_cycles=2 --episodes 2".split()
     script = (

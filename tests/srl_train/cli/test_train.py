@@ -1,4 +1,4 @@
-"""`srl train`: from a file to a run, with overrides, refusals and resumption."""
+"""`srl train`: runs from a file, overrides, wrong arguments and resume."""
 
 import argparse
 from pathlib import Path
@@ -18,24 +18,24 @@ def config_path(short_run, tmp_path):
     return path
 
 
-def test_a_run_is_trained_told_and_resumed(config_path, tmp_path, capsys):
+def test_train_prints_a_summary_and_resumes(config_path, tmp_path, capsys):
     out = tmp_path / "out"
     assert cli.main(["train", str(config_path), "--out", str(out)]) == 0
-    told = capsys.readouterr()
-    assert "mean raw reward " in told.out and "the optimum is 0.8500" in told.out
-    assert "model_1" in told.out and f"srl report {out}" in told.out
-    assert "round 1/1" in told.out + told.err
+    printed = capsys.readouterr()
+    assert "mean raw reward " in printed.out and "the optimum is 0.8500" in printed.out
+    assert "model_1" in printed.out and f"srl report {out}" in printed.out
+    assert "round 1/1" in printed.out + printed.err
     assert yaml_file.load(out / "config.yaml") == yaml_file.load(config_path)
     assert (out / "models" / "model_0" / "config.json").exists()
     more = ["--resume", "--out", str(out), "--set", "rounds=2", "--quiet"]
     assert cli.main(["train", *more]) == 0
-    told = capsys.readouterr()
-    assert "resuming at round 1 of 2" in told.out
-    assert "round 2/2" not in told.out + told.err
+    printed = capsys.readouterr()
+    assert "resuming after 1 of 2 rounds" in printed.out
+    assert "round 2/2" not in printed.out + printed.err
     assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1]
 
 
-def test_settings_and_seed_on_the_command_line(config_path):
+def test_command_line_overrides_settings_and_seed(config_path):
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
     words = [str(config_path), "--seed", "7", "--set", "rounds=3", "--set", "seats={}"]
@@ -54,10 +54,10 @@ def test_settings_and_seed_on_the_command_line(config_path):
         (["{config}", "--set", "logging.trackers=[mlflow]"], "mlflow needs mlflow: pip install"),
         (["{config}", "--resume"], "Checkpoint not found"),
         (["/no/such/file.yaml"], "cannot read the configuration /no/such/file.yaml"),
-        ([], "give a configuration file, or --resume with --out RUN"),
+        ([], "a configuration file is required, or --resume"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(words, says, config_path, tmp_path, capsys, monkeypatch):
+def test_wrong_arguments_print_one_line(words, says, config_path, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = [str(config_path) if word == "{config}" else word for word in words]
     assert cli.main(["train", *words, "--quiet"]) == 2

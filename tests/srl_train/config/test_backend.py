@@ -1,4 +1,4 @@
-"""The section `backend`: addresses of servers, and options of those that a run starts."""
+"""Section `backend`: addresses of running servers, and options of servers that a run starts."""
 
 import pytest
 

@@ -71,7 +71,7 @@ def unchecked(settings, monkeypatch):
         return from_tree({}, settings)
 
 
-def test_every_part_has_settings_and_every_fact_is_described_and_used():
+def test_table_of_facts_is_complete():
     assert [part.setting for part in PARTS] == list(SETTINGS)
     every = [*PARTS, OBJECTS, PROCESSES]
     assert {fact for part in every for fact in part.facts.split()} == FACTS.keys()
@@ -79,7 +79,7 @@ def test_every_part_has_settings_and_every_fact_is_described_and_used():
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.setting)
-def test_a_pair_is_refused_exactly_if_the_table_says_so(part, monkeypatch):
+def test_pairs_are_refused_according_to_the_table(part, monkeypatch):
     combined = 0
     before = [*SETTINGS][: PARTS.index(part) + 1]
     for name in before:
@@ -104,7 +104,7 @@ def test_a_pair_is_refused_exactly_if_the_table_says_so(part, monkeypatch):
 
 
 @pytest.mark.parametrize("extra", [OBJECTS, PROCESSES], ids=lambda part: part.setting)
-def test_parts_outside_of_the_configuration_are_checked_too(extra, monkeypatch):
+def test_parts_outside_the_configuration_are_checked(extra, monkeypatch):
     for settings in SETTINGS.values():
         config = unchecked(settings, monkeypatch)
         chosen = [extra, *(part for part in PARTS if part.is_chosen(config))]
@@ -121,7 +121,7 @@ def test_known_pairs_are_refused(one, other):
         from_tree({}, merged(SETTINGS[one], SETTINGS[other]))
 
 
-def test_the_documentation_contains_the_table():
+def test_documentation_contains_the_current_table():
     page = Path(capabilities.__file__).parents[2] / "docs/training/combinations.md"
     table = capabilities.markdown()
     assert table in page.read_text(encoding="utf-8"), f"put this table into {page}:\n{table}"

@@ -1,4 +1,4 @@
-"""Wrong configurations are refused in one line, which starts with the name of the setting."""
+"""Errors of wrong configurations: one line that begins with the name of the setting."""
 
 import pytest
 
@@ -6,12 +6,18 @@ from srl_train.config.yaml_file import load
 from srl_train.errors import ConfigError
 
 UNKNOWN = [
-    ("rollot: {}", "rollot: unknown: did you mean 'rollout'"),
-    ("algorithm: {learning_rat: 1}", "algorithm.learning_rat: unknown where name is 'grpo': did"),
-    ("xyz: 1", "xyz: unknown: known: environment, models"),
-    ('"a\\e[2J": 1', "a\\x1b[2J: unknown"),
-    ("updates: {mix: 0.5}", "updates.mix: unknown where strategy is 'asynchronous'"),
-    ("sft: {epoch: 1}", "sft.epoch: unknown: did you mean 'epochs'"),
+    ("rollot: {}", "rollot: unknown setting; did you mean 'rollout'"),
+    (
+        "algorithm: {learning_rat: 1}",
+        "unknown setting where name is 'grpo'; did you mean 'learning_r",
+    ),
+    ("xyz: 1", "xyz: unknown setting; allowed: environment, models"),
+    ('"a\\e[2J": 1', "a\\x1b[2J: unknown setting"),
+    ("updates: {mix: 0.5}", "updates.mix: unknown setting where strategy is 'asynchronous'"),
+    ("sft: {epoch: 1}", "sft.epoch: unknown setting; did you mean 'epochs'"),
+    ("backend: {kept_tokens: 5}", "backend.kept_tokens: renamed to 'kv_cache_tokens'"),
+    ("engine: {name: ray, players: 2}", "engine.players: renamed to 'rollout_workers'"),
+    ("opponent_pools: {past: {of: [model_0]}}", "opponent_pools.past.of: renamed to 'models'"),
 ]
 WRONG = [
     ("rounds", "rounds: 0"),
@@ -40,7 +46,7 @@ WRONG = [
     ("updates.sample_budget", "updates: {sample_budget: {model_9: 8}}"),
     ("updates.sample_budget.model_0", "updates: {sample_budget: {model_0: 12}}"),
     ("updates.groups[0]", "updates: {groups: [[]], strategy: federated}"),
-    ("backend.kept_tokens", "backend: {kept_tokens: 5, batched: false}"),
+    ("backend.kv_cache_tokens", "backend: {kv_cache_tokens: 5, batched: false}"),
     ("backend.name", "backend: {name: llama}"),
     ("sft.data_policy", "sft: {data: [a], data_policy: uniform}"),
     ("sft.answer_weight", "sft: {answer_weight: 0}"),
@@ -49,10 +55,13 @@ WRONG = [
     ("opponent_pools.past", "{opponent_pools: {past: {}}, seats: {agent_0: pasta}}"),
     ("opponent_pools.uniform", "{opponent_pools: {uniform: {}}, seats: {agent_0: uniform}}"),
     ("opponent_pools.model_9", "{opponent_pools: {model_9: {}}, seats: {agent_0: model_9}}"),
-    ("opponent_pools.past.of", "{opponent_pools: {past: {of: [model_7]}}, seats: {agent_0: past}}"),
     (
-        "opponent_pools.past.nash_games",
-        "{opponent_pools: {past: {nash_games: 4}}, seats: {agent_0: past}}",
+        "opponent_pools.past.models",
+        "{opponent_pools: {past: {models: [model_7]}}, seats: {agent_0: past}}",
+    ),
+    (
+        "opponent_pools.past.nash_episodes",
+        "{opponent_pools: {past: {nash_episodes: 4}}, seats: {agent_0: past}}",
     ),
     ("a configuration", "[1, 2]"),
 ]
@@ -68,22 +77,22 @@ def refusal(text, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "message"), UNKNOWN)
-def test_unknown_settings_are_refused_with_the_nearest_known_ones(text, message, tmp_path):
+def test_unknown_setting_error_names_the_nearest_or_renamed_setting(text, message, tmp_path):
     assert message in refusal(text, tmp_path)
 
 
 @pytest.mark.parametrize(("setting", "text"), WRONG)
-def test_wrong_values_are_refused_with_the_name_of_the_setting(setting, text, tmp_path):
+def test_wrong_value_error_begins_with_the_setting(setting, text, tmp_path):
     assert refusal(text, tmp_path).startswith((f"{setting}: ", f"{setting} "))
 
 
-def test_unreadable_files_are_refused(tmp_path):
+def test_unreadable_file_raises_config_error(tmp_path):
     for path in (tmp_path / "nowhere.yaml", tmp_path):
         with pytest.raises(ConfigError, match="cannot read"):
             load(path)
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="not text in UTF-8"):
+    with pytest.raises(ConfigError, match=r"cannot read .*utf-8"):
         load(path)
     assert "line 3" in refusal("sft: {beta: 0.1}\nseed: 1\nsft: {beta: 0.1}", tmp_path)
     assert "line 2" in refusal("yes: 1\ntrue: 2", tmp_path)

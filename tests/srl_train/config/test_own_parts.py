@@ -1,4 +1,4 @@
-"""Environments and update strategies that are handed to the trainer as objects."""
+"""Environments and update strategies that are passed to the Trainer as objects."""
 
 import functools
 
@@ -38,7 +38,7 @@ def trainer_in(tiny_folder):
     return functools.partial(Trainer, CONFIG.replaced(models=models))
 
 
-def test_a_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
+def test_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
     calls = []
 
     def watched():
@@ -54,13 +54,13 @@ def test_a_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
     one, two = (learner.weights() for learner in trainer.run.learners.values())
     assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
     assert trainer._rows[0]["strategy"] == "custom"
-    # Nobody goes on from the files alone, with another strategy, without noticing.
+    # The recorded configuration alone cannot resume the run with another strategy.
     recorded = yaml_file.load(tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match=r"updates\.strategy 'custom'"):
         build_run(recorded)
 
 
-def test_a_custom_environment_is_recorded(tmp_path, trainer_in):
+def test_custom_environment_is_recorded(tmp_path, trainer_in):
     trainer = trainer_in(tmp_path, make_env=game)
     row = trainer.train_round().row
     trainer.close()
@@ -70,7 +70,7 @@ def test_a_custom_environment_is_recorded(tmp_path, trainer_in):
         build_env(recorded)
 
 
-def test_a_strategy_object_and_settings_of_another_strategy_are_refused(tmp_path):
+def test_strategy_object_with_settings_of_another_strategy_is_refused(tmp_path):
     config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
     with pytest.raises(ConfigError, match=r"updates .*'federated'"):
         Trainer(config, tmp_path, strategy=synchronized()).fit()

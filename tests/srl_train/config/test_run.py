@@ -1,4 +1,4 @@
-"""Configurations: what is written is read, written back and frozen."""
+"""Run configurations: defaults, overrides, round trips through YAML, and immutability."""
 
 import ast
 import pickle
@@ -66,14 +66,14 @@ def test_round_trip(config, tmp_path):
     assert yaml.safe_load(dump(config)) == tree  # plain data only
 
 
-def test_an_empty_file_is_the_default_run(tmp_path):
+def test_empty_file_is_the_default_configuration(tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text("# nothing\n")
     assert load(path) == RunConfig()
     assert RunConfig().environment.options == {"max_cycles": 8}
 
 
-def test_a_game_that_is_named_is_as_long_as_a_model_can_remember():
+def test_default_episode_length_depends_on_the_environment():
     for name, options in (
         ("coop_compete_v0", {"max_cycles": 8}), ("math_v0", {}), ("social_trading_v0", {}),
         ("my_games:game", {}),
@@ -86,7 +86,7 @@ def test_a_game_that_is_named_is_as_long_as_a_model_can_remember():
     }  # fmt: skip
 
 
-def test_numbers_are_read_however_they_are_written(tmp_path):
+def test_yaml_numbers_are_converted(tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text("algorithm: {learning_rate: 3e-3, clip_range: 1}")
     config = load(path)
@@ -109,17 +109,17 @@ def test_overrides_replace_values():
     assert config.models.sampling.temperature == 0.5
     assert config.seats == {"agent_1": "model_0"}
     assert config.rounds == 3
-    assert tree == {"rollout": {"group_size": 4}, "models": {"count": 2}}, "the tree was changed"
+    assert tree == {"rollout": {"group_size": 4}, "models": {"count": 2}}
 
 
-def test_configurations_are_frozen_and_light():
+def test_configurations_are_frozen_and_can_be_pickled():
     with pytest.raises(ValidationError, match="frozen"):
         RunConfig().rounds = 3
     assert pickle.loads(pickle.dumps(FULL)) == FULL
 
 
 def sections(kind):
-    """The section and all below it."""
+    """Yield the section class and all section classes below it."""
     yield kind
     for field in kind.model_fields.values():
         waiting = [field.annotation, *field.metadata]
@@ -133,7 +133,7 @@ def sections(kind):
             waiting += [part for part in get_args(one) if not isinstance(part, str)]
 
 
-def test_every_setting_is_described_and_read_somewhere():
+def test_every_setting_is_described_and_used():
     found = {kind: kind.model_fields for kind in sections(RunConfig)}
     assert len(found) > 20
     read = {
@@ -144,10 +144,10 @@ def test_every_setting_is_described_and_read_somewhere():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
-    derived = {"count", "base", "algorithm", "algorithms", *STAGES}  # by way of properties
+    derived = {"count", "base", "algorithm", "algorithms", *STAGES}  # Read by properties.
     for kind, fields in found.items():
         for name, field in fields.items():
             assert field.description, f"{kind.__name__}.{name} has no description"
-            # The sampling section is handed on whole; a choice is read off the section's class.
+            # The sampling section is passed as a whole; a choice is given by the section's class.
             known = kind is SamplingConfig or name == kind.CHOICE or name in read | derived
-            assert known, f"nobody reads {kind.__name__}.{name}"
+            assert known, f"no code reads {kind.__name__}.{name}"

@@ -1,4 +1,4 @@
-"""YAML that anybody may have written: it is read, or refused in one line with one kind of error."""
+"""YAML files of unknown origin: valid files are read, others raise an error of one line."""
 
 import pytest
 
@@ -31,7 +31,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
-def test_unreadable_yaml_is_refused_in_one_line(text, tmp_path):
+def test_unreadable_yaml_raises_an_error_of_one_line(text, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(text)
     with pytest.raises(DocumentError):

@@ -29,7 +29,7 @@ def shown(stream, rounds, numbers, step=2.0, **options):
     return stream.getvalue()
 
 
-def test_a_round_is_one_line():
+def test_round_is_printed_in_one_line():
     lines = shown(io.StringIO(), 3, range(3)).splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("round 1/3 | raw reward 0.7630 | cooperation 50.0 %")
@@ -37,18 +37,18 @@ def test_a_round_is_one_line():
     assert "updates model_0 1, model_1 0, model_2 1, model_3 0" in lines[0]
 
 
-def test_log_every_keeps_the_first_and_the_last_round():
+def test_log_every_prints_the_first_and_last_round():
     lines = shown(io.StringIO(), 7, range(7), log_every=3).splitlines()
     assert [int(re.match(r"round (\d+)/7", line)[1]) for line in lines] == [1, 3, 6, 7]
 
 
-def test_time_left_is_the_recent_pace_times_the_rounds_left():
+def test_remaining_time_uses_the_recent_seconds_per_round():
     # The first round's 0.5 s come from its row, the others are 2 s apart: the last ten count.
     last = shown(io.StringIO(), 2000, range(21)).splitlines()[-1]
-    assert last.endswith("2.00 s/round   1:05:58 left")
+    assert last.endswith("2.00 s/round, 1:05:58 left")
 
 
-def test_missing_values_and_failed_episodes():
+def test_missing_values_and_failed_episodes_are_printed():
     stream = io.StringIO()
     progress = Progress(2, stream)
     progress.write(row(0, raw_reward=None, cooperation_rate=None, parse_failures=math.nan))
@@ -59,7 +59,7 @@ def test_missing_values_and_failed_episodes():
     assert "failed episodes 3 of 16" in second
 
 
-def test_a_pass_of_a_stage_is_one_line():
+def test_pass_of_a_stage_is_printed_in_one_line():
     stream = io.StringIO()
     Progress(2, stream).write(stage_row(0, "sft", 0, models=2))
     assert stream.getvalue() == "sft pass 1 | loss model_0 0.6000, model_1 0.6000 | 1.50 s\n"

@@ -14,7 +14,7 @@ NOISE = {"temperature": 1000.0, "max_new_tokens": 2}  # all tokens are about equ
 
 
 class Breaks(CoopCompete):
-    """A game whose fourth instance fails at every step."""
+    """Environment whose fourth instance fails at every step."""
 
     made = 0
 
@@ -29,7 +29,7 @@ class Breaks(CoopCompete):
         return super().step(actions)
 
 
-def test_failed_games_are_reported_once_with_their_cause(short_run, tmp_path, caplog, monkeypatch):
+def test_failed_episodes_are_reported_once_per_error(short_run, tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(Breaks, "made", 0)
     config = short_run(rollout__groups_per_round=2, max_failed_fraction=1.0)
@@ -38,8 +38,8 @@ def test_failed_games_are_reported_once_with_their_cause(short_run, tmp_path, ca
     failed, left = (rows[0]["environment"][f"{kind}_episodes"] for kind in ("failed", "left_out"))
     assert 0 < failed < left
     [warning] = [one.message for one in caplog.records if "failed" in one.message]
-    assert warning.startswith(f"{failed} of 8 games failed ({left} are not learned from: ")
-    assert "the first: EnvError: \\x1b[31mno\\nservice xxx" in warning
+    assert warning.startswith(f"{failed} of 8 episodes failed ({left} are not used for training")
+    assert "first error: EnvError: \\x1b[31mno\\nservice xxx" in warning
     assert warning.endswith("x ...") and len(warning) < 450
     assert load(tmp_path).warnings == (warning,)
     assert [warning in row.get("warnings", []) for row in rows] == [True, False]
@@ -57,7 +57,7 @@ def test_parse_failures_are_reported_once(short_run, tmp_path, caplog):
     warnings, rows = trained(config, tmp_path / "run")
     assert len(warnings) == 2  # one per model, over two rounds
     for model, warning in zip(("model_0", "model_1"), warnings, strict=True):
-        assert f"% of {model}'s " in warning
+        assert f"answers of {model} could not be parsed" in warning
         for setting in ("cut off at 2 tokens", "max_new_tokens", "constrained"):
             assert setting in warning
     assert [record.message for record in caplog.records] == warnings
@@ -78,4 +78,4 @@ def test_equal_rewards_are_reported_once(short_run, tmp_path, caplog):
     assert [one.message for one in caplog.records] == warnings
     assert [row.get("warnings", []) for row in rows] == [warnings, []]
     [warning] = warnings
-    assert "round 1 taught model_0, model_1 nothing" in warning
+    assert "round 1 did not change model_0, model_1" in warning

@@ -11,9 +11,8 @@ from mrlm.environments.task import first_messages, observe
 from srl_agents.llm.judge import LLMJudge
 from srl_envs import registry
 from srl_envs.errors import EnvError
-from srl_envs.tasks.debate.env import sample_speeches
-from srl_envs.tasks.debate.judging import Judge
-from srl_envs.tasks.debate.judging import RuleJudge as RuleBasedJudge
+from srl_envs.tasks.debate import Judge, sample_speeches
+from srl_envs.tasks.debate import RuleJudge as RuleBasedJudge
 from srl_envs.text import TextEnv
 
 __all__ = ["DebateEnvironment", "LLMJudge", "RuleBasedJudge"]

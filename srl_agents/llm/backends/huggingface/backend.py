@@ -1,4 +1,4 @@
-"""Backend for Hugging Face causal language models: batched, cached, tokens in and tokens out."""
+"""Backend for Hugging Face causal language models in this process, with batches and caches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, KeptCaches, 
 from srl_agents.llm.backends.huggingface.loading import (
     Quantization,
     loading,
-    made_steady,
+    make_batch_invariant,
     no_bars,
     not_loaded,
     reachable_source_of,
@@ -42,14 +42,14 @@ from srl_agents.llm.backends.huggingface.loading import (
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw, compact_head_input
 
 _LOADING = threading.Lock()
-"""Loading changes global state of torch."""
+"""Lock of the loading of models, which changes global state of torch."""
 
 
 class HuggingFaceBackend:
-    """Backend of a model in this process, which may be trained between batches.
+    """Backend of a model in this process, whose weights may change between batches.
 
-    Concurrent requests run as one batch, also with different adapters. Key-value caches are kept
-    from turn to turn and dropped if rows, weights or context change.
+    Concurrent requests form one batch, also with different adapters. Key-value caches are kept
+    between the answers of a conversation and dropped if rows, weights or context change.
     """
 
     def __init__(
@@ -61,9 +61,15 @@ class HuggingFaceBackend:
         chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ):
-        """Wrap `model` (a PreTrainedModel or PeftModel) with its `tokenizer`.
+        """Create a backend for a loaded model.
 
-        `chat_template` is for a tokenizer without one (srl_agents.llm.chat_format).
+        Args:
+            model: PreTrainedModel or PeftModel.
+            tokenizer: Tokenizer of the model.
+            name: Name in records; by default the name of the model's folder.
+            chat_template: Template for a tokenizer without one: a name or a file
+                (srl_agents.llm.chat_format).
+            chat_template_kwargs: Arguments of the template.
         """
         source = str(getattr(model.config, "_name_or_path", "")) or type(model).__name__
         self.name = name or os.path.basename(source.rstrip("/"))
@@ -73,11 +79,11 @@ class HuggingFaceBackend:
         self.weights_version: int | str = 0
         """Version of the weights; caches of other versions are not used."""
         self.adapter_versions: dict[str, int | str] = {}
-        """Versions of adapters; `weights_version` for missing ones."""
+        """Adapter -> version, if it differs from `weights_version`."""
         self.digests: dict[str | None, str] = {}
         """Adapter, or None for the base -> digest of the weights, if known."""
         self.lock = threading.RLock()
-        """Lock of the weights during a batch."""
+        """Lock of the weights, acquired for each batch."""
         generation = getattr(model, "generation_config", None)
         stops = getattr(generation, "eos_token_id", None)
         self.chat = ChatFormat(
@@ -87,11 +93,12 @@ class HuggingFaceBackend:
         )
         text = model.config.get_text_config()
         self.positions: int | None = getattr(text, "max_position_embeddings", None)
-        """Longest context in tokens, or None."""
+        """Maximum length of context and answer in tokens, or None."""
         self.vocabulary: int = text.vocab_size
         self._masks = masks_for(model)
         self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
         self.caches = KeptCaches()
+        """Key-value caches of conversations."""
         self.batched = True
         """True to batch requests and to keep caches."""
 
@@ -107,16 +114,17 @@ class HuggingFaceBackend:
         tokenizer: Any = None,
         **chat: Any,
     ) -> HuggingFaceBackend:
-        """Load a local folder, a GGUF file (dequantized) or a hub name, also NAME@REVISION.
+        """Load a model and its tokenizer.
 
         Args:
-            name_or_folder: The model.
+            name_or_folder: Local folder, GGUF file (which is dequantized), hub name, or
+                NAME@REVISION.
             device: 'auto' (a GPU if there is one) or a torch device.
-            dtype: 'auto' (as saved) or a torch dtype's name.
+            dtype: 'auto' (as saved) or the name of a torch dtype.
             quantization: 'nf4' (4 bits) or 'int8' (8 bits) for linear layers.
             attn_implementation: Option of transformers, such as 'sdpa'.
-            tokenizer: Replacement of the model's tokenizer.
-            chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
+            tokenizer: Tokenizer in place of the model's.
+            **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
 
         Raises:
             BackendError: The model cannot be loaded or is incomplete.
@@ -147,25 +155,25 @@ class HuggingFaceBackend:
                     **placed,
                     **revised,
                 )
-            if missing := sorted(found["missing_keys"]):  # transformers fills them at random
+            # transformers would initialize missing weights at random.
+            if missing := sorted(found["missing_keys"]):
                 raise BackendError(
                     f"the model {os.fspath(name_or_folder)!r} lacks {len(missing)} of its weights "
-                    f"({', '.join(missing[:3])}{', ...' * (len(missing) > 3)}): give the whole "
-                    "model, of one that was cut short or damaged another copy"
+                    f"({', '.join(missing[:3])}{', ...' * (len(missing) > 3)}): use a complete copy"
                 )
-            model = model.to(device) if quantization is None else made_steady(model)
-            if "gguf_file" in revised:  # adapters on it name the file, not its folder
+            model = model.to(device) if quantization is None else make_batch_invariant(model)
+            if "gguf_file" in revised:  # Adapters refer to the file, not to its folder.
                 model.config._name_or_path = model.name_or_path = os.path.abspath(name_or_folder)
         except BackendError:
             raise
-        except Exception as error:  # of damaged files readers raise what they like
+        except Exception as error:  # Damaged files raise many kinds of exceptions.
             if isinstance(error, ImportError) and attn_implementation is None:
                 raise
             raise not_loaded(name_or_folder, error) from error
         return cls(model.eval(), tokenizer, **chat)
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
-        """Return a copy with another model object."""
+        """Return a copy of this backend with another model object and empty caches."""
         made = copy.copy(self)
         made.model = model
         made._masks = masks_for(model)
@@ -173,7 +181,7 @@ class HuggingFaceBackend:
         return made
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
-        """Return the current version of the weights."""
+        """Return the current version of the base's or an adapter's weights."""
         version = self.weights_version
         if adapter is not None:
             version = self.adapter_versions.get(adapter, version)
@@ -183,7 +191,7 @@ class HuggingFaceBackend:
         self.caches.release(conversation)
 
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
-        """Sample one completion per request as one batch; raise BackendError on failure."""
+        """Sample one completion per request, as one batch; raise BackendError on failure."""
         with self.lock:
             if self.batched:
                 return self._sampled(requests)
@@ -214,7 +222,7 @@ class HuggingFaceBackend:
         draw: TokenDraw | None = None
         while active := [index for index, row in enumerate(rows) if row.unfinished]:
             if not kept.keeps and any(row.request.answers for row in rows):
-                kept.forget()  # forced tokens come in pieces of different lengths
+                kept.forget()  # Forced tokens have different numbers per row.
             feeds = [
                 row.context[len(read) :] if row.unfinished else ()
                 for row, read in zip(rows, kept.read, strict=True)
@@ -231,10 +239,10 @@ class HuggingFaceBackend:
     def _read(
         self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
     ) -> torch.Tensor:
-        """Logits after each row's feed, of shape (rows, vocabulary)."""
+        """Return the logits after each row's feed, (rows, vocabulary)."""
         if not kept.keeps or any(kept.read):
             return self._forward(kept, feeds, adapters)
-        # Conversations that begin alike, as those of a group, are read once and part afterwards.
+        # Equal first prompts, as in a group of episodes, are read once and then copied to all rows.
         keys = list(zip(kept.models, map(tuple, feeds), strict=True))
         chosen = sorted({key: row for row, key in reversed(list(enumerate(keys)))}.values())
         kept.select(chosen)
@@ -253,18 +261,18 @@ class HuggingFaceBackend:
         return logits[:, -1]
 
     def complete(self, request: Request) -> asyncio.Future[Completion]:
-        """Return an awaitable completion, sampled in one batch with concurrent requests.
+        """Sample a completion, in one batch with concurrent requests.
 
-        Raises BackendError at once for an invalid request, and when awaited if the model fails.
+        Raises:
+            BackendError: The request is not valid, or, when awaited, the model failed.
         """
         check_room(request, self.positions, self.name)
-        there = list(getattr(self.model, "peft_config", {}))
+        adapters = list(getattr(self.model, "peft_config", {}))
         if request.adapter is not None and (
-            not there or request.adapter not in ("__base__", *there)
+            not adapters or request.adapter not in ("__base__", *adapters)
         ):
             raise BackendError(
-                f"{self.name} lacks the adapter {request.adapter!r}; "
-                f"it has {there or 'none, for it is no PeftModel'}"
+                f"the adapter of {self.name} must be among {adapters}, got {request.adapter!r}"
             )
         check_version(request, self.identity(request.adapter))
         return self._batcher.submit(request)
@@ -278,6 +286,8 @@ class HuggingFaceBackend:
 
 
 class _Row:
+    """State of one answer while it is sampled."""
+
     def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
         self.tree = (
@@ -333,7 +343,7 @@ class _Row:
 
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    """Switch off dropout, and restore the mode of each module afterwards."""
+    """Set all modules to evaluation mode in the block, and restore their modes afterwards."""
     training = [module for module in model.modules() if module.training] if model.training else []
     for module in training:
         module.training = False

@@ -1,4 +1,4 @@
-"""Key-value caches of conversations, kept from turn to turn, and their attention masks."""
+"""Key-value caches of conversations, kept between answers, and their attention masks."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from srl_agents.episode import ModelVersion
 
 FULL, WINDOWED = "full_attention", "sliding_attention"
-"""Kinds of layers, as transformers' configurations name them."""
+"""Names of the kinds of layers in the configurations of transformers."""
 _TAKES_A_MAPPING = "isinstance(causal_mask_mapping := attention_mask, dict)"
-"""Code of models that accept a mask for each kind of layer."""
+"""Code of models in transformers that accept one mask per kind of layer."""
 
 
 @dataclass(frozen=True)
 class AttentionMasks:
-    """Additive attention masks, made once for all layers.
+    """Additive attention masks, computed once for all layers.
 
-    Windows count tokens of the conversation, not slots of the cache with padding.
+    The width of a window is a number of tokens of the conversation, without padding.
     """
 
     dtype: torch.dtype
     windows: Mapping[str, int | None]
-    """Kind of layer -> window in tokens; None for all."""
+    """Kind of layer -> window in tokens; None for no window."""
     mapping: bool
     """True if the model accepts one mask per kind."""
 
     def __call__(self, real: Tensor, positions: Tensor, width: int) -> Tensor | dict[str, Tensor]:
-        """Return masks of shape (rows, 1, width, slots) for the newest `width` slots.
+        """Return the mask (rows, 1, width, slots) of the last `width` slots, or a mask per kind.
 
-        `real` and `positions` (rows, slots): 1 for a token, and its position in the
-        conversation.
+        Args:
+            real: 1 for a token and 0 for padding, (rows, slots).
+            positions: Position of each token in its conversation, (rows, slots).
+            width: Number of slots of the current forward pass.
         """
         visible = real.bool()[:, None, None]
         if width > 1:
@@ -57,9 +59,10 @@ class AttentionMasks:
 
 
 def masks_for(model: Any) -> AttentionMasks | None:
-    """Return the masks that `model` accepts, or None if the model must make its own.
+    """Return the masks that a model accepts, or None if the model must compute its own.
 
-    The model must use transformers' `create_causal_mask`, and no position biases such as ALiBi.
+    Supported are models that use `create_causal_mask` of transformers and no position biases such
+    as ALiBi.
     """
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     written_in = sys.modules[type(whole).__module__]
@@ -88,7 +91,7 @@ def masks_for(model: Any) -> AttentionMasks | None:
 
 @dataclass(frozen=True, eq=False)
 class CacheHandle:
-    """Row of a conversation in a cache."""
+    """Row of a conversation in a cache, valid until the cache is used again."""
 
     kept: KeptCache
     row: int
@@ -98,7 +101,8 @@ class CacheHandle:
 class KeptCache:
     """Key-value cache of a batch of conversations.
 
-    Rows are padded on the left of each piece, so the tokens of a row need not be adjacent.
+    Each forward pass appends slots to all rows, with padding on the left of shorter feeds. The
+    tokens of a row are therefore not always adjacent.
     """
 
     def __init__(
@@ -111,18 +115,18 @@ class KeptCache:
         """Create one empty row per entry of `models`."""
         self._config, self._device, self._masks = config, device, masks
         self.models = list(models)
-        """Weights that read each row."""
+        """Version of the weights of each row."""
         self.turn = 0
-        """Number of uses; older handles are invalid."""
+        """Number of batches that used the cache; handles of earlier ones are invalid."""
         self.forget()
-        # Recurrent layers do not survive padding inside a conversation.
+        # Recurrent layers do not support padding inside a conversation.
         self.keeps = all(type(layer) is DynamicLayer for layer in self._cache.layers)
 
     def forget(self) -> None:
-        """Empty the cache; the rows stay."""
+        """Remove all slots of all rows."""
         self._cache = DynamicCache(config=self._config)
         if self._masks is not None:
-            # A windowed layer would drop slots; all are kept, and its mask hides what is too old.
+            # A windowed layer would drop slots. All are kept, and its mask hides the old ones.
             self._cache.layers = [
                 DynamicLayer() if type(layer) is DynamicSlidingWindowLayer else layer
                 for layer in self._cache.layers
@@ -130,15 +134,15 @@ class KeptCache:
         self._mask = torch.ones((len(self.models), 0), dtype=torch.long, device=self._device)
         self._positions = self._mask
         self.read: list[list[int]] = [[] for _ in self.models]
-        """Per row, the token ids in the cache."""
+        """Token ids in the cache, per row."""
 
     @property
     def tokens(self) -> int:
-        """Number of slots, with padding."""
+        """Number of slots of all rows, with padding."""
         return self._mask.numel()
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows, in this order, with repetition."""
+        """Replace the rows by those with these indices, which may be repeated."""
         if list(rows) == list(range(len(self.read))):
             return
         index = torch.tensor(rows, device=self._device)
@@ -148,12 +152,12 @@ class KeptCache:
         self.models = [self.models[row] for row in rows]
 
     def inputs(self, feeds: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Return the arguments of a forward pass that reads `feeds`, one list per row.
+        """Append `feeds`, one list of token ids per row, and return arguments of the forward pass.
 
-        The last column contains the last token of every row with a feed.
+        The last column contains the last token of each row whose feed is not empty.
         """
         width = max(len(feed) for feed in feeds)
-        ids = np.zeros((len(feeds), width), dtype=np.int64)  # id 0 where masked: any valid id does
+        ids = np.zeros((len(feeds), width), dtype=np.int64)  # Padding may have any valid id.
         mask = np.zeros_like(ids)
         positions = np.zeros_like(ids)
         for row, feed in enumerate(feeds):
@@ -185,7 +189,11 @@ def reusable(
     models: Sequence[ModelVersion],
     handles: Sequence[CacheHandle | None],
 ) -> KeptCache | None:
-    """Return the cache that contains a prefix of every context, with rows in order, or None."""
+    """Return a cache for a batch if the requests can continue it, otherwise None.
+
+    All handles must refer to different rows of one cache, with the same weights, that contain
+    proper prefixes of the contexts. The rows of the cache are reordered to the order of the batch.
+    """
     if not handles or handles[0] is None:
         return None
     kept, rows = handles[0].kept, []
@@ -209,18 +217,19 @@ def reusable(
 
 
 class KeptCaches:
-    """Caches of conversations, least recently used first.
+    """Caches of conversations, with a limit on their size.
 
-    Conversations of one batch share a cache, which is dropped as a whole.
+    The conversations of a batch share a cache. Above the limit, the least recently used caches are
+    dropped.
     """
 
     def __init__(self) -> None:
         self.most_tokens: int | None = None
-        """Limit in slots, with padding, or None."""
+        """Maximum number of slots, with padding; None for no limit."""
         self.reused = 0
-        """Number of tokens found in a cache so far."""
+        """Number of tokens that were found in a cache so far."""
         self.dropped = 0
-        """Number of conversations dropped because of the limit."""
+        """Number of conversations that were dropped because of the limit."""
         self._handles: dict[int, CacheHandle] = {}
 
     def __len__(self) -> int:
@@ -228,29 +237,32 @@ class KeptCaches:
 
     @property
     def tokens(self) -> int:
-        """Number of slots, with padding."""
-        # A conversation may be released in another thread meanwhile: hence the copy.
+        """Number of slots of all caches, with padding."""
+        # The copy is necessary because other threads may release conversations.
         caches = {id(handle.kept): handle.kept for handle in list(self._handles.values())}
         return sum(cache.tokens for cache in caches.values())
 
     def of(self, conversation: int | None) -> CacheHandle | None:
+        """Return the handle of a conversation, or None if it has no cache."""
         return None if conversation is None else self._handles.get(conversation)
 
     def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:
-        """Store the new handles, then drop caches beyond the limit."""
+        """Store the cache of a batch, row by row, and drop the oldest caches above the limit."""
         for row, conversation in enumerate(conversations):
             if conversation is not None:
                 self._handles.pop(conversation, None)
                 self._handles[conversation] = CacheHandle(kept, row, kept.turn)
         while self.most_tokens is not None and self._handles and self.tokens > self.most_tokens:
-            there = list(self._handles.items())
-            gone = [one for one, handle in there if handle.kept is there[0][1].kept]
-            for one in gone:
+            handles = list(self._handles.items())
+            oldest = [one for one, handle in handles if handle.kept is handles[0][1].kept]
+            for one in oldest:
                 self.release(one)
-            self.dropped += len(gone)
+            self.dropped += len(oldest)
 
     def release(self, conversation: int) -> None:
+        """Remove a conversation; its cache is freed with the last one."""
         self._handles.pop(conversation, None)
 
     def clear(self) -> None:
+        """Remove all conversations."""
         self._handles.clear()

@@ -1,8 +1,4 @@
-"""Loading of Hugging Face models: sources, quantization to 4 or 8 bits, and progress bars.
-
-The output of a quantized model must not depend on the rest of the batch, nor on training mode;
-`made_steady` changes two places in bitsandbytes for that.
-"""
+"""Loading of Hugging Face models: sources, quantization to 4 or 8 bits, and progress bars."""
 
 from __future__ import annotations
 
@@ -33,17 +29,21 @@ with needed_by("a Hugging Face model"):
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return source and arguments of `from_pretrained`.
+    """Return the source of a model, and further arguments, for `from_pretrained`.
 
-    NAME@REVISION is a revision of the hub, unless a folder replaces the name. Raises
-    BackendError for a GGUF file with an extension in capitals.
+    Args:
+        name: Folder, GGUF file, hub name, or NAME@REVISION.
+
+    Raises:
+        BackendError: The extension of a GGUF file is not in lower case, or CORE_SRL_MODELS is
+            not valid.
     """
     source = os.fspath(name)
     if is_gguf(source):
         file = Path(source).absolute()
         if file.suffix != GGUF:
             raise BackendError(
-                f"{source} is a GGUF file, and transformers knows those by small letters: name it "
+                f"the extension of a GGUF file must be {GGUF}, got {source}: rename it to "
                 f"{file.with_suffix(GGUF).name}"
             )
         return str(file.parent), {"gguf_file": file.name}
@@ -54,7 +54,7 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
 
 
 def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return `source_of`; raise BackendError at once if the hub is needed and unreachable."""
+    """Return `source_of(name)`; raise BackendError if the hub is needed but unreachable."""
     source, revised = source_of(name)
     try:
         if os.path.exists(source) or any(
@@ -64,12 +64,12 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
             return source, revised
     except HFValidationError as error:
         raise BackendError(
-            f"cannot load the model {os.fspath(name)!r}: there is no such folder, and no model of "
-            "the hub has such a name"
+            f"cannot load the model {os.fspath(name)!r}: this is neither a folder nor a valid name "
+            "of the hub"
         ) from error
     try:
         get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
-    except Exception as error:  # whatever its client raises: it is passed on
+    except Exception as error:  # The exceptions depend on the HTTP client.
         raise BackendError(
             f"cannot load the model {os.fspath(name)!r}: it is not on this machine, and "
             f"{constants.ENDPOINT} cannot be reached ({error}): give a folder, set "
@@ -79,19 +79,23 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
 
 
 def not_loaded(name: str | os.PathLike[str], error: Exception) -> BackendError:
-    """Return the error about a model or tokenizer that transformers could not load."""
+    """Return the BackendError of a model that transformers could not load because of `error`."""
     cause = str(error)
-    if "trust_remote_code=True" in cause:  # advice that no setting of this project follows
+    if "trust_remote_code=True" in cause:  # transformers' advice, which is not an option here
         cause = "it needs the Python code in its folder (auto_map), which is never run"
     return BackendError(f"cannot load the model {os.fspath(name)!r}: {cause}")
 
 
 def folder_of(name: str | os.PathLike[str]) -> Path:
-    """Return the local folder of a model, downloaded if needed. Raises BackendError."""
+    """Return the local folder of a model, after a download if needed.
+
+    Raises:
+        BackendError: The model is a GGUF file, or the download failed.
+    """
     if is_gguf(name):
         raise BackendError(
-            f"{os.fspath(name)} is a GGUF file, whose weights servers would hold as they are in "
-            f"the file: write it to a folder first, srl export {os.fspath(name)} FOLDER"
+            f"model servers cannot load the GGUF file {os.fspath(name)} at full precision: write "
+            f"it to a folder first, srl export {os.fspath(name)} FOLDER"
         )
     source, revised = reachable_source_of(name)
     if os.path.isdir(source):
@@ -104,45 +108,51 @@ def folder_of(name: str | os.PathLike[str]) -> Path:
 
 Quantization = Literal["nf4", "int8"]
 
-# It announces that a faster kernel was not found, which is not used here in any case.
+# This logger warns about a missing kernel that is not used here.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 
 def loading(quantization: Quantization, device: str) -> dict[str, Any]:
-    """Return the arguments of `from_pretrained` for 4 or 8 bits.
+    """Return the arguments of `from_pretrained` that quantize a model.
 
-    'nf4' is that of QLoRA (Dettmers et al. 2023), 'int8' that of LLM.int8() (Dettmers et al.
-    2022). Raises ImportError without bitsandbytes.
+    Args:
+        quantization: 'nf4' as in QLoRA (Dettmers et al. 2023), or 'int8' as in LLM.int8()
+            (Dettmers et al. 2022).
+        device: Torch device.
+
+    Raises:
+        ImportError: bitsandbytes is missing.
     """
     _bitsandbytes()
     bits: dict[str, Any] = {"load_in_8bit": True}
     if quantization == "nf4":
-        bits = {
-            "load_in_4bit": True,
-            "bnb_4bit_quant_type": "nf4",
-            "bnb_4bit_use_double_quant": True,
-        }
+        bits = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+        bits["bnb_4bit_use_double_quant"] = True
     place: Any = torch.cuda.current_device() if device == "cuda" else device
     return {"quantization_config": BitsAndBytesConfig(**bits), "device_map": {"": place}}
 
 
-def made_steady(model: Any) -> Any:
-    """Make the quantized layers of a loaded model independent of batch and training mode."""
+def make_batch_invariant(model: Any) -> Any:
+    """Make the output of quantized layers independent of batch and training mode; return `model`.
+
+    The layers of bitsandbytes are modified in place.
+    """
     bnb = _bitsandbytes()
     for module in model.modules():
         if isinstance(module, bnb.nn.Linear4bit):
             module.compute_dtype, module.compute_type_is_set = model.dtype, True
-            # On CPUs with AVX512-BF16 the first evaluation would repack the weights, round their
-            # scales, and leave a layer through which no gradient flows.
+            # On CPUs with AVX512-BF16, the first evaluation would repack the weights, round their
+            # scales, and make the layer impossible to differentiate.
             module.support_avx512bf16_for_cpu = False
         elif isinstance(module, bnb.nn.Linear8bitLt):
-            module.init_8bit_state()  # else by the first forward pass of whoever shares the weight
+            # Otherwise the first forward pass would initialize the state, for one copy only.
+            module.init_8bit_state()
             module.__class__ = _weight_only_8bit()
     return model
 
 
 def shared_states(model: Any) -> Iterator[Any]:
-    """Yield the quantization states of layers, which are no parameters or buffers."""
+    """Yield the quantization states of all layers, which are neither parameters nor buffers."""
     for module in model.modules():
         for name in ("quant_state", "state"):
             state = getattr(module, name, None)
@@ -156,7 +166,7 @@ def _weight_only_8bit() -> type:
     from bitsandbytes.autograd._functions import MatMul8bitFp
 
     class WeightOnly8bit(bnb.nn.Linear8bitLt):  # type: ignore[misc, name-defined]
-        """Eight-bit weights, brought to the input's type for each product."""
+        """Linear layer of 8-bit weights, which are converted to the input's dtype for a product."""
 
         def forward(self, x: Tensor) -> Tensor:
             bias = None if self.bias is None else self.bias.to(x.dtype)
@@ -167,14 +177,14 @@ def _weight_only_8bit() -> type:
 
 
 def _bitsandbytes() -> Any:
-    with needed_by("a quantised model"):
+    with needed_by("a quantized model"):
         import bitsandbytes
     return bitsandbytes
 
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Hide the progress bars of loading, not those of downloads."""
+    """Hide the progress bars of loading in the block, but not those of downloads."""
     before = transformers_logging.set_tqdm_hook(
         lambda bar, args, settings: bar(*args, **{**settings, "disable": True})
     )

@@ -1,4 +1,4 @@
-"""Sampling of one token per row from logits, each row with its own settings and random number."""
+"""Sampling of one token per row from logits, with settings and a random number per row."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from srl_agents.llm.sampling import Sampling
 
 
 class TokenDraw:
-    """Sampling settings of a batch's rows as tensors."""
+    """Sampler with one Sampling per row of a batch.
+
+    Args:
+        rows: Sampling settings of each row.
+        device: Device of the logits.
+    """
 
     def __init__(self, rows: Sequence[Sampling], device: torch.device):
         temperatures = [row.temperature or 1.0 for row in rows]
-        # Temperature 0 is the single most likely token.
+        # Temperature 0 is replaced by top_k = 1, the single most likely token.
         counts = [row.top_k if row.temperature else 1 for row in rows]
         shares = [row.top_p for row in rows]
         self._temperatures = _column(temperatures, device) if set(temperatures) != {1.0} else None
@@ -26,7 +31,7 @@ class TokenDraw:
         most = torch.iinfo(torch.int64).max
         self._counts = _column([min(count, most) or most for count in counts], device)
         self._shares = _column(shares, device)
-        # Cumulative sums over a large vocabulary want double precision; Apple's GPUs have none.
+        # Cumulative sums over a large vocabulary need double precision, which Apple's GPUs lack.
         self._wide = torch.float32 if device.type == "mps" else torch.float64
 
     def __call__(
@@ -36,21 +41,29 @@ class TokenDraw:
         allowed: Sequence[tuple[int, ...] | None],
         rows: Sequence[int],
     ) -> tuple[list[int], list[float]]:
-        """Return tokens and their log-probabilities for `rows` of the batch.
+        """Sample one token for some rows of the batch, by inverse transform sampling.
 
-        Inverse transform sampling: the same uniform and the same distribution give the same token.
-        `logits` have the shape (batch, vocabulary); the other arguments have one entry per row of
-        `rows`. Raises BackendError if logits are not finite.
+        Args:
+            logits: Logits of all rows, (batch, vocabulary).
+            uniforms: Random number in [0, 1) of each sampled row.
+            allowed: Allowed token ids of each sampled row; None allows all.
+            rows: Indices of the sampled rows.
+
+        Returns:
+            Token ids and natural log-probabilities of the sampled rows.
+
+        Raises:
+            BackendError: The logits are not finite.
         """
-        everyone = len(rows) == len(logits)
-        scores = logits.float() if everyone else logits[list(rows)].float()
+        all_rows = len(rows) == len(logits)
+        scores = logits.float() if all_rows else logits[list(rows)].float()
         if any(ids is not None for ids in allowed):
             scores = scores.masked_fill(_blocked(scores, allowed), -torch.inf)
         if self._temperatures is not None:
-            scores = scores / (self._temperatures if everyone else self._temperatures[list(rows)])
+            scores = scores / (self._temperatures if all_rows else self._temperatures[list(rows)])
         if self._narrowed:
-            counts = self._counts if everyone else self._counts[list(rows)]
-            shares = self._shares if everyone else self._shares[list(rows)]
+            counts = self._counts if all_rows else self._counts[list(rows)]
+            shares = self._shares if all_rows else self._shares[list(rows)]
             scores = _narrow(scores, counts, shares)
         logprobs = scores.log_softmax(-1)
         mass = logprobs.exp().to(self._wide).cumsum(-1)
@@ -61,7 +74,7 @@ class TokenDraw:
                 "rate too high?) or are damaged"
             )
         point = torch.tensor(uniforms, dtype=self._wide, device=mass.device)[:, None] * total
-        # Rounding must not lift the point onto the total: past it there are only impossible tokens.
+        # A point rounded up to the total would select an impossible token.
         point = torch.minimum(point, torch.nextafter(total, torch.zeros_like(total)))
         tokens = torch.searchsorted(mass, point, right=True)
         return tokens[:, 0].tolist(), logprobs.gather(1, tokens)[:, 0].tolist()
@@ -72,6 +85,7 @@ def _column(values: Sequence[float], device: torch.device) -> Tensor:
 
 
 def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tensor:
+    """Return True for each token that is not allowed, in the shape of `scores`."""
     blocked = torch.ones(scores.shape, dtype=torch.bool)
     rows = [row for row, ids in enumerate(allowed) for _ in ids or ()]
     columns = [token for ids in allowed for token in ids or ()]
@@ -81,22 +95,23 @@ def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tenso
 
 
 def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
+    """Return the scores after top-k and top-p, -inf for removed tokens."""
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     ranks = torch.arange(scores.shape[-1], device=scores.device)[None]
     ordered = ordered.masked_fill(ranks >= counts, -torch.inf)
     shares_so_far = ordered.softmax(-1).cumsum(-1)
     before = shares_so_far - ordered.softmax(-1)
-    # The most likely token always stays, whatever rounding says.
+    # The most likely token is kept in spite of rounding errors.
     ordered = ordered.masked_fill((before >= shares) & (shares < 1) & (ranks > 0), -torch.inf)
     return torch.empty_like(scores).scatter_(1, order, ordered)
 
 
 @contextmanager
 def compact_head_input(model: Any) -> Iterator[None]:
-    """Make the inputs of the head contiguous in the block.
+    """Make the inputs of the language-model head contiguous in the block.
 
-    With a frozen head in half precision on a CPU, torch 2.13 copies the whole head for every row
-    of a view: 53 s instead of 0.07 s per token, for 16 rows and a vocabulary of 262k.
+    For a frozen head in half precision on a CPU, torch 2.13 copies the whole head for every row of
+    an input that is a view: 53 s instead of 0.07 s per token, for 16 rows and a vocabulary of 262k.
     """
     head = model.get_output_embeddings()
     if head is None or model.device.type != "cpu" or model.dtype == torch.float32:
@@ -104,7 +119,7 @@ def compact_head_input(model: Any) -> Iterator[None]:
         return
 
     def compact(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        # `contiguous` leaves the strides of a single row as they are.
+        # `contiguous` would not change the strides of a single row.
         return (inputs[0].clone(memory_format=torch.contiguous_format), *inputs[1:])
 
     handle = head.register_forward_pre_hook(compact)

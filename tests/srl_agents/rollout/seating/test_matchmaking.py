@@ -77,9 +77,9 @@ def test_models_that_are_named_keep_their_agents_and_are_not_drawn():
 @pytest.mark.parametrize(
     "models, seats, name, says",
     [
-        (FIVE, {}, "fixed", "m4 plays no agent.*have models drawn"),
-        (FIVE, {"up": "m0"}, "uniform", "no agent 'up'"),
-        (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "and all have one: name fewer"),
+        (FIVE, {}, "fixed", "m4 does not.*matchmaking"),
+        (FIVE, {"up": "m0"}, "uniform", "agents must be among .*'up'"),
+        (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "seats names one for every agent"),
     ],
 )
 def test_what_cannot_be_matched_is_refused(models, seats, name, says):

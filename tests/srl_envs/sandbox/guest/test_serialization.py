@@ -20,7 +20,7 @@ plain = st.recursive(
 
 
 @given(plain)
-def test_comes_back_the_same(value):
+def test_round_trip_keeps_the_value(value):
     line = dumps(value)
     assert b"\n" not in line and same(value, loads(line))
 
@@ -28,7 +28,7 @@ def test_comes_back_the_same(value):
 @given(
     st.binary(max_size=60) | st.text(alphabet='[]{}",:tdsfbic019.eE-', max_size=60).map(str.encode)
 )
-def test_whatever_is_read_is_plain_or_refused(line):
+def test_any_line_is_plain_data_or_refused(line):
     try:
         value = loads(line)
     except NotPlainError:
@@ -43,12 +43,12 @@ def test_whatever_is_read_is_plain_or_refused(line):
      b'{"c": ["a", 1]}', b'{"c": [' + b"9" * 4000 + b", 1]}"],
     ids=range(15),
 )  # fmt: skip
-def test_nonsense_is_refused(line):
+def test_invalid_lines_are_refused(line):
     with pytest.raises(NotPlainError):
         loads(line)
 
 
-def test_keys_of_one_hash_are_refused():
+def test_many_keys_with_one_hash_are_refused():
     pairs = ",".join(f"[{i * (2**61 - 1)},0]" for i in range(1000))
     with pytest.raises(NotPlainError, match="one hash"):
         loads(f'{{"d":[{pairs}]}}'.encode())
@@ -65,6 +65,6 @@ def test_objects_are_not_plain(value):
     [(1, True), (1, 1.0), ([1], (1,)), ({1}, frozenset({1})), ({1: 2}, {True: 2}), ({1}, {True}),
      ("a", b"a"), (None, False), ([1, 2], [1]), ({"a": 1}, {"a": 1, "b": 2})],
 )  # fmt: skip
-def test_alike_is_not_the_same(one, other):
+def test_equal_values_of_different_types_are_not_the_same(one, other):
     assert same(one, one) and same(other, other)
     assert not same(one, other) and not same(other, one)

@@ -1,4 +1,4 @@
-"""Debates: which speeches count when, rewards, and topics."""
+"""Debates: speeches, observations, rewards and topics."""
 
 import numpy as np
 import pytest
@@ -6,23 +6,23 @@ from pettingzoo.test import parallel_api_test
 
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.debate.env import (
+from srl_envs.tasks.debate import (
+    HISTORY_LENGTH,
     SHIPPED,
     SPEECH_LENGTH,
-    TOLD_LENGTH,
     DebateEnv,
+    Verdict,
     load_topics,
     parallel_env,
     split_of,
 )
-from srl_envs.tasks.debate.judging import Verdict
 from srl_envs.text import TEXT_LENGTH
 
 PRO, CON = "pro_0", "con_0"
 
 
 class Fixed:
-    """Gives what it was told to, and remembers what it was asked."""
+    """Judge that returns a given verdict and records the debates."""
 
     def __init__(self, pro=0.75, con=0.25):
         self.verdict, self.asked = Verdict(pro, con, {"kind": "fixed"}), []
@@ -41,7 +41,7 @@ def run(env, *turns):
     return outcome
 
 
-def test_both_speak_and_hear_the_rounds_before():
+def test_observations_contain_the_speeches_of_earlier_rounds():
     env = parallel_env(topics=["Cats are better."], debate_rounds=2)
     seen, _ = env.reset(seed=0)
     assert seen[PRO]["text"] == "Motion: Cats are better.\nRound 1 of 2. Speak for the motion."
@@ -60,7 +60,7 @@ def test_both_speak_and_hear_the_rounds_before():
 @pytest.mark.parametrize(
     ("scoring", "pro", "con"), [("zero_sum", 0.5, -0.5), ("quality", 0.75, 0.25)]
 )
-def test_scoring(scoring, pro, con):
+def test_rewards_by_scoring(scoring, pro, con):
     judge = f"{__name__}:Fixed" if scoring == "quality" else Fixed()
     env = parallel_env(judge=judge, scoring=scoring, max_cycles=1)
     _, rewards, _, _, infos = run(env, ("a", "b"))
@@ -69,25 +69,25 @@ def test_scoring(scoring, pro, con):
     assert infos[PRO]["success"] and not infos[CON]["success"]
 
 
-def test_what_cannot_be_read_is_an_empty_speech():
+def test_unreadable_text_is_an_empty_speech():
     _, _, _, _, infos = run(parallel_env(debate_rounds=1), ("", "Something."))
     assert infos[PRO]["unreadable"] == "the answer was empty" and infos[PRO]["score"] == 0.0
     assert infos[CON]["unreadable"] is None
 
 
-def test_only_so_much_is_heard_and_told():
+def test_speeches_and_observations_are_truncated():
     env = parallel_env(debate_rounds=12)
     env.reset(seed=0)
     for number in range(11):
         seen, *_ = env.step({PRO: f"p{number} " + "x" * 5000, CON: f"c{number} " + "y" * 5000})
     assert max(len(speech.text) for speech in env.debate.speeches) == SPEECH_LENGTH
     text = seen[PRO]["text"]
-    assert TOLD_LENGTH - SPEECH_LENGTH - 20 < len(text) < TOLD_LENGTH + 500 <= TEXT_LENGTH
+    assert HISTORY_LENGTH - SPEECH_LENGTH - 20 < len(text) < HISTORY_LENGTH + 500 <= TEXT_LENGTH
     assert "c10 " in text and "p0 " not in text
 
 
 @pytest.mark.parametrize(("history", "told"), [(0, []), (1, ["p2"]), (None, ["p0", "p1", "p2"])])
-def test_history(history, told):
+def test_history_limits_the_speeches_in_the_observation(history, told):
     env = parallel_env(debate_rounds=5, history=history)
     env.reset(seed=0)
     for number in range(3):
@@ -95,14 +95,14 @@ def test_history(history, told):
     assert [f"p{n}" for n in range(3) if f"p{n}" in seen[CON]["text"]] == told
 
 
-def test_a_debate_cut_short_is_judged_on_what_was_said():
+def test_truncated_debate_is_judged_on_its_speeches():
     env = parallel_env(judge=Fixed(), debate_rounds=5, max_cycles=2)
     _, rewards, terminations, truncations, _ = run(env, ("a", "b"), ("c", "d"))
     assert rewards == {PRO: 0.5, CON: -0.5}
     assert all(truncations.values()) and not any(terminations.values())
 
 
-def test_topics_supplied_loaded_and_held_out(tmp_path):
+def test_topics_from_lists_files_and_splits(tmp_path):
     assert parallel_env(topics=["One.", " One. ", "Two."]).topics == ("One.", "Two.")
     path = tmp_path / "topics.jsonl"
     path.write_text('{"motion": "One."}\n"Two."\n\n{"topic": "Three."}\n')
@@ -113,7 +113,7 @@ def test_topics_supplied_loaded_and_held_out(tmp_path):
     assert len(test) >= 4 and all(split_of(motion) == "test" for motion in test)
 
 
-def test_a_motion_may_be_named_for_an_episode():
+def test_reset_option_sets_the_motion():
     env = parallel_env()
     _, infos = env.reset(seed=0, options={"motion": "Tea is better than coffee."})
     assert infos[PRO]["motion"] == "Tea is better than coffee."
@@ -135,12 +135,12 @@ def test_wrong_arguments(options, said):
         parallel_env(**options)
 
 
-def test_keeps_the_contract():
+def test_follows_the_pettingzoo_api():
     check_environment(DebateEnv)
     parallel_api_test(DebateEnv(), num_cycles=30)
 
 
-def test_sample_answers_are_speeches_and_votes():
+def test_sample_answers_are_valid_speeches():
     env = parallel_env()
     env.reset(seed=0)
     rng = np.random.default_rng(0)

@@ -1,8 +1,8 @@
-"""The judge by rules: each feature by hand, and what does not pay."""
+"""RuleJudge: features worked by hand, and strategies that lower the score."""
 
 import pytest
 
-from srl_envs.tasks.debate.judging import (
+from srl_envs.tasks.debate import (
     CON,
     EVIDENCE,
     PRO,
@@ -33,7 +33,7 @@ REPLY = (
 
 
 def debate(*texts):
-    """PRO and CON in turn, one speech in a round."""
+    """Return a debate of one speech per round, PRO and CON in turn."""
     speeches = [Speech((PRO, CON)[place % 2], place + 1, text) for place, text in enumerate(texts)]
     return Debate(MOTION, tuple(speeches))
 
@@ -43,7 +43,7 @@ def features(text, *before):
     return score_speech(spoken, spoken.speeches[-1])
 
 
-def test_every_feature_by_hand():
+def test_features_equal_values_worked_by_hand():
     # 12 words in two sentences of 6 (proper ones have 5 to 40): 2 of 3, with one reason of 2.
     text = "Museums are free because people care. Everyone can go to see them."
     score, found = features(text)
@@ -56,20 +56,20 @@ def test_every_feature_by_hand():
         "fresh": 1.0,
         "prose": 1.0,  # are, because, can, to, them: 5 of 12 words
     }
-    # .15 * .4 + .25 * 1 + .2 * .5 + .1 * 0 + .1 * 2/3, of .8 (nobody was heard before)
+    # .15 * .4 + .25 * 1 + .2 * .5 + .1 * 0 + .1 * 2/3, of .8 (there is no earlier speech)
     assert score == pytest.approx((0.06 + 0.25 + 0.1 + 0.0 + 0.2 / 3) / 0.8)
 
 
-def test_response_counts_what_the_opponent_said():
+def test_response_counts_words_of_the_opponent():
     _, found = features(
         "The tickets and the guards matter.", "Tickets pay guards, roofs, and museums."
     )
-    # the opponent's: ticke, guard, roofs (museums is the motion's); two of three are taken up
+    # Stems of the opponent: ticke, guard, roofs (museums is in the motion); two of three occur.
     assert found["response"] == pytest.approx(2 / 3)
     assert "response" not in features("The tickets matter.")[1]
     both = Debate(MOTION, (Speech(PRO, 1, "Tickets pay."), Speech(CON, 1, "Tickets pay.")))
     _, found = score_speech(both, both.speeches[1])
-    assert found["fresh"] == 1.0 and "response" not in found  # Nothing was heard in one round.
+    assert found["fresh"] == 1.0 and "response" not in found  # There is no earlier round.
 
 
 HACKS = {
@@ -84,25 +84,25 @@ HACKS = {
 
 
 @pytest.mark.parametrize("hack", HACKS)
-def test_stuffing_does_not_pay(hack):
+def test_keyword_stuffing_lowers_the_score(hack):
     assert features(HACKS[hack])[0] < 0.5 < 0.85 < features(HONEST)[0]
 
 
-def test_copying_the_opponent_does_not_pay():
+def test_copying_the_opponent_lowers_the_score():
     assert features(HONEST, HONEST)[0] == 0.0
-    # Half copied, half of one's own: worth less than one's own half alone.
+    # A copied half and a new half score less than the new half alone.
     own = " ".join(REPLY.split()[:40])
     copied = f"{' '.join(HONEST.split()[:40])} {own}"
     assert features(copied, HONEST)[0] < features(own, HONEST)[0]
 
 
-def test_repeating_oneself_does_not_pay():
+def test_repetition_lowers_the_score():
     assert features(HONEST, HONEST, REPLY)[0] == 0.0
     verdict = RuleJudge().judge(debate(HONEST, REPLY, HONEST, "I stand by that. " + REPLY))
     assert verdict.pro <= 0.5 and verdict.con < 0.55
 
 
-def test_a_side_is_the_mean_of_its_speeches():
+def test_score_of_a_side_is_the_mean_of_its_speeches():
     spoken = debate(HONEST, REPLY, "", REPLY[:100])
     verdict = RuleJudge().judge(spoken)
     scores = [score_speech(spoken, speech)[0] for speech in spoken.speeches]
@@ -114,5 +114,5 @@ def test_a_side_is_the_mean_of_its_speeches():
 @pytest.mark.parametrize(
     ("pro", "con", "winner"), [(0.5, 0.49, TIE), (0.6, 0.5, PRO), (0.1, 0.2, CON)]
 )
-def test_near_scores_are_a_tie(pro, con, winner):
+def test_scores_within_the_margin_are_a_tie(pro, con, winner):
     assert Verdict(pro, con).winner == winner

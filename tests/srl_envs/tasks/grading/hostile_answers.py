@@ -1,4 +1,4 @@
-"""What a model may say instead of an answer: a hypothesis strategy, shared by the tests."""
+"""Hypothesis strategy of hostile answers, shared by the tests."""
 
 from hypothesis import strategies as st
 
@@ -11,12 +11,12 @@ PIECES = (
 
 
 def hostile_answers(*words):
-    """Texts around `words`: plain, dressed, contradicted, in pieces, and of any characters."""
+    """Return a strategy of texts that contain, decorate, contradict or fragment `words`."""
     pieces = (*words, *(f"{word.title()}." for word in words), *map(str.upper, words), *PIECES)
     return st.one_of(
         st.sampled_from(words),
         st.text(),
-        st.text(alphabet=st.characters(exclude_categories=[])),  # lone surrogates too
+        st.text(alphabet=st.characters(exclude_categories=[])),  # including lone surrogates
         st.lists(st.sampled_from(pieces), max_size=12).map("".join),
         st.lists(st.sampled_from(pieces), max_size=12).map(" ".join),
         st.lists(st.sampled_from(pieces), max_size=6).map("\n".join),

@@ -1,4 +1,4 @@
-"""Expressions: read as written, compared exactly, bounded in everything."""
+"""Expressions: parsing, exact comparison, and limits."""
 
 import re
 from fractions import Fraction
@@ -19,7 +19,7 @@ def random_expression(rng: np.random.Generator, depth: int) -> str:
     return f"({left} {operator} {right})"
 
 
-def test_values_are_those_of_python():
+def test_values_equal_python():
     rng, checked = np.random.default_rng(0), 0
     for _ in range(200):
         text = random_expression(rng, int(rng.integers(1, 5)))
@@ -27,7 +27,7 @@ def test_values_are_those_of_python():
             continue
         fractions = "".join(f"F({part})" if part.isdigit() else part for part in _pieces(text))
         try:
-            expected = eval(fractions, {"F": Fraction})  # our own text
+            expected = eval(fractions, {"F": Fraction})  # The text is our own.
         except ZeroDivisionError:
             with pytest.raises(ZeroDivisionError):
                 exact(parse(text))
@@ -50,7 +50,7 @@ def _pieces(text: str) -> list[str]:
         ("1,000 + 1", 1001), ("{2}[3]", 6), ("1.5e2", 150), ("4!"[:1], 4), ("+5", 5),
     ],
 )  # fmt: skip
-def test_what_is_written(text, value):
+def test_notations_have_the_expected_value(text, value):
     assert exact(parse(text)) == value
 
 
@@ -65,7 +65,7 @@ def test_invalid_large_and_inexact_values_are_refused(text):
 
 
 @pytest.mark.parametrize("text", ["3 + 4", "2^5", "2*3", "x", "sqrt(4)", "1/2/3", "3 - -4", "10^3"])
-def test_a_number_is_written_out(text):
+def test_number_refuses_sums_and_other_expressions(text):
     with pytest.raises(Unreadable):
         number(text)
 
@@ -91,7 +91,7 @@ def test_a_number_is_written_out(text):
         ("0", "sin(pi)", True), ("sqrt(8) - 2sqrt(2)", "0", True), ("e^(-200)", "1/e^200", True),
         ("sqrt(8) - 2sqrt(2) + e^(-200)", "0", False), ("e^250", "e^250 + 1", True),
         ("e^600", "e^600 + 1", False), ("e^600", "e^600", True), ("e^(x^3)", "(e^x)^(x^2)", True),
-        # Lost beside a larger summand, and too large but where the other is met.
+        # Small next to a larger summand, and too large except where the values are equal.
         ("sqrt(2)", "sqrt(2) + ((10^100 + 5) - 10^100)", False),
         ("sqrt(2)", "sqrt(2) + ((1e6000 + 5) - 1e6000)", False),
         ("pi", "pi + (sqrt(10^110 + 1) - 10^55) * 10^56", False),
@@ -107,5 +107,5 @@ def test_a_number_is_written_out(text):
         ("x + sqrt(2)", "|x| + sqrt(2)", False),
     ],
 )  # fmt: skip
-def test_compared_on_both_sides_of_zero_near_it_and_far_away(one, other, equal):
+def test_expressions_are_compared_for_all_variables(one, other, equal):
     assert same(parse(one), parse(other)) is equal and same(parse(other), parse(one)) is equal

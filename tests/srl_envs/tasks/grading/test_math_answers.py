@@ -1,4 +1,4 @@
-"""Which answers are right: pairs written by hand, and hundreds whose verdict is known."""
+"""Grades of answers: pairs written by hand, and properties of all answers."""
 
 import json
 import time
@@ -74,7 +74,7 @@ BY_HAND = [
     ("1/2, 3/4", ["0.5, 0.75", "3/4 and 1/2"], ["1/2", "1/2, 3/5", "1/2 3/4"]),
     ("90", [r"90^\circ", "90°", r"90^{\circ}", "90"], ["9", "90^2", "pi/2"]),
 ]  # fmt: skip
-# As models and files write: units, typeset signs, conditions joined by "and", points by name.
+# Forms of models and files: units, typeset signs, conditions with "and", named coordinates.
 AS_WRITTEN = [
     (row["truth"], row["right"], row["wrong"])
     for row in map(
@@ -90,7 +90,7 @@ PAIRS = [
 ]
 
 
-def test_pairs_written_by_hand():
+def test_right_and_wrong_answers_written_by_hand():
     words = words_of(QUESTION)
     misjudged = [pair for pair in PAIRS if same_answer(*pair[:2], words) is not pair[2]]
     assert not misjudged, "each is (truth, answer, whether it is right)"
@@ -106,14 +106,14 @@ def test_pairs_written_by_hand():
         "0^(-1)", "(-1)^(1/2)", "1/(x-x)", "a" * LONGEST * 50,
     ],
 )  # fmt: skip
-def test_hostile_answers_get_a_verdict_at_once(hostile):
-    began = time.process_time()  # of this process alone, whatever else the machine does
+def test_hostile_answers_are_graded_quickly(hostile):
+    began = time.process_time()  # CPU time, independent of the load of the machine
     for truth in ("12", "x < 3", "1, 2", "(1, 2)", "x^2 + 1", r"\sqrt{2}", r"\text{no}"):
         assert not same_answer(truth, hostile)
     assert time.process_time() - began < 5
 
 
-def test_units_are_words_of_the_question_that_leave_the_value():
+def test_units_are_words_of_the_question_that_keep_the_value():
     units = words_of("Ada packs boxes. How many dozen shells are that, if below zero?")
     assert same_answer("12", "12 shells", units) and not same_answer("12", "12 marbles", units)
     assert not same_answer("12", "12 dozen", units)  # 144
@@ -142,7 +142,7 @@ def test_a_percent_sign_is_part_of_the_answer(question, truth, right, wrong):
     [
         ("0.3", "0.30", True),
         ("0.5", "1/2", True),
-        ("35", "7 * 5", False),  # the work is not done
+        ("35", "7 * 5", False),  # not computed
         ("35", "**35**", True),
         ("-35", "\u221235", True),
         ("35", "35 apples", False),  # no word of the question

@@ -1,8 +1,8 @@
-"""What others write is read in time that grows with its length, and however deep it is nested.
+"""Parsers of untrusted text: time in proportion to the length, and any depth of nesting.
 
-Every reader hears the longest texts that repeat what its patterns look for, before an ending that
-makes them fail. Each gets a second of processor time; in proportion to the length they need a
-thousandth of that, and with its square some seconds.
+Every parser reads long texts that repeat the parts of its patterns, before an ending that does not
+match. Each text has a second of CPU time. Linear parsers need a thousandth of that, and quadratic
+ones several seconds.
 """
 
 import subprocess
@@ -19,10 +19,10 @@ import itertools, signal, sys
 from srl_agents.llm import judge
 from srl_envs.games import cheap_talk
 from srl_envs.registry import make
-from srl_envs.tasks.debate import judging
+from srl_envs.tasks import debate
 from srl_envs.tasks import expressions, grading
-from srl_envs.tasks.programming import env as programming
-from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search
+from srl_envs.tasks import programming
+from srl_envs.tasks.tool_use import calculator, env as tool_use, search, tools
 from srl_envs.tasks.tool_use.tools import ToolError
 from srl_envs import text
 
@@ -37,17 +37,17 @@ def compared(said):
     grading.same_answer(said[: grading.LONGEST - 1] + said[-1:], "42")
 
 def sampled(said):
-    tool_use._things(said)
-    list(tools._in_sight(said))
+    tool_use._SAMPLE_NUMBER.findall(said), tool_use._SAMPLE_NAME.findall(said)
+    list(task._possible_calls(said))
 
-tools = make("tool_use_v0").task
+task = make("tool_use_v0").task
 trading, bargaining = make("social_trading_v0"), make("social_negotiation_v0")
 readers = (
     grading.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
-    grading.boxed, grading.final_answer, parsing.read_turn, judging.words_of, search._words,
+    grading.boxed, grading.final_answer, tools.read_turn, debate.words_of, search._words,
     lambda said: programming.Programming.read(None, said),
-    lambda said: judge.named(said, "pro"),
-    lambda said: judging.content_words(said) or judging._END.split(said),
+    lambda said: judge.parse_verdict(said, "pro"),
+    lambda said: debate.content_words(said) or debate._END.split(said),
     lambda said: text.parse_choice(said, ("compete", "cooperate")),
     lambda said: grading.same_value("42", said, {"a", "cm"}),
     lambda said: trading.text_view.parse("agent_0", said),
@@ -62,7 +62,7 @@ units = (
 ends = itertools.cycle(("", "!"))
 for (reader, start, unit), end in zip(itertools.product(readers, starts, units), ends):
     said = (start + unit * (16_384 // len(unit)))[: 16_384 - len(end)] + end
-    signal.setitimer(signal.ITIMER_VIRTUAL, 1)  # the signal ends the process
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1)  # The signal ends the process.
     sys.stdout.write(f"{reader} {start!r} {unit!r} {end!r}\\n")
     reader(said)
     signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -87,7 +87,7 @@ NESTED = [
 
 
 @pytest.mark.parametrize("said", NESTED, ids=lambda said: said[:4] + str(len(said)))
-def test_nested_answers_are_wrong_and_no_more(said):
+def test_deeply_nested_answers_are_wrong(said):
     assert not grading.same_answer("42", said) and not grading.same_answer(said, "42")
     env = make("math_v0")
     env.reset(seed=1)
@@ -97,13 +97,13 @@ def test_nested_answers_are_wrong_and_no_more(said):
 
 @pytest.mark.parametrize("inner", ["%s", '"%s"'])
 @pytest.mark.parametrize("form", ["<tool_call>%s</tool_call>", "[%s]"])
-def test_nested_calls_are_not_read(form, inner):
-    """At no depth: what one parser just reaches, the next may not."""
+def test_deeply_nested_calls_are_unreadable(form, inner):
+    """Calls are unreadable at any depth, also where only one of two parsers fails."""
     env = make("tool_use_v0", max_cycles=1000)
     env.reset(seed=1)
     for depth in (MAX_NESTING, *range(600, 1000, 7)):
         arguments = '{"expression": ' + inner.replace("%s", nested("[", "]", depth)) + "}"
         call = '{"name": "calculator", "arguments": ' + arguments + "}"
         _, _, _, _, infos = env.step({"agent_0": form.replace("%s", call)})
-        # A text may hold any number of brackets, and is no expression then.
+        # A string argument may contain any number of brackets; it is no expression.
         assert infos["agent_0"]["unreadable"] or inner == '"%s"'

@@ -1,4 +1,4 @@
-"""math_v0: generated problems are right, seeded, split and graded; files load as they are."""
+"""math_v0: generated problems, their splits and grades, and problems from files."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from srl_envs import make
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks import expressions
-from srl_envs.tasks.mathematics.env import FAMILIES, Mathematics, load_problems
+from srl_envs.tasks.mathematics import FAMILIES, Mathematics, load_problems
 from srl_envs.text import ParseFailure
 
 LEVELS = range(1, 6)
@@ -26,7 +26,7 @@ def drawn(family, level, count, seed=0):
 
 @every_family
 @every_level
-def test_draws_are_sound(family, level):
+def test_problems_are_seeded_and_correct_answers_pass(family, level):
     task = Mathematics([family])
     for problem in drawn(family, level, 60):
         assert problem.difficulty == level and problem.info["family"] == family
@@ -36,26 +36,26 @@ def test_draws_are_sound(family, level):
 
 
 def work(problem):
-    """The documented measure: three for each operation, and one for each digit told."""
+    """Return the work of a problem: three for each operation and one for each digit."""
     return 3 * problem.data["operations"] + sum(map(str.isdigit, problem.question))
 
 
 @every_family
-def test_difficulty_is_more_work(family):
+def test_work_increases_with_difficulty(family):
     means = [np.mean([work(p) for p in drawn(family, level, 150)]) for level in LEVELS]
     assert all(easier + 1 < harder for easier, harder in pairwise(means))
 
 
 @every_level
-def test_arithmetic_against_python(level):
+def test_arithmetic_answers_equal_python(level):
     for problem in drawn("arithmetic", level, 100):
         text = problem.question.removesuffix(" = ?").replace("^", "**")
         fractions = re.sub(r"(?<!\*\*)\b\d+(?:\.\d+)?", lambda m: f"F('{m[0]}')", text)
-        assert eval(fractions, {"F": Fraction}) == Fraction(problem.answer)  # ours
+        assert eval(fractions, {"F": Fraction}) == Fraction(problem.answer)  # The text is our own.
 
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:/\d+)?")
-# By story: how its numbers, in the order they are told, make the answer.
+# Story -> function of its numbers, in the order of the question.
 STORIES = {
     "gives \\w+ \\d+ more": lambda a, b: a + b,
     "packs": lambda a, b: a * b,
@@ -65,8 +65,8 @@ STORIES = {
 }
 
 
-def test_equations_against_their_roots():
-    """The left side is equal to the right side at every root, worked by the parser alone."""
+def test_roots_solve_their_equations():
+    """The parser computes equal values of both sides at every root."""
     for level in (1, 2, 3, 4, 5):
         for problem in drawn("algebra", level, 40):
             left, equals, right = problem.question.partition(": ")[2].partition(" = ")
@@ -77,7 +77,7 @@ def test_equations_against_their_roots():
 
 
 @every_level
-def test_stories_against_their_numbers(level):
+def test_story_answers_follow_from_their_numbers(level):
     for problem in drawn("word problems", level, 60):
         [told] = [name for name in STORIES if re.search(name, problem.question)]
         numbers = [Fraction(text) for text in NUMBER.findall(problem.question)]
@@ -85,7 +85,7 @@ def test_stories_against_their_numbers(level):
 
 
 @every_level
-def test_steps_against_their_words(level):
+def test_multi_step_answers_follow_from_their_sentences(level):
     for problem in drawn("multi-step", level, 60):
         value = Fraction(0)
         told = re.findall(
@@ -98,12 +98,12 @@ def test_steps_against_their_words(level):
         assert value == Fraction(problem.answer) and len(told) == level + 2
 
 
-def test_commuted_sums_are_one_problem():
+def test_commuted_sums_have_one_identity():
     keys = {p.question: p.identity for p in drawn("arithmetic", 1, 1500)}
     assert keys["3 + 5 = ?"] == keys["5 + 3 = ?"] != keys["5 - 3 = ?"]
 
 
-def test_warm_start_answers_say_nothing_of_the_truth():
+def test_sample_answers_are_independent_of_the_truth():
     for level in (1, 3):
         env = make("math_v0", difficulty=level, families="arithmetic")
         rates = []
@@ -134,7 +134,7 @@ def in_file(tmp_path, *rows):
     return path
 
 
-def test_files_of_both_layouts_load_as_they_are(tmp_path):
+def test_load_problems_reads_both_layouts(tmp_path):
     first, second = load_problems(in_file(tmp_path, GSM, "", MATH))
     assert (first.answer, first.info) == ("42", {"family": "GSM8K", "line": 1})
     assert (second.answer, second.difficulty) == (r"\frac{5}{6}", 2)
@@ -154,7 +154,7 @@ def test_files_of_both_layouts_load_as_they_are(tmp_path):
         ({"problem": "x" * 20_000, "solution": "\\boxed{1}"}, "line 2: a question may have"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_with_its_line(tmp_path, row, said):
+def test_load_problems_names_the_invalid_line(tmp_path, row, said):
     with pytest.raises(EnvConfigError, match=re.escape(said)):
         make("math_v0", path=in_file(tmp_path, GSM, row))
 

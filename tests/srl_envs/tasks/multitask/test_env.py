@@ -1,4 +1,4 @@
-"""Several environments as one: which is on, whose rules hold, and what may stand side by side."""
+"""Several environments as one: drawing, observations, rules, and compatible environments."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def label_of(env, seed, **options):
     return infos["agent_0"]["environment"]
 
 
-def test_each_episode_is_that_environments_own():
+def test_episode_equals_that_of_the_single_environment():
     env = make("multitask_v0", environments=TWO)
     for label, told in TWO.items():
         own = make(told["name"], **told["options"])
@@ -32,7 +32,7 @@ def test_each_episode_is_that_environments_own():
         assert told[4]["agent_0"] == {**theirs[4]["agent_0"], "environment": label}
 
 
-def test_the_seed_draws_by_weight_and_draws_the_same_again():
+def test_seed_determines_the_environment_by_weight():
     env = make("multitask_v0", environments=TWO, weights={"sums": 3, "tools": 1})
     drawn = [label_of(env, seed) for seed in range(200)]
     assert 0.65 < drawn.count("sums") / 200 < 0.85
@@ -42,7 +42,7 @@ def test_the_seed_draws_by_weight_and_draws_the_same_again():
     assert label_of(one, 0, environment="sums") == "sums"
 
 
-def test_the_vector_is_padded_and_says_which_one_it_is():
+def test_vector_is_padded_and_ends_with_the_one_hot_label():
     env = make("multitask_v0", environments=TWO, obs_mode="vector")
     for place, label in enumerate(TWO):
         seen, _ = env.reset(seed=1, options={"environment": label})
@@ -51,14 +51,14 @@ def test_the_vector_is_padded_and_says_which_one_it_is():
         assert env.state() in env.state_space and env.state()[-2:].tolist() == [1 - place, place]
 
 
-def test_rules_and_reading_are_those_of_the_one_that_is_on():
+def test_rules_and_parsing_are_those_of_the_current_environment():
     env = make("multitask_v0", environments=TWO)
     for label, member in env.environments.items():
         seen, _ = env.reset(seed=0, options={"environment": label})
         view = view_for(env.text_view, seen["agent_0"])
         assert view.rules("agent_0") == member.text_view.rules("agent_0")
         assert env.text_view.rules("agent_0").count(view.rules("agent_0")) == 1
-    words = "2 and 2, whatever that is\nis not easy"  # two lines: no sum's answer
+    words = "2 and 2, whatever that is\nis not easy"  # Two lines, which math_v0 cannot read.
     seen, _ = env.reset(seed=0, options={"environment": "sums"})
     assert isinstance(
         view_for(env.text_view, seen["agent_0"]).parse("agent_0", words), ParseFailure
@@ -88,17 +88,17 @@ def test_rules_and_reading_are_those_of_the_one_that_is_on():
             "environments.sums and environments.game must have the same agents",
         ),
         ({"environments": {"sums": SUMS, "way": {"name": "maze_v0"}}}, "the same actions"),
-        ({"environments": TWO, "weights": {"sums": 1}}, "give one for each of sums, tools"),
-        ({"environments": TWO, "weights": {"sums": 0, "tools": 0}}, "weights are all 0"),
+        ({"environments": TWO, "weights": {"sums": 1}}, "weights must name each of sums, tools"),
+        ({"environments": TWO, "weights": {"sums": 0, "tools": 0}}, "weights must contain"),
     ],
 )
-def test_what_cannot_be_played_together_is_refused(parameters, said):
+def test_incompatible_environments_are_refused(parameters, said):
     with pytest.raises(EnvConfigError) as caught:
         make("multitask_v0", **parameters)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_nothing_is_on_before_the_first_reset():
+def test_methods_before_the_first_reset_raise():
     env = make("multitask_v0", environments=TWO)
     assert env.agents == []
     for use in (env.state, env.render, lambda: env.step({"agent_0": "4"})):

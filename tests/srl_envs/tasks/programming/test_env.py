@@ -6,9 +6,13 @@ import pytest
 from srl_envs import code_v0
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import Limits
-from srl_envs.tasks.programming import datasets
-from srl_envs.tasks.programming.env import Programming
-from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
+from srl_envs.tasks.programming import (
+    FAMILIES,
+    RETURNS,
+    Programming,
+    drawn_problem,
+    load_problems,
+)
 from srl_envs.text import TextEnv
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
@@ -55,7 +59,7 @@ def sandbox():
 
 @pytest.fixture
 def level(sandbox):
-    return sandbox.protections().level  # so that environments of their own start anywhere
+    return sandbox.protections().level  # Environments of the tests start on any machine.
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -63,7 +67,7 @@ def test_solutions_pass_and_constants_do_not(sandbox, family):
     task = Programming(sandbox)
     for difficulty, template in FAMILIES[family].items():
         for seed in range(2):
-            drawn = problem(family, template, np.random.default_rng(seed), difficulty)
+            drawn = drawn_problem(family, template, np.random.default_rng(seed), difficulty)
             graded = task.grade(drawn, drawn.data["solution"])
             assert graded.correct and graded.score == 1.0, (drawn, graded)
             constant = task.grade(drawn, "def f(*anything): return 'nothing at all'")
@@ -74,10 +78,10 @@ def test_solutions_pass_and_constants_do_not(sandbox, family):
 
 def drawn(family="returns", seed=0):
     [(level, template), *_] = FAMILIES[family].items()
-    return problem(family, template, np.random.default_rng(seed), level)
+    return drawn_problem(family, template, np.random.default_rng(seed), level)
 
 
-def test_what_a_score_is_made_of(sandbox):
+def test_score_by_syntax_visible_and_hidden_tests(sandbox):
     task, asked = Programming(sandbox), drawn("lists", 3)
     (shown, _), hidden = asked.data["visible"], asked.data["hidden"]
     by_heart = (
@@ -112,7 +116,7 @@ def test_an_expression_completes_a_line(sandbox):
         ("```python\nx = 1\n```\nBetter:\n```py\ny = 2\n```", "y = 2"),
     ],
 )
-def test_code_is_found(sandbox, text, code):
+def test_code_is_extracted_from_text(sandbox, text, code):
     assert Programming(sandbox).read(text) == code
 
 
@@ -131,10 +135,10 @@ def test_several_turns_show_the_failing_test(level):
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(HUMAN_EVAL, 1), (MBPP, 1)])
-def test_files_load_as_they_are(sandbox, tmp_path, caplog, rows, kept):
+def test_load_problems_reads_both_layouts(sandbox, tmp_path, caplog, rows, kept):
     path = tmp_path / "problems.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
-    problems = datasets.load(path)
+    problems = load_problems(path)
     assert len(problems) == kept
     assert ("class Pair" in caplog.text) is (kept < len(rows))
     task = Programming(sandbox, problems=problems)
@@ -168,7 +172,7 @@ CHEATS = {
 
 
 @pytest.mark.parametrize("layout", ["HumanEval", "generated"])
-def test_cheats_earn_no_test_and_learn_none(level, tmp_path, layout):
+def test_cheating_programs_pass_no_test_and_read_none(level, tmp_path, layout):
     parameters = {"families": "lists", "problem_seed": 3}
     if layout != "generated":
         path = tmp_path / "problems.jsonl"
@@ -199,10 +203,10 @@ def test_cheats_earn_no_test_and_learn_none(level, tmp_path, layout):
         ("", "holds no problem"),
     ],
 )
-def test_other_files_are_refused(tmp_path, line, problem):
+def test_load_problems_refuses_other_layouts(tmp_path, line, problem):
     path = tmp_path / "problems.jsonl"
     path.write_text(line)
     with pytest.raises(EnvConfigError, match=problem):
-        datasets.load(path)
+        load_problems(path)
     with pytest.raises(EnvConfigError, match="give one"):
         code_v0.parallel_env(families="lists", path=path)

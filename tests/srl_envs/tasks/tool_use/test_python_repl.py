@@ -1,4 +1,4 @@
-"""Python as a tool: names stay from cell to cell, and a failed cell changes nothing."""
+"""Python as a tool: names persist from cell to cell, and a failed cell has no effect."""
 
 import pytest
 
@@ -33,11 +33,11 @@ def repl(sandbox):
         ("", ""),
     ],
 )
-def test_shows_what_an_interpreter_shows(repl, code, shown):
+def test_output_equals_that_of_an_interpreter(repl, code, shown):
     assert repl.run(code) == shown
 
 
-def test_names_stay_and_output_is_not_repeated(repl, sandbox):
+def test_names_persist_and_output_is_not_repeated(repl, sandbox):
     assert repl.run("print('once')\nx = [1]\ndef double(): return x * 2") == "once"
     assert repl.run("x.append(2)") == ""
     assert repl.run("double()") == "[1, 2, 1, 2]"

@@ -11,7 +11,7 @@ NUMBERS = [str(number) for number in range(19)]
 
 
 def guesses(tool, **arguments):
-    """Calls with every number in place of the asterisk, eight in a turn."""
+    """Return turns of eight calls, in which each number replaces the asterisk."""
     calls = [
         call(tool, **{name: text.replace("*", number) for name, text in arguments.items()})
         for number in NUMBERS
@@ -38,7 +38,7 @@ def guesses(tool, **arguments):
                                 *guesses("calculator", expression="*")]),
     ],
 )  # fmt: skip
-def test_invented_numbers_and_files_earn_nothing(family, turns):
+def test_invented_numbers_and_files_have_no_reward(family, turns):
     env = parallel_env(families=family, difficulty=1, max_cycles=50, attempt_penalty=0.0)
     for seed in range(3):
         env.reset(seed=seed)
@@ -46,7 +46,7 @@ def test_invented_numbers_and_files_earn_nothing(family, turns):
         assert sum(rewards) == 0.0 and info["needed_calls_made"] == 0
 
 
-def test_results_computed_from_the_question_alone_earn_nothing():
+def test_results_computed_from_the_question_alone_have_no_reward():
     env = parallel_env(families="read and calculate", difficulty=1, max_cycles=50)
     for seed in range(5):
         env.reset(seed=seed)
@@ -58,7 +58,7 @@ def test_results_computed_from_the_question_alone_earn_nothing():
         assert play(env, *needed(env))[2]["needed_calls_made"] == 2
 
 
-def test_a_result_is_known_from_the_next_turn_on():
+def test_results_count_as_known_from_the_next_turn():
     env = parallel_env(families="read and calculate", difficulty=1)
     env.reset(seed=0)
     read, calculate = needed(env)

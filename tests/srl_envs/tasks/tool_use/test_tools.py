@@ -1,4 +1,4 @@
-"""Functions become tools, calls are read and checked, and whatever is wrong comes back as text."""
+"""Tools: schemas of functions, parsing and validation of calls, and errors as text."""
 
 import json
 from typing import Any, Literal
@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.tool_use.parsing import CALLS_A_TURN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.tools import (
+    CALLS_A_TURN,
     RESULT_LENGTH,
     Tool,
+    ToolCall,
     ToolError,
     ToolRegistry,
     function_schema,
+    read_turn,
 )
 from srl_envs.text import ParseFailure
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
@@ -101,7 +103,7 @@ def test_invalid_tools_are_refused(make, said):
          "there is no tool 'repaet' (did you mean 'repeat'?); repeat"),
     ],
 )  # fmt: skip
-def test_every_call_is_checked(registry, call, ok, content):
+def test_calls_are_validated(registry, call, ok, content):
     result = registry.call(call)
     assert (result.ok, result.content) == (ok, content)
 
@@ -131,7 +133,7 @@ def test_an_exception_of_a_tool_is_text_for_the_model_unless_strict(caplog, town
     for _ in range(2):
         result = lenient.call(ToolCall(error.__name__, {"town": town}))
         assert (result.ok, result.content) == (False, said)
-    [record] = caplog.records  # once, with the traceback
+    [record] = caplog.records  # The exception is logged once, with its traceback.
     assert record.exc_info[0] is error
     with pytest.raises(error):
         ToolRegistry([Tool.of(weather, strict=True)]).call(call)
@@ -163,7 +165,7 @@ def test_a_call_without_arguments():
     assert read_turn('{"name": "f", "arguments": ""}') == (ToolCall("f", {}),)
 
 
-def test_tags_may_stand_in_an_argument():
+def test_arguments_may_contain_tags():
     one = ToolCall("f", {"x": "<tool_call>{}</tool_call></think>"})
     assert read_turn(f"{one.written()}\n{one.written()}") == (one, one)
     assert read_turn(json.dumps({"name": "f", "arguments": one.arguments})) == (one,)
@@ -194,7 +196,7 @@ def test_answers_and_several_calls():
         ("<tool_call>" + "9" * 10_000 + "</tool_call>", "not valid JSON"),
     ],
 )
-def test_what_is_neither_is_said(text, said):
+def test_invalid_turns_have_a_reason(text, said):
     read = read_turn(text)
     assert isinstance(read, ParseFailure) and said in read.reason
 
@@ -207,7 +209,7 @@ WORDS = (
 )
 
 
-def test_long_results_are_cut_and_are_text(registry):
+def test_long_results_are_truncated_to_valid_text(registry):
     result = registry.call(ToolCall("repeat", {"text": "ab\ud800", "times": 999}))
     assert len(result.content) == RESULT_LENGTH and result.content.endswith("(cut)")
     result.content.encode()

@@ -30,6 +30,6 @@ def test_serves_a_game_with_its_partner(monkeypatch, capsys):
         (["--max-sessions", "0"], "max_sessions"),
     ],
 )
-def test_what_cannot_be_served_is_said(words, told, capsys):
+def test_unservable_environment_is_refused(words, told, capsys):
     assert cli.main([*PAIR, *words]) == 2
     assert told in capsys.readouterr().err

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[4] / "compat" / "core_srl_env"
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """What pip would leave of the distribution: its metadata, and its package on the path."""
+    """Install the distribution's metadata and package as pip does."""
     project = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
     metadata = tmp_path / f"openenv_core_srl_env-{project['version']}.dist-info" / "METADATA"
     metadata.parent.mkdir()
@@ -44,7 +44,7 @@ def url(installed):
         yield address
 
 
-def test_it_is_found_by_its_name_and_played(url, capsys):
+def test_openenv_finds_and_plays_the_package(url, capsys):
     AutoEnv.list_environments()
     assert "core_srl " in capsys.readouterr().out
     answers = AutoAction.from_env("core-srl")
@@ -61,19 +61,19 @@ def test_it_is_found_by_its_name_and_played(url, capsys):
         assert game.state().environment == "coop_compete_pair_v0"
 
 
-def test_a_running_server_is_valid(url):
+def test_running_server_is_valid(url):
     report = validate_running_environment(url)
     assert report["passed"], report["summary"]
 
 
-def test_the_manifest_is_valid_and_true():
+def test_manifest_is_valid_and_correct():
     words = ["validate", str(FOLDER), "--level", "static", "--skip-build"]
     done = CliRunner().invoke(command, words)
     assert done.exit_code == 0, done.output
     assert "PASS  static.manifest" in done.output
 
 
-def test_the_declared_range_is_that_of_the_first_game(url):
+def test_declared_range_is_that_of_the_first_game(url):
     declared = yaml.safe_load((FOLDER / "openenv.yaml").read_text(encoding="utf-8"))
     low, high = declared["validation"]["reward"]["range"]
     answers = AutoAction.from_env("core-srl")

@@ -24,7 +24,7 @@ class Place(Observation):
 
 
 class Line(Environment):
-    """A walk from 0 to 3, of somebody who has never heard of us."""
+    """Third-party environment: a walk from 0 to 3."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -53,11 +53,11 @@ def line():
 WALK = {"rules": "Walk to 3.", "field": "by"}
 
 
-def test_another_ones_game_keeps_our_contract(line):
+def test_third_party_environment_conforms_to_the_api(line):
     check_environment(lambda: OpenEnvGame(line, max_cycles=8, **WALK))
 
 
-def test_another_ones_game_is_played_in_words(line):
+def test_third_party_environment_is_played_in_text(line):
     game = TextEnv(OpenEnvGame(line, **WALK))
     told, _ = game.reset(seed=1)
     assert told["agent_0"] == "Walk to 3.\n\nat: 1"
@@ -68,7 +68,7 @@ def test_another_ones_game_is_played_in_words(line):
     game.close()
 
 
-def test_a_failure_ends_the_session(line):
+def test_failure_ends_the_session(line):
     game = OpenEnvGame(line, rules="Say it.", field="to")
     game.reset()
     with pytest.raises(EnvError, match="Invalid message"):
@@ -79,7 +79,7 @@ def test_a_failure_ends_the_session(line):
     game.close()
 
 
-def test_a_refusal_is_an_error_that_a_terminal_can_show(line):
+def test_refusal_is_a_printable_error(line):
     game = OpenEnvGame(line, **WALK)
     game.reset()
     with pytest.raises(EnvError, match=r"\\x1b\[31mno") as caught:
@@ -108,16 +108,16 @@ def test_observations_are_listed_field_by_field():
     assert listed({}) == "There is nothing to see."
 
 
-def test_our_own_game_keeps_our_contract(url):
+def test_own_environment_conforms_to_the_api(url):
     check_environment(lambda: PartnerGame(url, "pair"))
 
 
-def test_a_game_that_is_not_served_is_refused(url):
+def test_unknown_environment_is_refused(url):
     with pytest.raises(EnvError, match="not served here"):
         PartnerGame(url, "maze_v0")
 
 
-def test_a_focal_agent_plays_with_partners(url):
+def test_focal_agent_plays_with_partners(url):
     agent = FocalAgent(url, "pair")
     assert agent.reset(seed=2, prompt=[{"role": "user"}]).endswith(
         "Cooperation level 0.60, difficulty 0.30."
@@ -135,7 +135,7 @@ def test_a_focal_agent_plays_with_partners(url):
     assert agent.get_reward() == sum(paid)
 
 
-def test_an_answer_that_no_wire_takes_is_read_without_what_it_does_not_take(url):
+def test_unencodable_characters_of_an_answer_are_replaced(url):
     agent = FocalAgent(url, "repeating")
     agent.reset(seed=0)
     assert "You answered: a?b\nNot read" in agent.play("a\ud800b")
@@ -149,11 +149,11 @@ def pair_with_tit_for_tat():
     return TextEnv(WithPartners(env, {"agent_1": classic_policy("tit_for_tat", env)}))
 
 
-def test_a_focal_agent_is_one(url):
+def test_focal_agent_is_one(url):
     with pytest.raises(EnvError, match="agent_0, agent_1, agent_2 are left to one model"):
         FocalAgent(url)
 
 
-def test_a_game_that_its_server_spoilt_gives_no_reward(line):
+def test_failed_server_episode_gives_no_reward(line):
     with pytest.raises(EnvError, match="the state is invalid"):
         FocalAgent(line)

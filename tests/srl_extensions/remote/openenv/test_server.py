@@ -105,7 +105,7 @@ def test_sessions_beyond_the_limit_are_refused():
         first.step({"actions": {"agent_0": "left"}})
 
 
-def test_an_unused_session_ends():
+def test_unused_session_ends():
     app = create_app({"bandit": ServedGame("bandit_v0")}, idle=0.1)
     with in_background(app) as url, GenericEnvClient(base_url=url) as client:
         client.reset()
@@ -114,7 +114,7 @@ def test_an_unused_session_ends():
             client.step({"actions": {"agent_0": "left"}})
 
 
-def test_a_step_has_a_time_limit():
+def test_step_has_a_time_limit():
     app = create_app({"slow": ServedGame("bandit_v0", around=Slow)}, step_seconds=0.1)
     with in_background(app) as url, GenericEnvClient(base_url=url) as client:
         client.reset()
@@ -156,7 +156,7 @@ def test_pages_of_other_sites_are_refused(url, host, origin, admitted):
         connect(f"ws://{host}:{port}/ws", sock=reached, additional_headers=headers).close()
 
 
-def test_a_wrong_message_is_refused_and_the_game_continues(url):
+def test_wrong_message_is_refused_and_the_game_continues(url):
     with GenericEnvClient(base_url=url) as client:
         client.reset(seed=0)
         for action, told in (
@@ -186,7 +186,7 @@ def test_a_wrong_message_is_refused_and_the_game_continues(url):
         assert reply.observation["observations"]["agent_0"].startswith("Round 2 of 5.")
 
 
-def test_a_message_that_is_too_long_ends_its_own_session_only(url):
+def test_oversized_message_ends_only_its_session(url):
     with GenericEnvClient(base_url=url) as other:
         other.reset(seed=0)
         with connect(url.replace("http", "ws") + "/ws", proxy=None) as rude:
@@ -196,7 +196,7 @@ def test_a_message_that_is_too_long_ends_its_own_session_only(url):
         assert other.state()["environment"] == "three"
 
 
-def test_a_body_that_is_too_long_is_refused_before_it_ends(url):
+def test_oversized_body_is_refused_before_its_end(url):
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
     with contextlib.closing(connection):
         connection.putrequest("POST", "/reset")
@@ -208,7 +208,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_ends(url):
         assert connection.getresponse().status == 413
 
 
-def test_the_state_names_the_game(url):
+def test_state_names_the_game(url):
     with GenericEnvClient(base_url=url) as client:
         client.reset(environment="pair", episode_id="mine")
         state = client.state()
@@ -227,12 +227,12 @@ def test_the_state_names_the_game(url):
         ({"a": ServedGame("maze_v0", {"sizes": 3})}, "no parameter"),
     ],
 )
-def test_what_cannot_be_served_is_said_before_anybody_connects(games, told):
+def test_unservable_environment_is_refused_before_serving(games, told):
     with pytest.raises(EnvConfigError, match=told):
         create_app(games)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", "::", ""])
-def test_nobody_else_is_served(host):
+def test_public_host_is_refused(host):
     with pytest.raises(EnvConfigError, match="this machine alone"):
         configured(None, host, 8000)

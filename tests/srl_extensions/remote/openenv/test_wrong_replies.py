@@ -61,7 +61,7 @@ def observed(**data):
         None,
     ],
 )
-def test_a_bad_reply_ends_the_game_with_an_error(reply):
+def test_invalid_reply_ends_the_episode_with_an_error(reply):
     with saying(FIRST, reply) as url:
         game = OpenEnvGame(url, rules="Play.", field="x", timeout=20)
         game.reset(seed=0)
@@ -73,7 +73,7 @@ def test_a_bad_reply_ends_the_game_with_an_error(reply):
             game.step({"agent_0": "x"})
 
 
-def test_a_lost_connection_is_not_replaced_within_an_episode():
+def test_lost_connection_is_not_replaced_within_an_episode():
     with saying(FIRST) as url:
         game = OpenEnvGame(url, rules="Play.", field="x")
         game.reset(seed=0)
@@ -83,7 +83,7 @@ def test_a_lost_connection_is_not_replaced_within_an_episode():
             game.step({"agent_0": "x"})
 
 
-def test_a_silent_server_is_given_up():
+def test_silent_server_times_out():
     with saying(FIRST) as url:
         game = OpenEnvGame(url, rules="Play.", field="x", timeout=0.2)
         game.reset()
@@ -91,13 +91,13 @@ def test_a_silent_server_is_given_up():
             game.step({"agent_0": "x"})
 
 
-def test_a_missing_server_is_an_error():
+def test_missing_server_is_an_error():
     with pytest.raises(EnvError, match="Failed to connect"):
         OpenEnvGame("http://127.0.0.1:9", rules="Play.", field="x", timeout=5).reset()
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "file:///etc/passwd", "http://", None])
-def test_an_address_is_checked(url):
+def test_address_is_checked(url):
     with pytest.raises(EnvConfigError, match="url"):
         OpenEnvGame(url, rules="Play.", field="x")
 
@@ -121,13 +121,13 @@ def state(**changed):
         {"answers": {}},
     ],
 )
-def test_a_wrong_state_is_refused(changed):
+def test_wrong_state_is_refused(changed):
     with saying(state(**changed)) as url, pytest.raises(EnvError):
         PartnerGame(url)
 
 
 @pytest.mark.parametrize("texts", [None, {}, {"b": "hello"}, {"a": 3}, "hello"])
-def test_a_wrong_observation_of_our_game_is_refused(texts):
+def test_wrong_observation_of_our_game_is_refused(texts):
     with saying(state(), observed(observation={"observations": texts})) as url:
         game = PartnerGame(url)
         with pytest.raises(EnvError):

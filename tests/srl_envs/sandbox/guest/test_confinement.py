@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from srl_envs.sandbox.guest import own_files
+from srl_envs.sandbox.guest import confinement
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 ROOT = Path(__file__).parents[4]
 LIBRARY = ["json/__init__.py", "os.py", "__pycache__/os.pyc", "_sysconfigdata__linux.py"]
 FOREIGN = [
-    "site-packages/srl_envs/tasks/programming/env.py",
+    "site-packages/srl_envs/tasks/programming.py",
     "dist-packages/numpy/__init__.py",
-    "srl_envs/tasks/programming/env.py",
+    "srl_envs/tasks/programming.py",
     "core_srl.py",
     "core_srl-0.9.dist-info/RECORD",
     "sitecustomize.py",
 ]
 
 
-def test_only_the_library_itself_is_readable(tmp_path, monkeypatch):
+def test_only_the_standard_library_is_readable(tmp_path, monkeypatch):
     library, extensions = tmp_path / "python3.99", tmp_path / "python3.99" / "lib-dynload"
     for name in (*LIBRARY, *FOREIGN, "lib-dynload/_bisect.so", "lib-dynload/srl_envs.so"):
         path = library / name
@@ -30,26 +30,24 @@ def test_only_the_library_itself_is_readable(tmp_path, monkeypatch):
     zipped = tmp_path / "python399.zip"
     zipped.touch()
     monkeypatch.setattr(sys, "path", [str(zipped), str(library), str(extensions), "/nowhere"])
-    readable = own_files.readable_files()
+    readable = confinement.readable_files()
     ours = [str(library / name.split("/")[0]) for name in LIBRARY]
     expected = {*ours, str(zipped), str(extensions / "_bisect.so")}
     assert {each for each in readable if each.startswith(str(tmp_path))} == expected
-    # Beside them, only shared libraries, each by itself.
+    # All other entries are single shared libraries.
     others = [each for each in readable if each not in expected and each != "/etc/ld.so.cache"]
     assert others and all(".so" in Path(each).name and os.path.isfile(each) for each in others)
 
 
-def test_the_library_can_be_imported_and_the_project_cannot():
+def test_standard_library_can_be_imported_and_the_project_cannot():
     names = "sqlite3, platform, asyncio, ssl, zlib, ctypes, xml.etree.ElementTree, logging"
     places = [str(ROOT), sysconfig.get_path("purelib")]
-    solver = (
-        f"import sys\nsys.path += {places!r}\nfrom srl_envs.tasks.programming import generators"
-    )
+    solver = f"import sys\nsys.path += {places!r}\nfrom srl_envs.tasks import programming"
     for without in ((), ("namespaces",)):
         with any_sandbox(workers=1, without=without) as sandbox:
             if sandbox.protections().files:
                 assert sandbox.evaluate(f"import {names}").error == ""
-            if sandbox.protections().level != "limits":  # No problem can be generated again.
+            if sandbox.protections().level != "limits":  # The program cannot generate problems.
                 assert sandbox.evaluate(solver).error.startswith("ModuleNotFoundError")
 
 
@@ -78,7 +76,7 @@ for version in range(1, kernel.landlock_version() + 1):
 """
 
 
-def test_no_version_of_landlock_leaves_files_to_be_truncated(tmp_path):
+def test_no_version_of_landlock_permits_truncation(tmp_path):
     pytest.importorskip("pyseccomp")
     path = tmp_path / "library.py"
     path.write_text("kept")

@@ -1,17 +1,39 @@
-"""Generators of mathematical problems.
+"""Mathematics: questions with one right answer, generated or from a file.
 
-The answer is computed by exact arithmetic, and never read from the question.
+Families: arithmetic, algebra (equations and inequalities), word problems and multi-step problems,
+each of difficulty 1 to 5. Generators compute the answer by exact arithmetic and never read it from
+the question. Exact arithmetic also decides if an answer is right (srl_envs.tasks.grading).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
-from srl_envs.tasks.base import Problem, pick
+from srl_envs import loading
+from srl_envs.errors import EnvConfigError
+from srl_envs.tasks import grading
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
+from srl_envs.text import ParseFailure, Samples
+from srl_envs.validation import parallel_form, some_of
+
+RULES = "You are asked a question of mathematics."
+FORM = (
+    "End with a line that holds your final answer alone, such as Answer: 42. Write numbers out "
+    "(42, -3.5 or 3/4); decimals that do not end need at least four places."
+)
+TOO_FAR = 4  # largest number of steps that a sample answer counts past the end
+LARGEST_GUESS = 18  # largest number in the sample answers
+MARK = "####"
+LAYOUTS = '{"question", "answer": "... #### 42"} or {"problem", "solution": "... \\\\boxed{42}"}'
 
 Number = int | Fraction
 Drawn = tuple[str, Number | str, int]
@@ -22,6 +44,123 @@ Keyed = tuple[str, Number, int, str]
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 NAMES = ("Ada", "Ben", "Chloe", "David", "Elif", "Farid", "Grace", "Hiro", "Ines", "Jonas")
 THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "stamps")
+
+
+class Mathematics(Task):
+    """The task of math_v0: generated problems of `families`, or given `problems`."""
+
+    name: ClassVar[str] = "math_v0"
+
+    def __init__(
+        self,
+        families: Sequence[str] | str | None = None,
+        problems: Sequence[Problem] | None = None,
+    ) -> None:
+        self.families = some_of("families", families, FAMILIES)
+        if problems is not None:
+            self.use(problems)
+
+    def rules(self) -> str:
+        return RULES
+
+    def how_to_answer(self) -> str:
+        return FORM
+
+    def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
+        return FAMILIES[pick(rng, self.families)](rng, difficulty)
+
+    def read(self, text: str) -> str | ParseFailure:
+        answer = grading.final_answer(text)
+        if isinstance(answer, str) and len(answer) > grading.LONGEST:
+            return ParseFailure(f"an answer may have {grading.LONGEST} characters")
+        return answer
+
+    def grade(self, problem: Problem, answer: str) -> Grade:
+        units = grading.words_of(problem.question)
+        right = grading.same_answer(str(problem.answer), answer, units)
+        return Grade.right() if right else Grade.wrong()
+
+    def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
+        """Return answers in the right form that contain no information on the truth.
+
+        In one-digit arithmetic, the answers count in steps: 3 + 5, 4 + 4, 5 + 3, and so on, stopped
+        after any number of steps. In all other problems, they are numbers.
+        """
+        problem = attempt.problem
+        if problem.info.get("family") == "arithmetic" and problem.difficulty == 1:
+            first, sign, second, *_ = problem.question.split()
+            return _counted(int(first), sign, int(second))[:count]
+        return tuple(f"Answer: {number}" for number in range(LARGEST_GUESS + 1))[:count]
+
+
+def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
+    """Return answers that count from `first` in steps of 1, one for each number of steps."""
+    found, line = [], f"{first} {sign} {second}"
+    for step in range(second + TOO_FAR + 1):
+        now = first + step if sign == "+" else first - step
+        line += f", {now} {sign} {second - step}" if step else ""
+        found.append(f"{line}\nAnswer: {now}")
+    return tuple(found)
+
+
+def load_problems(path: str | Path) -> tuple[Problem, ...]:
+    r"""Load problems from a JSONL file in the layout of GSM8K or MATH.
+
+    GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final number after "####".
+    MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
+    with the final answer in the last `\boxed{...}` of the solution, or under "answer".
+
+    Raises:
+        EnvConfigError: A line has neither layout; the message contains its number.
+    """
+    problems = tuple(loading.read_rows(path, "problems", _loaded_problem))
+    if not problems:
+        raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
+    return problems
+
+
+def _loaded_problem(row: Any, number: int) -> Problem:
+    if not isinstance(row, dict) or not {"question", "problem"} & set(row):
+        raise EnvConfigError(f"{row!r:.40} has neither layout: give lines of {LAYOUTS}")
+    if "question" in row:
+        question, family, level = loading.text_of(row, "question"), "GSM8K", None
+        _, mark, answer = loading.text_of(row, "answer").rpartition(MARK)
+        answer = answer if mark else ""
+    else:
+        question, family = loading.text_of(row, "problem"), str(row.get("type", "MATH"))
+        boxes = grading.boxed(str(row.get("solution", "")))
+        answer = str(row.get("answer", boxes[-1] if boxes else ""))
+        level = re.fullmatch(r"Level ([1-5])", str(row.get("level", "")))
+    if not answer.strip():
+        raise EnvConfigError(f"it has no final answer: give lines of {LAYOUTS}")
+    difficulty = int(level[1]) if level else 1  # a few of MATH's are 'Level ?'
+    info = {"family": family, "line": number}
+    return Problem(question.strip(), answer.strip(), difficulty, info=info)
+
+
+@partial(parallel_form, passes_on_to=TaskEnv)
+def parallel_env(
+    *,
+    families: Sequence[str] | str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    **settings: Any,
+) -> TaskEnv:
+    """Return the environment as a PettingZoo ParallelEnv.
+
+    Args:
+        families: Names of FAMILIES, by default all.
+        path: JSONL file of problems in the layout of GSM8K or MATH, instead of families.
+        settings: Further arguments of TaskEnv.
+
+    Raises:
+        EnvConfigError: An argument is invalid.
+    """
+    if path is not None and families is not None:
+        raise EnvConfigError(
+            f"families are generated and path is a file, got {families!r} and {path!r}: give one"
+        )
+    problems = None if path is None else load_problems(loading.place(path, "path"))
+    return TaskEnv(Mathematics(families, problems), **settings)
 
 
 def arithmetic(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -191,45 +330,46 @@ def word_problems(rng: np.random.Generator, difficulty: int) -> Problem:
     Difficulty 1: one sum; 2: one product; 3: two operations; 4: prices with change; 5:
     percentages.
     """
-    told = (_more, _boxes, _compared, _change, _discount)[difficulty - 1]
+    story = (_more, _boxes, _compared, _change, _discount)[difficulty - 1]
     first, second = rng.choice(len(NAMES), size=2, replace=False)
-    who, other, things = NAMES[int(first)], NAMES[int(second)], pick(rng, THINGS)
-    question, answer, operations, key = told(rng, who, other, things)
+    name, other, things = NAMES[int(first)], NAMES[int(second)], pick(rng, THINGS)
+    question, answer, operations, key = story(rng, name, other, things)
     return _problem("word problems", difficulty, question, answer, operations, key)
 
 
-def _more(rng: np.random.Generator, who: str, giver: str, things: str) -> Keyed:
+def _more(rng: np.random.Generator, name: str, giver: str, things: str) -> Keyed:
     had, got = _between(rng, 2, 30), _between(rng, 2, 30)
     question = (
-        f"{who} has {had} {things}. {giver} gives {who} {got} more. "
-        f"How many {things} does {who} have now?"
+        f"{name} has {had} {things}. {giver} gives {name} {got} more. "
+        f"How many {things} does {name} have now?"
     )
     return question, had + got, 1, f"{had} plus {got}"
 
 
-def _boxes(rng: np.random.Generator, who: str, _: str, things: str) -> Keyed:
+def _boxes(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed:
     boxes, each = _between(rng, 13, 40), _between(rng, 13, 24)
-    question = f"{who} packs {boxes} boxes with {each} {things} in each. How many {things} is that?"
+    packed = f"{name} packs {boxes} boxes with {each} {things} in each."
+    question = f"{packed} How many {things} is that?"
     return question, boxes * each, 2, f"{boxes} times {each}"
 
 
-def _compared(rng: np.random.Generator, who: str, other: str, things: str) -> Keyed:
+def _compared(rng: np.random.Generator, name: str, other: str, things: str) -> Keyed:
     own, factor, less = _between(rng, 100, 250), _between(rng, 3, 9), _between(rng, 11, 99)
     question = (
-        f"{who} has {own} {things}. {other} has {factor} times as many, less {less}. "
+        f"{name} has {own} {things}. {other} has {factor} times as many, less {less}. "
         f"How many {things} do they have together?"
     )
     return question, own + factor * own - less, 3, f"{own} and {factor} times less {less}"
 
 
-def _change(rng: np.random.Generator, who: str, _: str, things: str) -> Keyed:
+def _change(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed:
     count, price, other = _between(rng, 3, 12), _between(rng, 105, 999), _between(rng, 105, 1999)
     spent = count * price + other
     paid = (spent // 1000 + _between(rng, 1, 5)) * 10
     question = (
-        f"{who} buys {count} {things} at {_dollars(price)} dollars each and a bag for "
-        f"{_dollars(other)} dollars, and pays with {paid} dollars. How many dollars does {who} get "
-        "back?"
+        f"{name} buys {count} {things} at {_dollars(price)} dollars each and a bag for "
+        f"{_dollars(other)} dollars, and pays with {paid} dollars. "
+        f"How many dollars does {name} get back?"
     )
     key = f"{paid} less {count} times {price} less {other}"
     return question, Fraction(paid * 100 - spent, 100), 4, key
@@ -239,7 +379,7 @@ def _dollars(cents: int) -> str:
     return f"{cents // 100}.{cents % 100:02d}".removesuffix(".00")
 
 
-def _discount(rng: np.random.Generator, who: str, _: str, things: str) -> Keyed:
+def _discount(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed:
     while True:
         count, price = _between(rng, 12, 60), _between(rng, 11, 95)
         off, tax = 5 * _between(rng, 2, 12), _between(rng, 2, 19)
@@ -247,8 +387,8 @@ def _discount(rng: np.random.Generator, who: str, _: str, things: str) -> Keyed:
         if (100 * total).denominator == 1:  # Prices are whole cents.
             break
     question = (
-        f"{who} orders {count} {things} at {price} dollars each. The order is reduced by {off} "
-        f"percent, and then {tax} percent tax is added. How many dollars does {who} pay?"
+        f"{name} orders {count} {things} at {price} dollars each. The order is reduced by {off} "
+        f"percent, and then {tax} percent tax is added. How many dollars does {name} pay?"
     )
     return question, total, 7, f"{count} times {price} off {off} tax {tax}"
 
@@ -257,10 +397,10 @@ def multi_step(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a problem of `difficulty` + 1 steps of arithmetic."""
     size = (9, 20, 50, 99, 200)[difficulty - 1]
     start = _between(rng, 2, size)
-    value, told = Fraction(start), [f"Start with {start}."]
+    value, sentences = Fraction(start), [f"Start with {start}."]
     before = ""
     for _ in range(difficulty + 1):
-        # Never the same step twice running: a step and its inverse would cancel.
+        # Two consecutive steps of one kind would be equivalent to one step.
         before = pick(rng, [k for k in ("add", "subtract", "multiply", "divide") if k != before])
         number = _between(rng, 2, size if before in ("add", "subtract") else 9)
         value, words = {
@@ -269,8 +409,8 @@ def multi_step(rng: np.random.Generator, difficulty: int) -> Problem:
             "multiply": (value * number, f"Multiply by {number}."),
             "divide": (value / number, f"Divide by {number}."),
         }[before]
-        told.append(words)
-    question = " ".join([*told, "What is the result?"])
+        sentences.append(words)
+    question = " ".join([*sentences, "What is the result?"])
     return _problem("multi-step", difficulty, question, value, difficulty + 1)
 
 

@@ -1,4 +1,4 @@
-"""`srl play`: a game in the terminal against any policy or model."""
+"""`srl play`: episodes in the terminal, with a person as one of the agents."""
 
 from __future__ import annotations
 
@@ -16,66 +16,70 @@ from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
 from srl_envs.untrusted import printable
+from srl_extensions.judging.shared import PLAYERS, NamedPlayers
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
-    add_constrained,
     add_list,
-    add_trust,
+    add_model_settings,
     check_numbers,
     players_of,
-    prepare_torch,
     settings,
 )
 from srl_train.errors import ConfigError
-from srl_train.player_names import PLAYERS, parse_player
-from srl_train.players import Resolver
 from srl_train.run_files import asked_for, refuse_unwritable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of the command."""
     add = parser.add_argument
-    add("env", metavar="ENV", help="an environment's name (see `srl info`)")
-    add("--agent", help="yours (default: the first)")
-    who = f"who plays the other agents (default: uniform, any legal move): {PLAYERS}; "
-    add_list(parser, "--opponent", "WHO", f"{who}AGENT=WHO for one agent")
-    add_constrained(parser)
-    add_trust(parser)
-    of_env = "an option of the environment, such as max_cycles=10"
-    add_list(parser, "--set", "KEY=VALUE", of_env, dest="options")
-    add("--seed", type=int, help="of the first game (default: another each time)")
-    add("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
-    add("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
+    add("env", metavar="ENV", help="name of an environment (listed by `srl info`)")
+    add("--agent", help="agent that you play (default: the first)")
+    add_list(
+        parser,
+        "--opponent",
+        "PLAYER",
+        f"player of all other agents (default: uniform): {PLAYERS}; AGENT=PLAYER for one agent",
+    )
+    add_model_settings(parser)
+    add_list(
+        parser, "--set", "KEY=VALUE", "environment argument, such as max_cycles=10", dest="options"
+    )
+    add("--seed", type=int, help="seed of the first episode (default: random)")
+    add("--episodes", type=int, default=1, metavar="N", help="number of episodes (default: 1)")
+    add("--record", type=Path, metavar="FILE", help="write the episodes to this JSON Lines file")
     add(
         "--no-picture",
         action="store_true",
-        help="words only: a picture shows the whole game, also what your agent cannot see",
+        help="print no picture of the state, which shows more than your agent observes",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play and print the results. Leaving early is no error."""
+    """Play and print the episodes.
+
+    Returns:
+        0 if all episodes were completed or the person left, 2 if an episode failed.
+    """
     check_numbers(args)
     options = settings(args.options)
-    if args.env in registry.names():  # all of which can be drawn
+    if args.env in registry.names():  # All registered environments can render text.
         options = {"render_mode": None if args.no_picture else "ansi", **options}
     make_env = partial(registry.make, args.env, **options)
     with closing(make_env()) as env:
         agent = env.possible_agents[0] if args.agent is None else args.agent
         if agent not in env.possible_agents:
-            raise ConfigError(f"--agent is {agent!r}; allowed: {', '.join(env.possible_agents)}")
+            allowed = ", ".join(env.possible_agents)
+            raise ConfigError(f"--agent must be one of {allowed}, got {agent!r}")
         if getattr(env.unwrapped, "text_view", None) is None:
-            raise ConfigError(f"{args.env} has no text_view and cannot be played in words")
+            raise ConfigError(f"{args.env} has no text_view, which `srl play` requires")
         if args.record is not None:
             refuse_unwritable("--record", args.record)
         human = Human(env.unwrapped.text_view, _ask, tell, hears_words=_talks(env))
         others = [other for other in env.possible_agents if other != agent]
-        who = dict.fromkeys(others, "uniform") | players_of("--opponent", args.opponent, others)
-        players = {other: parse_player(name) for other, name in who.items()}
-        if any(player.is_local_model for player in players.values()):
-            prepare_torch()
-        resolver = Resolver(overrides={"constrained": args.constrained}, trusted=args.trust)
-        policies = {**resolver.by_agent(players, make_env), agent: human}
+        names = dict.fromkeys(others, "uniform") | players_of("--opponent", args.opponent, others)
+        players = NamedPlayers.parse(args, names.values())
+        players.prepare(args.threads)
+        policies = {**players.by_agent(names, make_env), agent: human}
     first = int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed
     episodes: list[Episode] = []
     for seed in range(first, first + args.episodes):
@@ -84,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         narrator = _Narrator(game, agent)
         try:
             episodes += play_many(lambda: game, policies, [seed], spectator=narrator)  # noqa: B023
-        except KeyboardInterrupt:  # during a model's turn; at the prompt it is an answer
+        except KeyboardInterrupt:  # While another agent acts. At the prompt, it is an answer.
             narrator.tell_end("interrupted")
             raise
         failure = episodes[-1].failure
@@ -94,12 +98,12 @@ def run(args: argparse.Namespace) -> int:
     if args.record is not None:
         with asked_for("--record", args.record):
             write_jsonl(args.record, episodes)
-        tell(f"recorded in {args.record}; to watch it: srl replay {args.record} --out game.html")
+        tell(f"written: {args.record}; to view it: srl replay {args.record} --out game.html")
     return 0 if human.left or episodes[-1].failure is None else 2
 
 
 class _Narrator:
-    """Spectator that prints the turns of the person's game."""
+    """Spectator that prints the steps of an episode in which a person plays `agent`."""
 
     def __init__(self, env: Any, agent: str) -> None:
         self._env, self._agent = env, agent
@@ -112,18 +116,18 @@ class _Narrator:
         if episode.turns:
             tell()
             for step in episode.turns[-1]:
-                who = f"{step.agent} (you)" if step.agent == self._agent else step.agent
-                tell(f"  {who}: {self._in_words(step)}  {step.reward:+.3g}")
+                name = f"{step.agent} (you)" if step.agent == self._agent else step.agent
+                tell(f"  {name}: {self._in_words(step)}  {step.reward:+.3g}")
         if getattr(self._env, "render_mode", None) == "ansi":
             tell(f"\n{self._env.render()}")
 
     def tell_end(self, failure: str | None) -> None:
-        """Print the results of the game, or of its played part."""
-        if self._episode is None:  # before the first turn
+        """Print the results of the episode, which `failure` ended early unless it is None."""
+        if self._episode is None:  # The episode ended before its first step.
             return
-        how = "The game is over" if failure is None else f"The game ended early ({failure})"
-        tell(f"\n{how} after {len(self._episode.turns)} rounds.")
-        for name in ("winner", "outcome"):  # keys of the last infos
+        end = "The game is over" if failure is None else f"The game ended early ({failure})"
+        tell(f"\n{end} after {len(self._episode.turns)} rounds.")
+        for name in ("winner", "outcome"):  # Keys of the last infos.
             if (end := self._episode.end_of(self._agent).get(name)) is not None:
                 tell(f"{name}: {end}")
         for agent, total in self._episode.returns().items():
@@ -131,11 +135,11 @@ class _Narrator:
 
     def _in_words(self, step: AgentStep) -> str:
         action = step.decision.action
-        if isinstance(action, str):  # free text
+        if isinstance(action, str):  # The action space is free text.
             return f'"{action}"'
         words: str = self._env.unwrapped.text_view.answers(step.agent)[int(action)]
-        said = message_in(step.decision.text or "") if _talks(self._env) else ""
-        return f'"{said}" {words}' if said else words
+        message = message_in(step.decision.text or "") if _talks(self._env) else ""
+        return f'"{message}" {words}' if message else words
 
 
 def _talks(env: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`srl play`, driven by lines on standard input that is no terminal."""
+"""`srl play` with answers from standard input."""
 
 import io
 from pathlib import Path
@@ -12,7 +12,7 @@ from srl_train import cli
 
 @pytest.fixture
 def play(monkeypatch, capsys):
-    """(lines typed, arguments) -> (exit code, what was printed, errors)."""
+    """Return a function (typed lines, *arguments) -> (exit code, stdout, stderr)."""
 
     def run(typed, *words):
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in typed)))
@@ -23,7 +23,7 @@ def play(monkeypatch, capsys):
     return run
 
 
-def test_a_whole_game(play):
+def test_play_prints_a_complete_episode(play):
     typed = ["nonsense", "cooperate", "?", "compete"]
     code, out, _ = play(
         typed, "coop_compete_pair_v0", "--set", "max_cycles=2", "--set", "noise_std=0",
@@ -34,7 +34,7 @@ def test_a_whole_game(play):
     assert "You are agent_0, one of 2 players." in out and "Round 2 of 2." in out
     assert "coop_compete_v0 round 1/2" in out  # the picture
     assert "That was not read:" in out and "Legal now: compete, cooperate" in out
-    # Both cooperate; then agent_0 competes against what tit for tat answers to that.
+    # In step 1 both cooperate. In step 2 agent_0 competes, tit_for_tat still cooperates.
     assert "agent_0 (you): cooperate  +0.85" in out and "agent_1: cooperate  +0.85" in out
     assert "agent_0 (you): compete  +0.6" in out and "agent_1: cooperate  +0.6" in out
     assert "The game is over after 2 rounds." in out
@@ -42,7 +42,7 @@ def test_a_whole_game(play):
 
 
 @pytest.mark.parametrize("typed", [["cooperate", "q"], ["cooperate"]])
-def test_leaving_early_tells_the_score_so_far(play, typed):
+def test_leaving_early_prints_the_returns_so_far(play, typed):
     options = ("--set", "noise_std=0", "--opponent", "always_cooperate")
     code, out, err = play(typed, "coop_compete_pair_v0", *options)
     assert code == 0 and err == ""
@@ -50,22 +50,22 @@ def test_leaving_early_tells_the_score_so_far(play, typed):
     assert "agent_0 (human): 0.850" in out
 
 
-def test_a_negotiation_is_played(play):
+def test_play_prints_the_outcome_of_a_negotiation(play):
     typed = ["walk away", "walk away", "pass", "walk away"]
     code, out, err = play(typed, "social_negotiation_v0", "--opponent", "boulware", "--seed", "0")
     assert (code, err) == (0, "") and "The game is over" in out
     assert "outcome: walked away" in out
 
 
-def test_several_games_are_recorded_and_play_again(play, tmp_path):
+def test_recorded_episodes_can_be_replayed(play, tmp_path):
     record = tmp_path / "games.jsonl"
     typed = ["compete", "cooperate", "cooperate", "q"]
     code, out, _ = play(
         typed, "coop_compete_v0", "--set", "max_cycles=2", "--seed", "4", "--episodes", "3",
         "--opponent", "always_compete", "--opponent", "agent_2=uniform", "--record", str(record),
     )  # fmt: skip
-    assert code == 0 and f"recorded in {record}" in out
-    whole, left = read_jsonl(record)  # the third was never begun
+    assert code == 0 and f"written: {record}" in out
+    whole, left = read_jsonl(record)  # The third episode did not start.
     assert (whole.seed, left.seed) == (4, 5) and whole.failure is None
     assert whole.seats == {
         "agent_0": "human", "agent_1": "always_compete", "agent_2": "uniform",
@@ -80,18 +80,18 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
     ("words", "reason"),
     [
         (["coop_compete"], "there is no environment 'coop_compete'"),
-        (["bandit_v0", "--set", "a=[1"], "--set 'a=[1': the value: not YAML"),
+        (["bandit_v0", "--set", "a=[1"], "--set 'a=[1': not YAML"),
         (["maze_race_v0", "--opponent", "pavlov"], "pavlov cannot play maze_v0"),
-        (["maze_race_v0", "--opponent", "agent_0=uniform"], "no agent 'agent_0'"),
+        (["maze_race_v0", "--opponent", "agent_0=uniform"], "agent must be one of"),
         (["social_trading_v0", "--set", "messages=true"], "needs obs_mode='llm'"),
     ],
 )
-def test_what_does_not_fit_is_one_line(play, words, reason):
+def test_wrong_arguments_print_one_line(play, words, reason):
     code, _, err = play([], *words)
     assert code == 2 and err.startswith("srl: error: ") and err.count("\n") == 1 and reason in err
 
 
-def test_a_model_takes_a_seat(play, tiny_folder):
+def test_opponent_may_be_a_model(play, tiny_folder):
     code, out, _ = play(
         ["cooperate"], "coop_compete_pair_v0", "--set", "max_cycles=1", "--opponent", tiny_folder,
         "--constrained",
@@ -99,7 +99,7 @@ def test_a_model_takes_a_seat(play, tiny_folder):
     assert code == 0 and f"agent_1 ({Path(tiny_folder).name}): 0." in out
 
 
-def test_a_task_is_answered_in_ones_own_words(play):
+def test_task_accepts_free_text(play):
     code, out, _ = play(["say 12", "?", "Answer: -1"], "math_v0", "--set", "max_cycles=2",
                         "--seed", "1")  # fmt: skip
     assert code == 0

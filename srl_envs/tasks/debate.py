@@ -1,0 +1,528 @@
+"""Debate: one agent argues for a motion, one against it, and a judge decides.
+
+In every round, both agents speak and know the speeches of the rounds before. After the last round,
+a judge scores each side from 0 to 1. RuleJudge is the default judge.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from srl_envs import loading
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games.base import metadata_of
+from srl_envs.games.maze_levels import SPLITS
+from srl_envs.tasks.base import Problem, pick
+from srl_envs.tasks.free_text_game import (
+    RENDER_MODES,
+    FreeTextGame,
+    FreeTextView,
+    Outcome,
+    readable_text,
+)
+from srl_envs.text import ParseFailure, Samples
+from srl_envs.validation import check_choice, entries_of, parallel_form, whole_number
+
+PRO, CON, TIE = "pro", "con", "tie"
+SIDES = (PRO, CON)
+MARGIN = 0.02  # scores that are nearer to each other are a tie
+SPEECH_LENGTH = 1200  # characters of a speech that count
+ROUNDS = 3
+HISTORY_LENGTH = 10_000  # characters of the speeches in an observation, without the oldest
+SCORINGS = ("zero_sum", "quality")
+SIDE_OF = {"pro_0": PRO, "con_0": CON}
+SHIPPED = Path(__file__).with_name("debate_topics.jsonl")
+LONGEST = 500  # characters of a motion
+OPENINGS = {
+    PRO: ("I am for the motion.", "This should be done."),
+    CON: ("I am against the motion.", "This should not be done."),
+}
+SENTENCES = (
+    "It matters to all of us because it changes how we live.",
+    "For example, many towns have seen it at work.",
+    "However, what the other side said is not the whole of it.",
+    "Therefore it is the better choice for most people.",
+    "It costs more than it brings.",
+    "Some people like it, and some do not.",
+)
+ABOUT = "We are talking about {word}."
+_FOR = {PRO: "for", CON: "against"}
+
+
+class JudgeError(EnvError):
+    """Failure of a judge, which fails the episode."""
+
+
+def other(side: str) -> str:
+    """Return the side of the opponent."""
+    return CON if side == PRO else PRO
+
+
+@dataclass(frozen=True)
+class Speech:
+    """Speech of one side in one round."""
+
+    side: str
+    round: int
+    """Number of the round, from 1."""
+    text: str
+    """One line; empty if the speech was unreadable."""
+
+
+@dataclass(frozen=True)
+class Debate:
+    """Motion and all speeches so far, in order."""
+
+    motion: str
+    speeches: tuple[Speech, ...] = ()
+
+    def by(self, side: str) -> list[Speech]:
+        """Return the speeches of a side."""
+        return [speech for speech in self.speeches if speech.side == side]
+
+    def heard_before(self, speech: Speech) -> list[Speech]:
+        """Return the speeches of both sides in the rounds before a speech."""
+        return [earlier for earlier in self.speeches if earlier.round < speech.round]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Score of each side, 0 to 1, with plain data on the judgment."""
+
+    pro: float
+    con: float
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data for the infos of both agents."""
+    of_side: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Side -> plain data for the infos of its agent, such as features."""
+
+    def score(self, side: str) -> float:
+        """Return the score of a side."""
+        return self.pro if side == PRO else self.con
+
+    @property
+    def winner(self) -> str:
+        """ "pro", "con", or "tie" for scores within MARGIN."""
+        if abs(self.pro - self.con) <= MARGIN:
+            return TIE
+        return PRO if self.pro > self.con else CON
+
+
+class Judge(Protocol):
+    """Judge of debates."""
+
+    def judge(self, debate: Debate) -> Verdict:
+        """Return the verdict on a debate, deterministic if possible.
+
+        Args:
+            debate: Motion and all speeches.
+
+        Raises:
+            JudgeError: The debate cannot be judged.
+        """
+        ...
+
+
+class DebateEnv(FreeTextGame):
+    """Debate as a PettingZoo ParallelEnv of the agents pro_0 and con_0.
+
+    Actions are speeches, of which the first SPEECH_LENGTH characters count. A debate that
+    `max_cycles` truncates is judged on the speeches so far. Observation vector: turns so far /
+    turns, pro, con (1 for the side of the agent), 0, may speak now, speeches of the agent / rounds.
+    Infos: `motion`, `side`, `round`, `words` (of the last speech), `unreadable` (the reason, or
+    None). The last infos also have `score`, `opponent_score`, `winner`, `success` (the agent won),
+    and the data of the verdict, with the prefix "judge_" for data of both sides.
+
+    Args:
+        topics: Motions, or a JSONL file of motions; by default, the shipped motions.
+        split: Split of the motions: "train", "test" or "any"; by default, "train" for the shipped
+            motions and "any" for others.
+        debate_rounds: Number of rounds, by default ROUNDS or as many as fit into `max_cycles`.
+        scoring: Reward of the last turn: "zero_sum" (own score less the opponent's, -1 to 1) or
+            "quality" (own score, 0 to 1).
+        judge: "rules" (RuleJudge), an object with a method `judge`, or 'module:function', which
+            returns such an object.
+        history: Number of past rounds in the observation, by default all.
+        max_cycles: Largest number of turns.
+        obs_mode: See FreeTextGame.
+        render_mode: See FreeTextGame.
+
+    Raises:
+        EnvConfigError: An argument is invalid.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = metadata_of("debate_v0", render_modes=RENDER_MODES)
+
+    def __init__(
+        self,
+        *,
+        topics: Sequence[str] | str | os.PathLike[str] | None = None,
+        split: str | None = None,
+        debate_rounds: int | None = None,
+        scoring: str = "zero_sum",
+        judge: Judge | str = "rules",
+        history: int | None = None,
+        max_cycles: int | None = None,
+        obs_mode: str = "llm",
+        render_mode: str | None = None,
+    ) -> None:
+        self.scoring: str = check_choice("scoring", scoring, SCORINGS)
+        self.judge = _judge(judge)
+        self.history = None if history is None else whole_number("history", history, low=0)
+        self.topics = _topics(topics, split)
+        self.debate = Debate(self.topics[0])
+        self._verdict: Verdict | None = None
+        if debate_rounds is None:
+            debate_rounds = ROUNDS if max_cycles is None else max_cycles
+        self.debate_rounds = whole_number("debate_rounds", debate_rounds, low=1)
+        super().__init__(
+            list(SIDE_OF),
+            low=(0.0,) * 6,
+            high=(1.0,) * 6,
+            max_cycles=self.debate_rounds if max_cycles is None else max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def make_view(self) -> FreeTextView:
+        aim = "better than your opponent" if self.scoring == "zero_sum" else "as well as you can"
+        rules = {
+            agent: f"You are {side.upper()} in a debate: you speak {_FOR[side]} the motion, {aim}. "
+            "Give reasons and examples, answer what your opponent said, and do not repeat "
+            f"yourself. Up to {SPEECH_LENGTH} characters of a speech are heard."
+            for agent, side in SIDE_OF.items()
+        }
+        return FreeTextView(rules)
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        drawn = pick(self.np_random, self.topics)
+        chosen = options.get("motion")
+        self.debate = Debate(drawn if chosen is None else _motion(chosen))
+        self._verdict = None
+
+    def first_info(self, agent: str) -> dict[str, Any]:
+        motion, side = self.debate.motion, SIDE_OF[agent]
+        return {"motion": motion, "side": side, "round": 1, "unreadable": None}
+
+    def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
+        texts = {agent: readable_text(text) for agent, text in answers.items()}
+        speeches = [Speech(SIDE_OF[a], self.played, _spoken(text)) for a, text in texts.items()]
+        self.debate = Debate(self.debate.motion, (*self.debate.speeches, *speeches))
+        if self.played >= self.debate_rounds or over:
+            self._verdict = self.judge.judge(self.debate)
+        return {agent: self._outcome(agent, text) for agent, text in texts.items()}
+
+    def prompt(self, agent: str) -> str:
+        lines = [f"Motion: {self.debate.motion}", *self._recalled()]
+        if self.played < self.debate_rounds:
+            number = f"Round {self.played + 1} of {self.debate_rounds}."
+            lines.append(f"{number} Speak {_FOR[SIDE_OF[agent]]} the motion.")
+        else:
+            lines.append("The debate is over. What you write is not heard.")
+        return "\n".join(lines)
+
+    def numbers(self, agent: str) -> tuple[float, ...]:
+        side, done = SIDE_OF[agent], self.played / self.debate_rounds
+        spoken = len(self.debate.by(side)) / self.debate_rounds
+        return (done, float(side == PRO), float(side == CON), 0.0, float(done < 1), spoken)
+
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
+        return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
+
+    def _recalled(self) -> list[str]:
+        """Return the lines of the speeches in the observation, oldest first."""
+        last_hidden = 0 if self.history is None else self.played - self.history
+        lines: list[str] = []
+        room = HISTORY_LENGTH
+        for speech in reversed(self.debate.speeches):
+            line = f"{speech.side.upper()} ({speech.round}): {speech.text or '(nothing)'}"
+            room -= len(line)
+            if speech.round <= last_hidden or room < 0:
+                break
+            lines.append(line)
+        return lines[::-1]
+
+    def _outcome(self, agent: str, text: str | ParseFailure) -> Outcome:
+        side, verdict = SIDE_OF[agent], self._verdict
+        info: dict[str, Any] = {
+            "motion": self.debate.motion,
+            "side": side,
+            "round": self.played,
+            "words": len(words_of(self.debate.by(side)[-1].text)),
+            "unreadable": text.reason if isinstance(text, ParseFailure) else None,
+        }
+        if verdict is None:
+            return Outcome(0.0, False, info)
+        own, against = verdict.score(side), verdict.score(other(side))
+        info |= {
+            "score": own,
+            "opponent_score": against,
+            "winner": verdict.winner,
+            "success": verdict.winner == side,
+            **{f"judge_{name}": value for name, value in verdict.info.items()},
+            **verdict.of_side.get(side, {}),
+        }
+        reward = own - against if self.scoring == "zero_sum" else own
+        return Outcome(reward, self.played >= self.debate_rounds, info)
+
+
+def sample_speeches(
+    rng: np.random.Generator, motion: str, side: str, count: int
+) -> tuple[str, ...]:
+    """Return up to `count` different speeches for one side of a motion, from stock sentences."""
+    stems = content_words(motion)
+    words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:STEM] in stems]
+    stock = [*SENTENCES, *(ABOUT.format(word=word) for word in words[:2])]
+    speeches: dict[str, None] = {}
+    for _ in range(count):
+        opening = [str(rng.choice(OPENINGS[side]))] if rng.random() < 0.5 else []
+        more = rng.permutation(stock)[: int(rng.integers(1, 4))]
+        speeches[" ".join([*opening, *map(str, more)])] = None
+    return tuple(speeches)
+
+
+def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Load motions from a JSONL file: a text, or an object with "motion" or "topic", on each line.
+
+    Raises:
+        EnvConfigError: A line is invalid; the message contains its number.
+    """
+    return tuple(loading.read_rows(path, "topics", lambda row, number: _motion(row)))
+
+
+def split_of(motion: str) -> str:
+    """Return the split of a motion: "test" for one in five, and otherwise "train"."""
+    return Problem(motion.casefold()).split
+
+
+def _motion(row: Any) -> str:
+    """Return the motion of a row as one line; raise EnvConfigError if there is none."""
+    motion = row.get("motion", row.get("topic")) if isinstance(row, Mapping) else row
+    if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
+        raise EnvConfigError(
+            f"a motion is a text of up to {LONGEST} characters, got {motion!r:.80}"
+        )
+    return " ".join(motion.split())
+
+
+def _topics(
+    topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
+) -> tuple[str, ...]:
+    """Return the distinct motions of a split."""
+    default = "train" if topics is None else "any"
+    chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
+    if topics is None:
+        found = load_topics(SHIPPED)
+    elif isinstance(topics, str | os.PathLike):
+        found = load_topics(loading.place(topics, "topics"))
+    else:
+        found = tuple(_motion(motion) for motion in entries_of("topics", topics))
+    kept = (motion for motion in found if chosen in ("any", split_of(motion)))
+    distinct = tuple(dict.fromkeys(kept))
+    if not distinct:
+        raise EnvConfigError(
+            f"topics must contain a motion of the {chosen} split, got {len(found)} motions"
+        )
+    return distinct
+
+
+def _spoken(text: str | ParseFailure) -> str:
+    """Return a speech as one printable line."""
+    if isinstance(text, ParseFailure):
+        return ""
+    line = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(line.split())[:SPEECH_LENGTH].rstrip()
+
+
+def _judge(judge: Judge | str) -> Judge:
+    """Return the judge of an argument; raise EnvConfigError if it is none."""
+    if judge == "rules":
+        return RuleJudge()
+    made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
+    if isinstance(made, str) or not callable(getattr(made, "judge", None)):
+        raise EnvConfigError(
+            "judge must be 'rules', 'module:function' or have a method judge(debate), got "
+            f"{judge!r}"
+        )
+    return made
+
+
+WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {
+        "length": 0.15,
+        "relevance": 0.25,
+        "response": 0.20,
+        "reasoning": 0.20,
+        "evidence": 0.10,
+        "structure": 0.10,
+    }
+)
+WORDS = (30, 150)
+TAKEN_UP = 3
+REASONED = 2
+SENTENCE = (5, 40)
+FULL_SENTENCES = 3
+PROSE = (0.10, 0.25, 0.65, 0.85)  # shares of function words: 0 below, 1 from, 1 up to, 0 above
+STEM = 5  # letters that identify a word
+SHORTEST = 4  # letters of a content word
+
+REASONS = (
+    "because", "since", "therefore", "thus", "hence", "consequently", "as a result", "so that",
+    "which means", "it follows", "for this reason", "leads to", "although", "however", "whereas",
+)  # fmt: skip
+EVIDENCE = (
+    "for example", "for instance", "according to", "such as", "studies", "research", "evidence",
+    "statistics", "history shows", "experience shows",
+)  # fmt: skip
+FUNCTION_WORDS = frozenset(
+    " ".join(
+        (
+            "a about after all also although an and any are as at be because been before both",
+            "but by can could did do does down each either even every few for from had has",
+            "have he her here hers him his how however i if in into is it its just many may",
+            "me might more most much must my neither no nor not of off on once only or other",
+            "our out over own same shall she should since so some such than that the their",
+            "them then there therefore these they this those though through thus to too under",
+            "until up upon us very was we were what when where whereas whether which while",
+            "who whom whose why will with without would yet you your",
+        )
+    ).split()
+)
+
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?|\d+")
+_END = re.compile(r"(?<=[.!?])\s+")
+
+
+class RuleJudge:
+    """Judge that scores the form of speeches, not their truth, deterministic.
+
+    The score of a speech is the weighted mean of the features in WEIGHTS, times two guards:
+
+        score = fresh * prose * sum(weight * feature) / sum(weight)
+
+    - length: 1 within WORDS words, proportionally less for fewer or more
+    - relevance: distinct words of the motion in the speech, of TAKEN_UP
+    - response: distinct words of the opponent's earlier speeches, of TAKEN_UP; left out before the
+      first of them
+    - reasoning: sentences with a reason (REASONS), of REASONED
+    - evidence: a sentence with an example, a source or a number (EVIDENCE)
+    - structure: sentences of SENTENCE words, of FULL_SENTENCES
+    - fresh: share of the groups of three words that occur neither earlier in the speech nor in any
+      earlier speech
+    - prose: 1 if the share of function words (the, of, is, ...) is as in written language (PROSE),
+      down to 0 for lists of keywords
+
+    Words and sentences count once, so repetition has no effect. The score of a side is the mean
+    over its speeches; an unreadable speech has score 0. Nonsense in sound sentences passes these
+    rules: training against this judge rewards form alone. A language model as judge
+    (srl_agents.llm.judge) reads content.
+    """
+
+    name = "rules"
+
+    def judge(self, debate: Debate) -> Verdict:
+        """Return the mean scores of the sides, with their mean features."""
+        scores: dict[str, float] = {}
+        of_side: dict[str, dict[str, Any]] = {}
+        for side in SIDES:
+            marks = [score_speech(debate, speech) for speech in debate.by(side)]
+            scores[side] = _mean([score for score, _ in marks])
+            features = {
+                name: round(_mean([found[name] for _, found in marks if name in found]), 4)
+                for name in (*WEIGHTS, "fresh", "prose")
+            }
+            of_side[side] = {"features": features}
+        return Verdict(scores[PRO], scores[CON], of_side=of_side)
+
+
+def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float]]:
+    """Return the score of a speech by RuleJudge, and its features and guards by name."""
+    words = words_of(speech.text)
+    if not words:
+        return 0.0, dict.fromkeys((*WEIGHTS, "fresh", "prose"), 0.0)
+    heard = debate.heard_before(speech)
+    opposing = [earlier.text for earlier in heard if earlier.side != speech.side and earlier.text]
+    sentences = [
+        (sentence, len(words_of(sentence))) for sentence in _END.split(speech.text.strip())
+    ]
+    proper = [text for text, size in sentences if SENTENCE[0] <= size <= SENTENCE[1]]
+    motion, own = content_words(debate.motion), content_words(speech.text)
+    found = {
+        "length": min(1.0, len(words) / WORDS[0], WORDS[1] / len(words)),
+        "relevance": min(1.0, len(own & motion) / max(1, min(TAKEN_UP, len(motion)))),
+        "reasoning": min(1.0, _count_with(proper, REASONS) / REASONED),
+        "evidence": float(_count_with(proper, EVIDENCE, numbers=True) > 0),
+        "structure": min(1.0, len(proper) / FULL_SENTENCES),
+    }
+    if opposing:
+        theirs = content_words(" ".join(opposing)) - motion
+        found["response"] = min(1.0, len(own & theirs) / max(1, min(TAKEN_UP, len(theirs))))
+    weight = sum(WEIGHTS[name] for name in found)
+    mean = sum(WEIGHTS[name] * value for name, value in found.items()) / weight
+    found["fresh"] = _fresh(words, [earlier.text for earlier in heard])
+    found["prose"] = _prose(words)
+    return found["fresh"] * found["prose"] * mean, found
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words and numbers of a text in lower case."""
+    return [word.casefold() for word in _WORD.findall(text)]
+
+
+def content_words(text: str) -> set[str]:
+    """Return the stems of the words of a text that are no function words."""
+    words = [word for word in words_of(text) if len(word) >= SHORTEST]
+    return {word[:STEM] for word in words if word not in FUNCTION_WORDS}
+
+
+def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool = False) -> int:
+    """Count the sentences with one of the phrases, or with a number if `numbers`."""
+    patterns = [f" {phrase} " for phrase in phrases]
+    count = 0
+    for sentence in sentences:
+        words = words_of(sentence)
+        line = f" {' '.join(words)} "
+        has_number = numbers and any(map(str.isdigit, words))
+        count += has_number or any(each in line for each in patterns)
+    return count
+
+
+def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
+    """Return the share of new groups of three words, 1 if there are no groups."""
+    known = {group for text in heard for group in _threes(words_of(text))}
+    groups = _threes(words)
+    if not groups:
+        return 1.0
+    new = 0
+    for group in groups:
+        new += group not in known
+        known.add(group)
+    return new / len(groups)
+
+
+def _threes(words: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(zip(words, words[1:], words[2:], strict=False))
+
+
+def _prose(words: Sequence[str]) -> float:
+    """Return 1 if the share of function words is within PROSE, down to 0 outside."""
+    share = sum(word in FUNCTION_WORDS for word in words) / len(words)
+    nothing, low, high, everything = PROSE
+    if share < low:
+        return max(0.0, (share - nothing) / (low - nothing))
+    return min(1.0, max(0.0, (everything - share) / (everything - high)))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+parallel_env = parallel_form(DebateEnv)

@@ -1,1 +1,0 @@
-"""Debates: environment, topics, judges."""

@@ -1,1 +1,0 @@
-"""Mathematics: environment and generators."""

@@ -1,0 +1,524 @@
+"""Programming: functions to write, run against tests in the sandbox.
+
+Problems are generated, with difficulties 1 to 5, or are from a file in the layout of HumanEval or
+MBPP. Some tests are visible, the others hidden. Programs run in the sandbox
+(docs/environments/sandbox.md).
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+import math
+import os
+import re
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from srl_envs import loading
+from srl_envs.errors import EnvConfigError
+from srl_envs.sandbox import (
+    LEVELS,
+    Limits,
+    ProgramRun,
+    Sandbox,
+    SandboxCall,
+    SandboxVerdict,
+    Test,
+)
+from srl_envs.sandbox.guest.serialization import dumps
+from srl_envs.tasks.base import QUESTION_LENGTH, Attempt, Grade, Problem, Task, TaskEnv, pick
+from srl_envs.text import ParseFailure, Samples
+from srl_envs.validation import check_choice, number_between, parallel_form, some_of
+
+SYNTAX = 0.1  # part of the score for a program that is Python
+WEIGHTS = {1: (0.9,), 2: (0.3, 0.6)}
+"""Number of kinds of tests (visible, hidden) -> parts of the score for passed tests of each."""
+RULES = "You are asked for a program in Python."
+FORM = "Answer with the code alone, or put it between ```python and ```."
+WALL = 5.0  # default time limit of a program with all its tests, in seconds
+MOST_RECORDED_WALL = 60.0  # largest time limit in an untrusted record, in seconds
+MINIMUM = "filtered"  # default level of protection
+SHOWN = 300  # characters of a returned value in the feedback
+
+Run = tuple[ProgramRun, Sequence[SandboxVerdict], str]
+"""Run, the verdict of each test, and a description of the first visible test that fails."""
+_FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_sandboxes: weakref.WeakValueDictionary[tuple[Any, ...], Sandbox] = weakref.WeakValueDictionary()
+LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
+BEFORE = ("test_setup_code", "test_setup_list", "test_imports")
+_logger = logging.getLogger(__name__)
+VISIBLE, HIDDEN = 2, 4  # tests
+TRIES = 200  # draws of arguments, so that tests differ
+
+Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
+
+
+class Programming(Task):
+    """The task of code_v0: generated problems of `families`, or given `problems`."""
+
+    name: ClassVar[str] = "code_v0"
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        families: Sequence[str] | str | None = None,
+        problems: Sequence[Problem] | None = None,
+    ) -> None:
+        self.sandbox = sandbox
+        self.families = some_of("families", families, FAMILIES)
+        self._levels = sorted({level for family in self.families for level in FAMILIES[family]})
+        self.difficulties = self._levels[0], self._levels[-1]
+        if problems is not None:
+            self.use(problems)
+
+    def rules(self) -> str:
+        return RULES
+
+    def how_to_answer(self) -> str:
+        return FORM
+
+    def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
+        nearest = min(self._levels, key=lambda level: (abs(level - difficulty), level))
+        family = pick(rng, [family for family in self.families if nearest in FAMILIES[family]])
+        return drawn_problem(family, FAMILIES[family][nearest], rng, nearest)
+
+    def read(self, text: str) -> str | ParseFailure:
+        blocks = _FENCED.findall(text)
+        code: str = blocks[-1] if blocks else text
+        return code.rstrip() if code.strip() else ParseFailure("the code was empty")
+
+    def grade(self, problem: Problem, answer: str) -> Grade:
+        run_tests = self._judge if "functions" in problem.data else self._check
+        run, verdicts, failing = run_tests(problem.data, _program(problem, answer))
+        passed = [verdict is SandboxVerdict.OK for verdict in verdicts]
+        shown = len(problem.data["visible"])
+        visible, hidden = passed[:shown], passed[shown:]
+        parsed = run.verdict is not SandboxVerdict.SYNTAX
+        parts = [tests for tests in (visible, hidden) if tests]
+        score = SYNTAX * parsed
+        for tests, weight in zip(parts, WEIGHTS[len(parts)], strict=True):
+            score += weight * (sum(tests) / len(tests))
+        wrong = len(hidden) - sum(hidden)
+        if all(passed):
+            feedback = "All tests pass."
+        elif not parsed:
+            feedback = f"That is not Python: {run.error}."
+        elif failing:
+            feedback = failing
+        elif visible:
+            feedback = f"The tests you were shown pass, but {wrong} of {len(hidden)} others fail."
+        else:
+            feedback = f"{wrong} of {len(hidden)} tests fail."
+        info = {
+            "verdict": str(run.verdict),
+            "visible_passed": sum(visible),
+            "visible_tests": len(visible),
+            "hidden_passed": sum(hidden),
+            "hidden_tests": len(hidden),
+        }
+        score = 1.0 if all(passed) else min(score, 1.0)
+        return Grade(score, all(passed), feedback, info=info)
+
+    def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
+        if not attempt.problem.data.get("prefix"):
+            return None
+        return tuple(RETURNS.values())[:count]
+
+    def _check(self, data: Mapping[str, Any], program: str) -> Run:
+        """Run calls, and compare the returned values."""
+        report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
+        shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
+        failing = [each for each in shown if each[1] is not SandboxVerdict.OK]
+        text = ""
+        if failing:
+            test, verdict, outcome = failing[0]
+            got = repr(outcome.value)
+            got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
+            text = f"{test.call} should give {test.expected!r}, but: {outcome.error or verdict}."
+            if verdict is SandboxVerdict.WRONG:
+                text = f"{test.call} gave {got}, expected {test.expected!r}."
+        return report.run, report.verdicts, text
+
+    def _judge(self, data: Mapping[str, Any], program: str) -> Run:
+        """Run tests that are code, each in a separate run."""
+        trials = (*data["visible"], *data["hidden"])
+        runs: list[ProgramRun] = []
+        for trial in trials:
+            runs.append(self.sandbox.judge(program, trial, data["functions"]))
+            if runs[-1].verdict is SandboxVerdict.SYNTAX:
+                return runs[-1], [SandboxVerdict.SYNTAX] * len(trials), ""
+        failing = [
+            f"{test} fails: {run.error or run.verdict}."
+            for test, run in zip(data["shown"], runs, strict=False)
+            if run.verdict is not SandboxVerdict.OK
+        ]
+        return runs[0], [run.verdict for run in runs], failing[0] if failing else ""
+
+
+def _program(problem: Problem, answer: str) -> str:
+    """Return the answer, after the beginning in the question unless it is the whole function."""
+    prompt = problem.data.get("prompt", "")
+    beginning = prompt or problem.data.get("prefix", "")
+    entry = problem.data.get("entry", "f")
+    if not beginning:
+        return answer
+    if re.search(rf"^def[ \t]+{re.escape(entry)}\b", answer, re.MULTILINE):
+        return f"{prompt[: prompt.rfind(f'def {entry}')]}{answer}" if prompt else answer
+    return f"{beginning}{answer if prompt else answer.strip()}"
+
+
+def _sandbox(minimum: str, wall: float) -> Sandbox:
+    """Return the sandbox that all environments of this process with these settings share."""
+    settings = os.getpid(), minimum, wall
+    found = _sandboxes.get(settings)
+    if found is None:
+        cpu = max(1, math.ceil(wall))
+        found = _sandboxes[settings] = Sandbox(Limits(wall=wall, cpu=cpu), minimum=minimum)
+    return found
+
+
+@partial(parallel_form, passes_on_to=TaskEnv)
+def parallel_env(
+    *,
+    families: Sequence[str] | str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    sandbox_minimum: str = MINIMUM,
+    wall: float = WALL,
+    **settings: Any,
+) -> TaskEnv:
+    """Return the environment as a PettingZoo ParallelEnv.
+
+    Args:
+        families: Names of FAMILIES, by default all.
+        path: JSONL file of problems in the layout of HumanEval or MBPP, instead of families.
+        sandbox_minimum: Lowest level of protection (docs/environments/sandbox.md).
+        wall: Seconds for a program with all its tests.
+        settings: Further arguments of TaskEnv.
+
+    Raises:
+        EnvConfigError: An argument is invalid.
+        SandboxError: The level of protection is not available.
+    """
+    if path is not None and families is not None:
+        raise EnvConfigError(
+            f"families are generated and path is a file, got {families!r} and {path!r}: give one"
+        )
+    seconds = loading.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
+    minimum = check_choice("sandbox_minimum", sandbox_minimum, LEVELS)
+    if loading.is_closed():  # The options are from an untrusted record.
+        minimum = max(minimum, MINIMUM, key=LEVELS.index)
+    problems = None if path is None else load_problems(loading.place(path, "path"))
+    return TaskEnv(Programming(_sandbox(minimum, seconds), families, problems), **settings)
+
+
+def load_problems(path: str | Path) -> tuple[Problem, ...]:
+    """Load the problems of a JSONL file in the layout of HumanEval or MBPP.
+
+    HumanEval (Chen et al. 2021): {"task_id", "prompt", "entry_point", "canonical_solution",
+    "test"}. MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, with the code
+    before its tests in "test_setup_code", "test_setup_list" or "test_imports". The first test of
+    MBPP is visible.
+
+    The tests are code and run in another process than the program (Sandbox.judge): they call its
+    functions with plain data. Problems whose tests use a class of the program are impossible; they
+    are skipped and logged.
+
+    Raises:
+        EnvConfigError: A line has neither layout (the message contains its number), or no problem
+            is left.
+    """
+
+    def numbered(row: Any, line: int) -> tuple[int, Problem | str]:
+        return line, _problem(row, line)
+
+    problems = []
+    for number, found in loading.read_rows(path, "problems", numbered):
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            _logger.warning("%s, line %d is left out: %s", path, number, found)
+    if not problems:
+        raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
+    return tuple(problems)
+
+
+def _problem(row: Any, number: int) -> Problem | str:
+    """Return the problem of a row, or the reason why it cannot be judged."""
+    if not isinstance(row, dict) or not {"entry_point", "test_list"} & set(row):
+        raise EnvConfigError(f"{row!r:.40} is of neither layout: give lines of {LAYOUTS}")
+    made = _human_eval(row) if "entry_point" in row else _mbpp(row)
+    if isinstance(made, str):
+        return made
+    question, family, data = made
+    if len(question) > QUESTION_LENGTH:
+        return f"its question has {len(question)} characters, more than {QUESTION_LENGTH}"
+    return Problem(question, data=data, info={"family": family, "line": number})
+
+
+Parts = tuple[str, str, dict[str, Any]]
+"""Question, family and data of a problem."""
+
+
+def _human_eval(row: Mapping[str, Any]) -> Parts:
+    names = ("prompt", "entry_point", "test")
+    prompt, entry, test = (loading.text_of(row, name) for name in names)
+    # The test may use other functions of the prompt; the entry point is that of the program.
+    before = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n"
+    data = {
+        "prompt": prompt,
+        "entry": entry,
+        "visible": (),
+        "hidden": (f"{before}{test}\n\ncheck({entry})\n",),
+        "shown": (),
+        "functions": (entry,),
+        "solution": prompt + row.get("canonical_solution", ""),
+    }
+    return f"Complete the function {entry}.\n{prompt.strip()}", "HumanEval", data
+
+
+def _mbpp(row: Mapping[str, Any]) -> Parts | str:
+    words = loading.text_of(row, "text" if row.get("text") is not None else "prompt")
+    code, tests = loading.text_of(row, "code"), row["test_list"]
+    if not isinstance(tests, list) or not tests or not all(isinstance(t, str) for t in tests):
+        raise EnvConfigError(f"test_list must be a list of texts, got {tests!r:.40}")
+    setup = "\n".join(line for name in BEFORE for line in _lines(row, name))
+    defined = _parsed(code).body
+    functions = tuple(node.name for node in defined if isinstance(node, ast.FunctionDef))
+    classes = {node.name for node in defined if isinstance(node, ast.ClassDef)}
+    used = {node.id for t in tests for node in ast.walk(_parsed(t)) if isinstance(node, ast.Name)}
+    if classes & used:
+        return f"its tests use the program's class {min(classes & used)}"
+    if not set(functions) & used:
+        return "its tests call no function of its code"
+    called = tuple(name for name in functions if name in used)
+    question = f"{words.strip()}\nYour code must pass this test:\n{tests[0].strip()}"
+    trials = tuple(f"{setup}\n{test}\n" for test in tests)
+    data = {
+        "prompt": "",
+        "entry": called[0],
+        "visible": trials[:1],
+        "hidden": trials[1:],
+        "shown": (tests[0].strip(),),
+        "functions": called,
+        "solution": code,
+    }
+    return question, "MBPP", data
+
+
+def _parsed(code: str) -> ast.Module:
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EnvConfigError(f"{code!r:.40} is not Python ({error})") from error
+
+
+def _lines(row: Mapping[str, Any], name: str) -> list[str]:
+    value = row.get(name) or []
+    lines = [value] if isinstance(value, str) else value
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise EnvConfigError(f"{name} must be texts, got {value!r:.40}")
+    return lines
+
+
+@dataclass(frozen=True)
+class DrawnProblem:
+    """Question, solution and inputs of a problem, with the parameters that a template drew."""
+
+    words: str
+    """Question, after "It must"."""
+    parameters: str
+    """Parameters of the function, such as "numbers, k"."""
+    body: str
+    """Lines of the solution, not indented."""
+    arguments: Arguments
+    """Function that draws the arguments of a call."""
+    returns: str = ""
+    """Expression instead of a body."""
+
+
+Template = Callable[[np.random.Generator], DrawnProblem]
+
+
+def drawn_problem(
+    family: str, template: Template, rng: np.random.Generator, difficulty: int
+) -> Problem:
+    """Return a problem of a template, with its tests.
+
+    Only solutions of templates run in this process, to compute the expected values.
+    """
+    drawn = template(rng)
+    body = f"return {drawn.returns}" if drawn.returns else drawn.body
+    head = f"def f({drawn.parameters}):\n"
+    solution = head + "".join(f"    {line}\n" for line in body.splitlines())
+    scope: dict[str, Any] = {}
+    exec(solution, scope)
+    tests: dict[bytes, Test] = {}
+    for _ in range(TRIES):
+        arguments = drawn.arguments(rng)
+        call = SandboxCall("f", arguments)
+        tests.setdefault(dumps(arguments), Test(call, scope["f"](*arguments)))
+        if len(tests) == VISIBLE + HIDDEN:
+            break
+    every = tuple(tests.values())
+    shown = "\n".join(f"{test.call} == {test.expected!r}" for test in every[:VISIBLE])
+    prefix = f"{head}    return " if drawn.returns else ""
+    request = f"Complete:\n{prefix}" if prefix else f"Write the function f({drawn.parameters})."
+    return Problem(
+        f"{request}\nIt must {drawn.words}\n{shown}",
+        difficulty=difficulty,
+        # The smallest family has few questions; both splits contain them, with other numbers.
+        key=f"{family}: {drawn.words} {shown if prefix else ''}",
+        data={
+            "prefix": prefix,
+            "visible": every[:VISIBLE],
+            "hidden": every[VISIBLE:],
+            "solution": drawn.returns or solution,
+        },
+        info={"family": family},
+    )
+
+
+def _numbers(low: int = -9, high: int = 10, most: int = 8) -> Arguments:
+    return lambda rng: (rng.integers(low, high, int(rng.integers(2, most + 1))).tolist(),)
+
+
+def _word(rng: np.random.Generator, letters: str = "abcdeo", most: int = 8) -> str:
+    return "".join(rng.choice(list(letters), int(rng.integers(1, most + 1))).tolist())
+
+
+def _text(rng: np.random.Generator) -> tuple[str]:
+    return (" ".join(_word(rng) for _ in range(int(rng.integers(1, 6)))),)
+
+
+def _pick(rng: np.random.Generator, options: Mapping[str, str]) -> tuple[str, str]:
+    return pick(rng, list(options.items()))
+
+
+RETURNS = MappingProxyType(
+    {
+        "add a and b.": "a + b",
+        "take b from a.": "a - b",
+        "take a from b.": "b - a",
+        "multiply a and b.": "a * b",
+        "give the larger of a and b.": "max(a, b)",
+        "give the smaller of a and b.": "min(a, b)",
+        "tell whether a is less than b.": "a < b",
+        "tell whether a and b are equal.": "a == b",
+    }
+)
+"""Question -> expression, of the smallest family."""
+
+
+def _returns(rng: np.random.Generator) -> DrawnProblem:
+    words, expression = _pick(rng, RETURNS)
+    pair: Arguments = lambda rng: tuple(rng.integers(-9, 10, 2).tolist())  # noqa: E731
+    return DrawnProblem(words, "a, b", "", pair, returns=expression)
+
+
+def _condition(rng: np.random.Generator) -> tuple[str, str]:
+    k, m = int(rng.integers(-5, 6)), int(rng.integers(2, 6))
+    return _pick(
+        rng,
+        {
+            f"greater than {k}": f"n > {k}",
+            f"less than {k}": f"n < {k}",
+            f"divisible by {m}": f"n % {m} == 0",
+            f"not divisible by {m}": f"n % {m} != 0",
+        },
+    )
+
+
+def _total(rng: np.random.Generator) -> DrawnProblem:
+    which, test = _condition(rng)
+    what, function = _pick(rng, {"sum": "sum", "number": "len"})
+    words = f"give the {what} of those of the numbers that are {which}."
+    return DrawnProblem(
+        words, "numbers", f"return {function}([n for n in numbers if {test}])", _numbers()
+    )
+
+
+def _kept(rng: np.random.Generator) -> DrawnProblem:
+    which, test = _condition(rng)
+    k = int(rng.integers(2, 9))
+    change, done = _pick(
+        rng, {f"times {k}": f"n * {k}", f"plus {k}": f"n + {k}", "squared": "n * n"}
+    )
+    words = f"give the list of the numbers that are {which}, in order, each {change}."
+    return DrawnProblem(words, "numbers", f"return [{done} for n in numbers if {test}]", _numbers())
+
+
+def _letters(rng: np.random.Generator) -> DrawnProblem:
+    letters = "".join(sorted(rng.choice(list("abcdeo"), 2, replace=False).tolist()))
+    words, body = _pick(
+        rng,
+        {
+            f"count the letters of the text that are among {letters!r}.": (
+                f"return sum(c in {letters!r} for c in text)"
+            ),
+            f"remove all letters {letters!r} from the text.": (
+                f"return ''.join(c for c in text if c not in {letters!r})"
+            ),
+            f"swap the letters {letters[0]!r} and {letters[1]!r} in the text.": (
+                f"return text.translate(str.maketrans({letters!r}, {letters[::-1]!r}))"
+            ),
+        },
+    )
+    return DrawnProblem(words, "text", body, _text)
+
+
+def _sorted(rng: np.random.Generator) -> DrawnProblem:
+    m = int(rng.integers(2, 8))
+    key, code = _pick(
+        rng,
+        {
+            f"their remainders by {m}": f"n % {m}",
+            f"their distances from {m}": f"abs(n - {m})",
+            "their last digits": "abs(n) % 10",
+        },
+    )
+    order, sign = _pick(rng, {"smallest first": "", "largest first": "-"})
+    words = f"sort the numbers by {key}, {order}; equal ones by their values, smallest first."
+    body = f"return sorted(numbers, key=lambda n: ({sign}({code}), n))"
+    return DrawnProblem(words, "numbers", body, _numbers(-30, 31))
+
+
+def _runs(rng: np.random.Generator) -> DrawnProblem:
+    k = int(rng.integers(1, 4))
+    words = f"give the length of the longest run of neighbours that each differ by at most {k}."
+    body = (
+        "best = now = 1\nfor a, b in zip(numbers, numbers[1:]):\n"
+        f"    now = now + 1 if abs(a - b) <= {k} else 1\n    best = max(best, now)\nreturn best"
+    )
+    return DrawnProblem(words, "numbers", body, _numbers(-5, 6, 12))
+
+
+def _coins(rng: np.random.Generator) -> DrawnProblem:
+    coins = sorted(rng.choice(range(2, 12), 3, replace=False).tolist())
+    words = f"give the fewest coins of {coins} that make n, or -1 if none do."
+    body = (
+        "few = [0] + [None] * n\nfor i in range(1, n + 1):\n"
+        f"    found = [few[i - c] for c in {coins} if c <= i and few[i - c] is not None]\n"
+        "    few[i] = min(found) + 1 if found else None\nreturn -1 if few[n] is None else few[n]"
+    )
+    return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(1, 60)),))
+
+
+FAMILIES: Mapping[str, Mapping[int, Template]] = MappingProxyType(
+    {
+        "returns": {1: _returns},
+        "lists": {1: _total, 2: _kept},
+        "strings": {1: _letters},
+        "sorting": {3: _sorted},
+        "sequences": {4: _runs},
+        "dynamic programming": {5: _coins},
+    }
+)
+"""Family -> difficulty -> template."""
