@@ -16,7 +16,7 @@ from core_srl.llm_config import DEFAULT_MODEL, LoRAConfig
 from core_srl.shared_weights import dense_like, load_model
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import no_bars
-from srl_train.adapters import put, weights_for, weights_of
+from srl_train.adapters import copy_weights, weights_for, weights_of
 from srl_train.errors import ConfigError
 from srl_train.learners.lora import check_targets, lora_config
 from srl_train.learners.trl_stepped import isolated_randomness
@@ -97,7 +97,7 @@ class LoRAManager:
                 new = {name: dense_like(weights[name], own) for name, own in held.items()}
             except ValueError as error:
                 raise ConfigError(f"weights of {config.name}: one {error}") from error
-            put(self.backend.model, config.name, new)
+            copy_weights(self.backend.model, config.name, new)
             version = self._versions[lora_id] + 1
             self._publish(config, version)
         self.on_version(lora_id)

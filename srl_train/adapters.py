@@ -62,12 +62,12 @@ def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, A
 
 
 def _wrong_setting(settings: Any) -> str | None:
-    """Return why PEFT must not read these settings of an adapter; None if it may."""
+    """Return the reason why PEFT must not load these adapter settings; None if it may."""
     if not isinstance(settings, dict):
         return f"its settings must be a mapping, got a {type(settings).__name__}"
     if settings.get("peft_type") != "LORA":
         return f"peft_type must be 'LORA', got {shown(settings.get('peft_type'))}"
-    # With the first PEFT imports a module by its name, with the second it copies layers.
+    # PEFT imports the module that megatron_config names, and layer_replication copies layers.
     for key in ("megatron_config", "layer_replication"):
         if settings.get(key):
             return f"{key} must be empty, got {shown(settings[key])}"
@@ -103,7 +103,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
 
 
-def own_tokenizer(adapter: str) -> Any:
+def adapter_tokenizer(adapter: str) -> Any:
     """Load the tokenizer in an adapter's folder; None if there is none."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
@@ -116,10 +116,10 @@ def own_tokenizer(adapter: str) -> Any:
 
 
 def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
-    """Load the weights of a PEFT adapter for the adapter `name` of `model`.
+    """Load the weights of a PEFT adapter that has the same settings as `model`'s adapter `name`.
 
-    Raises BackendError if the adapter cannot be read, and ConfigError if its settings differ from
-    those of `name`, which are called `settings`.
+    Raises BackendError if the adapter cannot be read, and ConfigError, which calls the settings of
+    `name` by the text `settings`, if the settings differ.
     """
     from peft import PeftConfig
     from peft.utils import load_peft_weights
@@ -148,7 +148,7 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
 
 
 def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
-    """Return the live tensors of the adapter `name`, with the names in adapter folders."""
+    """Return the live tensors of the adapter `name`, by their names in adapter folders."""
     from peft import get_peft_model_state_dict
 
     found: dict[str, torch.Tensor] = get_peft_model_state_dict(
@@ -157,7 +157,7 @@ def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
     return found
 
 
-def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
+def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
     """Copy weights, named as in adapter folders, into the adapter `name` of a PeftModel."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():

@@ -445,20 +445,15 @@ its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL c
 # Schemes with hooks.
 
 
-def no_replay(
-    run: Any, number: int, episodes: Sequence[Episode], games: list[Game]
-) -> tuple[list[Game], int]:
-    """Return the trajectories unchanged: the hook of schemes without replays."""
-    return games, 0
-
-
 @dataclasses.dataclass(frozen=True)
 class Credit:
     """Credit assignment of a run: a scheme, and hooks for schemes that need more than episodes."""
 
     scheme: CreditScheme | None = None
     """The scheme; None leaves advantages to the learner."""
-    replay: Callable[[Any, int, Sequence[Episode], list[Game]], tuple[list[Game], int]] = no_replay
+    replay: Callable[[Any, int, Sequence[Episode], list[Game]], tuple[list[Game], int]] = (
+        lambda run, number, episodes, games: (games, 0)
+    )
     """(run, round number, episodes, trajectories) -> (trajectories with gains, replayed steps)."""
     make_game: Callable[[Any], MakeGame | None] = lambda run: None
     """Run -> constructor of the round's games, or None for ordinary games."""

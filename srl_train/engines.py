@@ -1,4 +1,4 @@
-"""Engines that play episodes and call learners: in this process, or in all torchrun processes."""
+"""Engines of a run: they play episodes and call learners, in one or in all torchrun processes."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Players:
 
 
 class Engine:
-    """The engine of one process.
+    """Engine of a run in one process.
 
     Args:
         settings: Settings of all episodes.
-        policies_of: Function from an assignment (agent to policy name) to agent to policy.
-        players: Everything with weights.
+        policies_of: Function that builds agent to policy from agent to policy name.
+        players: Models that take part in the run.
     """
 
     def __init__(
@@ -97,7 +97,10 @@ class Engine:
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play the planned episodes next to others in one event loop; `in_flight` bounds all."""
+        """Play the planned episodes in the running event loop.
+
+        `in_flight` limits the concurrent episodes of all calls that share it.
+        """
         settings = self._play_settings(games, in_flight)
         policies = games.policies(self.policies_of, self.settings.view)
         return await play_many_async(self.settings.make_env, policies, games.env_seeds, **settings)
@@ -136,10 +139,10 @@ class Engine:
 
 
 class ProcessesEngine(Engine):
-    """The engine of one of several torchrun processes, all of which call the same methods.
+    """Engine of one of several torchrun processes, all of which call the same methods.
 
-    Learners average gradients over the processes themselves (DDP, FSDP), so only episodes are
-    distributed here.
+    Learners average gradients over the processes (DDP, FSDP), so the engine distributes only
+    episodes.
 
     Args:
         sharded: If True, models are sharded over the processes (FSDP), so that all processes must
@@ -159,14 +162,14 @@ class ProcessesEngine(Engine):
         """
         if self._sharded:
             played = super().play(games)
-            processes.check_same("the episodes", [_course(episode) for episode in played])
+            processes.check_same("the episodes", [_essentials(episode) for episode in played])
             return played
         share = games.part(processes.share_of(range(len(games))))
         return processes.gather(super().play(share))
 
 
-def _course(episode: Episode) -> tuple[Any, ...]:
-    """Return the parts of an episode that must be equal in all processes."""
+def _essentials(episode: Episode) -> tuple[Any, ...]:
+    """Return the parts of an episode that must be equal in all processes with sharded models."""
     answers = [
         (step.agent, step.decision.text, str(step.decision.action), step.reward)
         for turn in episode.turns

@@ -37,7 +37,7 @@ def shard(name: str, model: Any) -> None:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     for module in (*layers, model):
-        # Buffers are allocated at first use, and those of inference_mode could not be trained.
+        # Buffers are allocated at first use, and buffers from inference_mode cannot be trained.
         module.unshard()
         module.reshard()
     for parameter_name, parameter in model.named_parameters():
@@ -50,7 +50,7 @@ def is_sharded(model: Any) -> bool:
     return isinstance(model, FSDPModule)
 
 
-def let_go(model: Any) -> None:
+def reshard_all(model: Any) -> None:
     """Free the unsharded weights of the last forward pass, before the weights change."""
     if is_sharded(model):
         for module in model.modules():
@@ -59,16 +59,16 @@ def let_go(model: Any) -> None:
 
 
 def full(tensor: Tensor) -> Tensor:
-    """Return the whole tensor; a collective call for shards."""
+    """Return the whole tensor; all processes must call this function for a sharded tensor."""
     if not isinstance(tensor, DTensor):
         return tensor
     return tensor.full_tensor().clone()  # the result may still be in flight
 
 
 def in_full(value: Any) -> Any:
-    """Return nested mappings, lists and plain tuples with whole tensors instead of shards.
+    """Return nested mappings, lists and tuples with whole tensors instead of shards; collective.
 
-    A collective call. Only the main process, which writes files, receives the tensors, on the CPU.
+    Only the main process, which writes files, receives the tensors, on the CPU.
     """
 
     def whole(entry: Any) -> Any:
@@ -108,7 +108,7 @@ def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, 
 
 def whole_state_dict(model: Any) -> dict[str, Tensor]:
     """Return the whole tensors of a sharded model, tied weights once; see `in_full`."""
-    let_go(model)
+    reshard_all(model)
     parameters = dict(model.named_parameters())
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     buffers = {name: t for name, t in model.state_dict().items() if name not in names}

@@ -30,10 +30,10 @@ from srl_envs.tables import Plugin
 from srl_train import checkpoints as checkpoint
 from srl_train.adapters import (
     adapter_base,
+    adapter_tokenizer,
     attach,
+    copy_weights,
     merged,
-    own_tokenizer,
-    put,
     weights_for,
 )
 from srl_train.config import yaml_file
@@ -59,11 +59,12 @@ log = logging.getLogger(__name__)
 
 
 class LoadedModel(NamedTuple):
-    """A model that can play; `adapter` is None for the model without an adapter."""
+    """Model that can play."""
 
     name: str
     backend: HuggingFaceBackend
     adapter: str | None
+    """Adapter of the backend's model to sample with; None for no adapter."""
 
 
 def load_backend(
@@ -76,9 +77,9 @@ def load_backend(
 ) -> HuggingFaceBackend:
     """Load 'tiny', a local folder, a GGUF file, a hub name or a PEFT adapter with its base.
 
-    'tiny' is built for the environment. `name` is the model's name in
-    records, `adapter` the adapter's in its PeftModel. Raises BackendError, ConfigError or
-    PolicyError if the model cannot be loaded.
+    'tiny' is built for the environment. `name` is the model's name in records, and `adapter` the
+    adapter's name in its PeftModel. Raises BackendError, ConfigError or PolicyError if the model
+    cannot be loaded.
     """
     if base == TINY:
         base = str(tiny.folder(make_env))
@@ -89,7 +90,7 @@ def load_backend(
             refuse_missing_folder(under)
         except ConfigError as error:
             raise ConfigError(f"the adapter {base}: its base: {error}") from error
-    source, tokenizer = (base, None) if under is None else (under, own_tokenizer(base))
+    source, tokenizer = (base, None) if under is None else (under, adapter_tokenizer(base))
     with announced(f"loading {source}"):
         label = None if under else name
         whole = HuggingFaceBackend.load(source, tokenizer=tokenizer, name=label, **vars(how))
@@ -107,11 +108,11 @@ def load_all(
     *,
     trusted: bool = False,
 ) -> list[LoadedModel]:
-    """Load several models that never train: name -> source as in PlayerSpec.
+    """Load several models that never train, given as name -> source (`PlayerSpec.sources`).
 
-    Adapters of one base share it, quantized as `how.quantization` says. Whole models are loaded
-    without quantization. With `trusted`, code that a checkpoint's configuration names may be
-    imported. Raises BackendError or CheckpointError if a model cannot be loaded.
+    Adapters with the same base share it. Quantization applies only to bases of adapters. With
+    `trusted`, code that a checkpoint's configuration names may be imported. Raises BackendError or
+    CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -144,7 +145,7 @@ def load_all(
 
 
 def in_checkpoint(source: str) -> tuple[Path, str] | None:
-    """Return (checkpoint, model) of the source 'CHECKPOINT:model_0', else None."""
+    """Return (checkpoint, model) of a source 'CHECKPOINT:model_0'; None for other sources."""
     folder, _, model = source.rpartition(":")
     return (Path(folder), model) if folder and is_checkpoint(Path(folder)) else None
 
@@ -152,9 +153,7 @@ def in_checkpoint(source: str) -> tuple[Path, str] | None:
 def checkpoint_modules(
     folder: Path, names: Sequence[str], device: str, trusted: bool = False
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """Return name -> backend and name -> module of models of a checkpoint.
-
-    All adapters have one backend.
+    """Load models of a checkpoint and return name -> backend and name -> module.
 
     Raises:
         ConfigError: The base or the environment cannot be loaded.
@@ -200,8 +199,8 @@ def learning_models(
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any], dict[str, Any]]:
     """Load the models that train: whole models, or adapters that share their bases.
 
-    A base that is a PEFT adapter is continued by a model that trains an adapter, and merged into
-    its own base for a model that trains as a whole.
+    If a base is a PEFT adapter, a model that trains an adapter starts from this adapter. A model
+    that trains all weights starts from the adapter merged into its base.
 
     Args:
         models: Section `models`.
@@ -225,7 +224,7 @@ def learning_models(
         for name, base in bases.items():
             if name in given:
                 backends[name] = _as_given(given[name], how, name)
-            elif base in read:  # a copy takes a fraction of the time
+            elif base in read:  # faster than reading the files again
                 start = copy.deepcopy((read[base].model, read[base].tokenizer))
                 backends[name] = _as_given(start, how, name)
             else:
@@ -252,7 +251,7 @@ def learning_models(
         trained = adapter_models(loaded.model, names, models.adapters, seed)
         for name in names:
             if starts[name] is not None:
-                put(
+                copy_weights(
                     trained[name],
                     ADAPTER,
                     weights_for(trained[name], bases[name], ADAPTER, "models.adapters"),
@@ -273,22 +272,18 @@ def _as_given(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend
 
 
 def copy_to_play(module: Any) -> Any:
-    """Return a module with copies of the trainable tensors, which shares all others."""
+    """Return a copy of the module that shares all tensors which do not train."""
     frozen = [one for one in module.parameters() if not one.requires_grad]
     shared = [*frozen, *module.buffers(), *shared_states(module)]
     return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)
 
 
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
-    """Return the configuration with the objects' folders as bases, and with their dtype.
+    """Return the configuration with the folders and the dtype of the given model objects.
 
-    A run's checkpoints contain all weights, so they can be loaded without the objects.
-
-    Raises:
-        ConfigError: The objects cannot be trained.
+    A run's checkpoints contain all weights, so they can be loaded without the objects. Raises
+    ConfigError if the objects cannot be trained.
     """
-    if not given:
-        return config
     models = config.models
     if unknown := set(given) - set(models.names):
         raise ConfigError(f"unknown models {sorted(unknown)}; allowed: {models.names}")
@@ -327,7 +322,7 @@ class InProcessPublisher(WeightPublisher):
     """Names that are adapters of their backend's model."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Publish the weights after the batch that is currently sampled; see WeightPublisher."""
+        """Publish weights as `WeightPublisher.publish`, between two sampled batches."""
         backend, adapter = self.backends[name], name if name in self.adapters else None
         digest = weights_digest(tensors)
         with backend.lock:
@@ -347,7 +342,7 @@ class InProcessPublisher(WeightPublisher):
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
-    """Return the BLAKE2b hash of the weights; None if sharded or larger than DIGESTED_BYTES."""
+    """Return the BLAKE2b hash of weights; None if they are sharded or exceed DIGESTED_BYTES."""
     sharded = any(isinstance(tensor, DTensor) for tensor in weights.values())
     if sharded or sum(tensor.nbytes for tensor in weights.values()) > DIGESTED_BYTES:
         return None
@@ -420,8 +415,9 @@ def build_backends(
 ) -> Players:
     """Load every model of a run once.
 
-    Samplers that another process manages are passed as `served`, model objects that replace their
-    bases as `given`. Raises BackendError if a model cannot be loaded.
+    `trained_here` is False if the models train in other processes, `served` are samplers that
+    another process manages, and `given` is model -> object that replaces its base. Raises
+    BackendError if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}

@@ -22,10 +22,11 @@ from srl_train.players import build_sampling, policies_by_seats
 from srl_train.samples import JointState
 
 LARGEST_RATIO = 4.0
-"""Largest ratio of new to sampling probability of a token, for samples of older weights. PPO's
-clipping bounds the ratio only for positive advantages; two-sided clipping (TRL's `delta`) bounds it
-for negative ones: dual-clip PPO (Ye et al. 2020, sec. 3.2), with the value of INTELLECT-2's
-asynchronous training (Prime Intellect 2025)."""
+"""Largest ratio of new to sampling probability of a token, for samples of older weights.
+
+The clipped surrogate bounds the ratio only for positive advantages. TRL's `delta` also bounds it
+for negative ones, as dual-clip PPO (Ye et al. 2020, sec. 3.2). The value is that of INTELLECT-2
+(Prime Intellect 2025)."""
 
 
 def local_parts(
@@ -35,7 +36,7 @@ def local_parts(
     server_logs: Path | None,
     models: Mapping[str, ModelObject],
 ) -> Parts:
-    """Load all models and build the learners in this process, or in each torchrun process."""
+    """Load all models and build their learners in this process, or in each torchrun process."""
     make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
     with processes.main_first():
@@ -67,9 +68,9 @@ def build_learners(
     matchmaking: Matchmaking,
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Learner]:
-    """Build the learner of each module.
+    """Build the learner of each model, for its module and tokenizer by model name.
 
-    `tokenizers` are by model, `sampling` is by agent. With FSDP the modules are sharded in place.
+    With FSDP the modules are first sharded in place. `sampling` is by agent.
     """
     if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
@@ -92,7 +93,7 @@ def _build_learner(
 ) -> Learner:
     agents = matchmaking.agents_of(name)
     algorithm = config.algorithm_of(name)
-    stale = _may_be_stale(config, name)
+    stale = config.updates.max_staleness > 0 or name in config.sample_budget
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
     learner: Learner = resolve_name(algorithm.LEARNER)(
@@ -112,23 +113,13 @@ def _build_learner(
 
 
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:
-    """Estimate the number of updates of a run: one per round, or per sample budget.
+    """Estimate the number of updates of a model in the run: one per round, or per sample budget.
 
     `agents` is the mean number of agents that the model plays in an episode.
     """
     samples = agents * config.rollout.episodes
     budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))
     return max(1, int(config.rounds * samples // budget))
-
-
-def _may_be_stale(config: RunConfig, model: str) -> bool:
-    """Return True if older weights of the model may have sampled what it learns from.
-
-    Without a budget, a round's samples are used at once unless rounds are played ahead. With a
-    budget, samples may be left for later, even with a budget of whole rounds if a group failed.
-    """
-    ahead = config.engine.play_ahead and config.updates.max_staleness > 0
-    return ahead or model in config.sample_budget
 
 
 def joint_state(make_env: Callable[[], Any]) -> JointState | None:

@@ -31,7 +31,7 @@ BALANCE_RATE = 0.1
 
 @dataclass(frozen=True)
 class Mode:
-    """Functions of one reward mode."""
+    """Reward mode: functions from raw to training rewards, with explicit state."""
 
     shape: Callable[[Rewards, Teams, ModeState], dict[str, list[float]]]
     """(raw rewards of one episode, teams, state) -> shaped rewards per step."""
@@ -46,7 +46,7 @@ class Mode:
 
 
 def raw() -> Mode:
-    """Keep the environment's rewards."""
+    """Train on the environment's rewards."""
     return Mode(lambda rewards, teams, state: {a: list(values) for a, values in rewards.items()})
 
 
@@ -90,8 +90,7 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
     """Add a bonus of k * (n - rank) / n to the last reward, k the intensity.
 
     Rank 1 has the highest raw return of the episode; equal returns share their mean rank, so the
-    sum of the bonuses does not depend on ties. All n agents of the episode are ranked, whatever
-    their team.
+    sum of the bonuses does not depend on ties. All n agents are ranked together, without teams.
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
@@ -180,7 +179,7 @@ def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
     for agent, value in returns.items():
         better = sum(other > value for other in returns.values())
         equal = sum(other == value for other in returns.values())
-        bonuses[agent] = (count - (better + (equal + 1) / 2)) / count  # ties share the mean rank
+        bonuses[agent] = (count - (better + (equal + 1) / 2)) / count
     return bonuses
 
 

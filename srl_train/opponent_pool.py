@@ -51,12 +51,12 @@ class Snapshot:
 
     @property
     def name(self) -> str:
-        """Return the name, such as 'model_0@10'."""
+        """Name, such as 'model_0@10' for model_0 after 10 rounds."""
         return f"{self.model}@{self.round}"
 
     @property
     def win_rate(self) -> float:
-        """Return the learners' win rate, smoothed by one won and one lost episode."""
+        """Win rate of the models in training, smoothed by one won and one lost episode."""
         return (self.won + 1.0) / (self.games + 2.0)
 
 
@@ -76,7 +76,7 @@ class OpponentPool:
 
     @property
     def nash_episodes(self) -> int:
-        """Number of episodes between two snapshots in each of the two orders."""
+        """Number of episodes between two snapshots per order of agents; 0 unless draw is 'nash'."""
         return self._config.nash_episodes if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
@@ -97,7 +97,7 @@ class OpponentPool:
 
     @property
     def draws_each_group(self) -> bool:
-        """Return True if every group of episodes has its own draw."""
+        """True if a snapshot is drawn for every group of episodes, not once per round."""
         return self._config.draw_each == "group"
 
     def draw(self, rng: np.random.Generator) -> str:
@@ -106,7 +106,7 @@ class OpponentPool:
         return self.snapshots[int(rng.choice(len(chances), p=chances))].name
 
     def seat(self, name: str) -> None:
-        """Publish a snapshot, which plays from now on."""
+        """Publish the snapshot with this name, which plays until the next call."""
         if self.seated != name:
             assert self._publisher is not None
             self._publisher.publish(self.name, name, self._named[name].weights)
@@ -126,7 +126,7 @@ class OpponentPool:
         return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """Return the antisymmetric matrix [row, column] of the leads between snapshots."""
+        """Return the antisymmetric matrix of the leads of row over column snapshots."""
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
         for row, newer in enumerate(self.snapshots):
             for column, older in enumerate(self.snapshots[:row]):
@@ -137,12 +137,18 @@ class OpponentPool:
     def record_lead(
         self, newer: Snapshot, older: Snapshot, places: Sequence[Sequence[Episode]]
     ) -> None:
-        """Record the mean lead of the newer snapshot, with equal weight per order of agents."""
+        """Record the newer snapshot's mean lead in return over the older one.
+
+        `places` are the episodes per order of agents; each order has the same weight.
+        """
         leads = [np.mean([self._lead(e, [newer.model]) for e in played]) for played in places]
         newer.leads[older.name] = float(np.mean(leads))
 
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
-        """Count wins of the learners' mean return against the snapshot in an episode's `extra`."""
+        """Count the episodes in which the learners' mean return exceeded the snapshot's.
+
+        An episode's `extra` names the snapshot.
+        """
         named = self._named
         for episode in episodes:
             met = named[episode.extra["opponents"][self.name]]
@@ -156,9 +162,10 @@ class OpponentPool:
         return [vars(snapshot) for snapshot in self.snapshots]
 
     def load_state(self, state: Any, rounds: int, models: Mapping[str, Weights]) -> None:
-        """Restore a result of `state` after `rounds` rounds; snapshots must fit the `models`.
+        """Restore a result of `state` after `rounds` rounds.
 
-        Raises CheckpointError for a wrong state, without a change.
+        Snapshots must have the parameters of the `models`. Raises CheckpointError for a wrong
+        state, without a change.
         """
         before = self.snapshots
         try:

@@ -1,4 +1,4 @@
-"""Planned episodes: their starts, players and records."""
+"""Planned episodes: their seeds, reset options, players and recorded data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from srl_envs.text import TextView
 
 
 class InWords:
-    """Policy whose actions are also recorded in the view's words, so that models can learn."""
+    """Policy that also records the text of its actions, so that language models can imitate it."""
 
     def __init__(self, policy: SyncPolicy, view: TextView) -> None:
         self.name = policy_name(policy)
@@ -27,7 +27,7 @@ class InWords:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Return the policy's decisions with their words."""
+        """Return the policy's decisions with the text of their actions."""
         decisions, memories = self._policy.act(seen, states)
         spoken = [
             choice
@@ -39,13 +39,13 @@ class InWords:
 
 
 def in_words(policy: Policy, view: TextView) -> Policy:
-    """Return the policy with words for its actions; language models have their own."""
+    """Return a policy that records text; language models, which wait for a server, already do."""
     return policy if waits(policy) else InWords(policy, view)
 
 
 @dataclass(frozen=True)
 class PlannedGames:
-    """Episodes of one rollout; the first four fields have an entry per episode."""
+    """Episodes to play in one rollout; the first four fields have an entry per episode."""
 
     env_seeds: Sequence[int]
     policy_seeds: Sequence[int]
@@ -54,18 +54,18 @@ class PlannedGames:
     seatings: Sequence[Mapping[str, str]]
     """Agent to the name of its player."""
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Added to every episode's `extra`."""
+    """Entries of every episode's `extra`."""
     record_states: bool = False
     in_words: bool = False
     """Record scripted actions in words, so that models can learn from them."""
     make_game: MakeGame | None = None
-    """Constructor of the games; None plays them without branches."""
+    """Constructor of an episode's game loop; None uses the ordinary one."""
 
     def __len__(self) -> int:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """Return the episodes of these numbers, with other fields changed."""
+        """Return the episodes with these numbers, with other fields `changed`."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],
@@ -76,13 +76,13 @@ class PlannedGames:
         )
 
     def policies(
-        self, seated: Callable[[Mapping[str, str]], Mapping[str, Policy]], view: TextView
+        self, policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]], view: TextView
     ) -> list[Mapping[str, Policy]]:
-        """Return each episode's policies by agent; `seated` builds those of a seating."""
-        found = [seated(seats) for seats in self.seatings]
+        """Return each episode's agent -> policy; `policies_of` builds it from agent -> player."""
+        policies = [policies_of(seats) for seats in self.seatings]
         if not self.in_words:
-            return found
-        return [{agent: in_words(one, view) for agent, one in own.items()} for own in found]
+            return policies
+        return [{a: in_words(p, view) for a, p in by_agent.items()} for by_agent in policies]
 
     def settings(self) -> PlaySettings:
         """Return the keyword arguments of `play_many`."""

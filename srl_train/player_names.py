@@ -53,7 +53,7 @@ class PlayerSpec:
 
     @property
     def is_local_model(self) -> bool:
-        """True if models run in this process."""
+        """True if the player has models, and they run in this process."""
         return bool(self.sources) and self.kind != "api"
 
 
@@ -73,8 +73,8 @@ def parse_player(name: str) -> PlayerSpec:
 
     Raises:
         ConfigError: No player has this name.
-        UntrustedError: A record names a player that is not part of this library
-            (`loading.closed`).
+        UntrustedError: Loading is restricted to this library (`loading.closed`), and the player is
+            not part of it.
     """
     if name in POLICIES:
         return PlayerSpec(name, "scripted")
@@ -112,13 +112,11 @@ def parse_player(name: str) -> PlayerSpec:
 
 
 def base_named(setting: str, base: str) -> str:
-    """Return the source of a model that a configuration names.
+    """Return the source of the model `base`, which the configuration's `setting` names.
 
     The source is 'tiny', an absolute folder, a hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL.
-
-    Raises:
-        ConfigError: The name has several models or none. The message begins with `setting`.
-            `models.base` cannot be in a checkpoint, because training starts from a model's folder.
+    Raises ConfigError if the name has several models or none, or if `models.base` is in a
+    checkpoint: training starts from the folder of a model.
     """
     if base != TINY and not any(mark in base for mark in "/:") and not Path(base).exists():
         return base  # a hub name without an owner
@@ -140,9 +138,9 @@ def base_named(setting: str, base: str) -> str:
 
 
 def refuse_missing_folder(name: str) -> None:
-    """Raise ConfigError for the path of a folder that does not exist.
+    """Raise ConfigError if the name is the path of a folder that does not exist.
 
-    A misspelled folder should not start a download. NAME/NAME is a hub name unless a folder NAME
+    A misspelled path must not start a download. NAME/NAME is a hub name unless a folder NAME
     exists.
     """
     name = name.partition("@")[0]
@@ -157,9 +155,9 @@ def refuse_missing_folder(name: str) -> None:
 
 
 def models_of_run(folder: Path) -> dict[str, str]:
-    """Return the trained models of a run or checkpoint, in order of their numbers, with sources.
+    """Return model -> source for the models of a run or checkpoint, in order of their numbers.
 
-    Raises ConfigError if there are none.
+    Raises ConfigError if the folder has no models.
     """
     paths = sorted((folder / "models").glob("*"), key=_number)
     if is_checkpoint(folder):
@@ -184,11 +182,11 @@ def _number(path: Path) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Loading:
-    """Options of HuggingFaceBackend.load."""
+    """Arguments of HuggingFaceBackend.load."""
 
     device: str = "auto"
     dtype: str = "auto"
-    """'auto' keeps the type of the saved weights."""
+    """Type of the weights; 'auto' is the type of the saved weights."""
     quantization: Literal["nf4", "int8"] | None = None
     attn_implementation: str | None = None
     chat_template: str | None = None
@@ -196,7 +194,7 @@ class Loading:
 
     @classmethod
     def of(cls, models: ModelsConfig) -> Loading:
-        """Return the options of a configuration."""
+        """Return the arguments that the section `models` sets."""
         return cls(
             models.device,
             models.dtype,
@@ -213,22 +211,18 @@ class ModelSettings:
 
     sampling: Sampling
     per_agent: Mapping[str, Sampling] = field(default_factory=dict)
-    """Agent -> sampling that replaces `sampling`."""
+    """Agent -> sampling, instead of `sampling`."""
     constrained: bool = False
     loading: Loading = field(default_factory=Loading)
 
     @classmethod
     def of(cls, models: ModelsConfig) -> ModelSettings:
-        """Return the settings of a configuration."""
-        return cls(
-            models.sampling.build(),
-            models.per_agent,
-            models.constrained,
-            Loading.of(models),
-        )
+        """Return the settings of the section `models`."""
+        loading = Loading.of(models)
+        return cls(models.sampling.build(), models.per_agent, models.constrained, loading)
 
     def on_device(self, device: str) -> ModelSettings:
-        """Return the settings with another device: 'auto', 'cpu' or 'cuda'."""
+        """Return a copy with another device: 'auto', 'cpu' or 'cuda'."""
         return replace(self, loading=replace(self.loading, device=device))
 
     def overridden(
@@ -238,7 +232,7 @@ class ModelSettings:
         max_new_tokens: int | None = None,
         constrained: bool | None = None,
     ) -> ModelSettings:
-        """Return the settings with these values for all agents; None keeps a value.
+        """Return a copy with these values for all agents; None keeps a value.
 
         Raises ConfigError for a value out of range.
         """

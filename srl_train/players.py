@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from srl_train.engines import Players
     from srl_train.loading import LoadedModel
 
-USUAL = Sampling(max_new_tokens=32)
+DEFAULT_SAMPLING = Sampling(max_new_tokens=32)
 """Sampling of models without a run."""
-USUAL_OF_APIS = Sampling(max_new_tokens=2048)
-"""Sampling of models behind an API, where hidden reasoning counts as well."""
+API_SAMPLING = Sampling(max_new_tokens=2048)
+"""Sampling of models behind an API, whose hidden reasoning counts as new tokens."""
 SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
-"""(agent -> player) -> (agent -> policy)."""
+"""Function from agent -> player name to agent -> policy."""
 KEPT_SEATINGS = 256
 """Number of assignments whose policies are kept."""
 
@@ -47,15 +47,15 @@ KEPT_SEATINGS = 256
 
 @dataclass
 class Resolver:
-    """Builder of policies from player specs. Each model is loaded once, however often it plays."""
+    """Builder of policies from player specs; each model is loaded once."""
 
     settings: ModelSettings | None = None
-    """Settings of models without a run; None is USUAL or USUAL_OF_APIS."""
+    """Settings of models without a run; None is DEFAULT_SAMPLING or API_SAMPLING."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `ModelSettings.overridden`, for all models."""
     device: str = "auto"
     trusted: bool = False
-    """Permission to import code that a checkpoint's configuration names (checkpoint_modules)."""
+    """Permission to import code that a checkpoint's configuration names."""
     full_names: bool = False
     """True if policies are named by their sources, not by the models in their run."""
     scripted: Callable[[str, Any], Policy] = classic_policy
@@ -69,7 +69,7 @@ class Resolver:
     ) -> list[Policy]:
         """Return the policies of a player: one, or one per model of a run.
 
-        `agents` are the agents that the player controls; None is all. Raises PolicyError,
+        `agents` are the agents that the player controls; None is all agents. Raises PolicyError,
         BackendError or ConfigError if a policy or model cannot play the environment.
         """
         with closing(make_env()) as env:
@@ -83,7 +83,7 @@ class Resolver:
                 self.chat_models[player.name] = api_model(source)
             model = self.chat_models[player.name]
             sampling, per_agent = settings.sampling, settings.per_agent
-            if agents is not None:  # settings of other agents may not suit this model
+            if agents is not None:  # this model may not support the settings of other agents
                 per_agent = {agent: settings.per_agent.get(agent, sampling) for agent in agents}
             shared = sampling if agents is None else None
             try:
@@ -116,10 +116,10 @@ class Resolver:
     def by_agent(
         self, players: Mapping[str, PlayerSpec], make_env: Callable[[], Any]
     ) -> dict[str, Policy]:
-        """Return agent -> policy.
+        """Return agent -> policy for agent -> player; raises as `policies`.
 
-        Agents of one player share its policy; the models of a run are assigned to its agents in
-        turn. The errors are those of `policies`.
+        Agents of one player share its policy. The models of a run are assigned to the run's agents
+        in turn.
         """
         agents_of: dict[str, list[str]] = {}
         for agent, player in players.items():
@@ -137,7 +137,7 @@ class Resolver:
         elif self.settings is not None:
             given = self.settings
         else:
-            sampling = USUAL_OF_APIS if player.kind == "api" else USUAL
+            sampling = API_SAMPLING if player.kind == "api" else DEFAULT_SAMPLING
             given = ModelSettings(sampling).on_device(self.device)
         settings = given.overridden(**self.overrides)
         if player.kind == "api" and settings.constrained:
@@ -188,15 +188,18 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
 
 
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:
-    """Raise ConfigError for an unknown player or a scripted policy reserved for evaluation."""
+    """Raise ConfigError for an unknown player, or a scripted policy reserved for evaluation.
+
+    `seats` is agent -> player; `models` are the names of models, frozen models and opponent pools.
+    """
     offered = ", ".join([*sorted({*models, *names(env, holdout=False)}), "MODULE:CLASS"])
     for agent, player in seats.items():
         if player not in models and not is_scripted(player):
             raise ConfigError(f"seats.{agent} must be one of {offered}, got {player!r}")
         if player not in models and is_held_out(player):
             raise ConfigError(
-                f"seats.{agent} is {player!r}, which is kept for evaluation (srl eval): to train, "
-                f"give one of {offered}"
+                f"seats.{agent} must not be reserved for evaluation, got {player!r}; allowed: "
+                f"{offered}"
             )
 
 
@@ -209,7 +212,11 @@ def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
 
 
 def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sampling]:
-    """Return agent -> sampling. Raises ConfigError if a model cannot train with its sampling."""
+    """Return agent -> sampling.
+
+    Raises ConfigError for an unknown agent, or a model that samples at several temperatures or at
+    0, with which it cannot train.
+    """
     models, agents = config.models, matchmaking.agents
     for agent in models.agent_sampling:
         if agent not in agents:
@@ -234,10 +241,10 @@ def policies_by_seats(
     view: Any,
     sampling: Mapping[str, Sampling],
 ) -> SeatedPolicies:
-    """Return the function from seats (agent -> player) to policies.
+    """Return the function that builds the policies of an assignment of players to agents.
 
-    The policies of each seating are built once. Agents of one backend share a policy object, which
-    samples their answers in one batch.
+    The policies of each assignment are cached. Agents of one backend share a policy object, which
+    samples their answers in one batch. `sampling` is by agent.
     """
     from srl_agents.llm.text_policy import TextPolicy
 
@@ -252,7 +259,7 @@ def policies_by_seats(
                 backend,
                 view,
                 per_agent=sampling,
-                adapter={a: w for a, w in adapters.items() if backends[w] is backend} or None,
+                adapter={a: n for a, n in adapters.items() if backends[n] is backend} or None,
                 constrained=config.models.constrained,
             )
             for backend in backends.values()

@@ -17,8 +17,10 @@ from srl_train.run import Run
 def grow_pools(run: Run, rounds: int) -> None:
     """Add the snapshots that are due after a number of rounds.
 
-    Pools that draw by payoffs also play the new snapshots against the older ones. If an error is
-    raised (see `_play_snapshots`), no pool has changed.
+    Pools that draw by Nash equilibrium also play the new snapshots against the older ones.
+
+    Raises:
+        TrainingError: Too many of these episodes failed. No pool has changed in that case.
     """
     if not growth_is_due(run, rounds):
         return

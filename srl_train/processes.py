@@ -1,6 +1,7 @@
 """Process group of a run that torchrun started: ranks, collectives and checks.
 
-In a single process, all functions return immediately. See docs/training/processes.md.
+In a single process, all functions return immediately. With several processes, all of them must call
+the functions that exchange values. See docs/training/processes.md.
 
 The collectives use torch.distributed and not accelerate's PartialState, which is a singleton that
 fixes the device on its first use; TRL's trainers build it with their own arguments.

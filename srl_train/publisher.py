@@ -1,4 +1,4 @@
-"""Publication of new weights to everything that samples from a model."""
+"""Interface for the publication of new weights to the samplers of a model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import Tensor
 
 
 class WeightPublisher(ABC):
-    """Publishes weights to the samplers of a model."""
+    """Publisher of weights to the samplers of the models and opponent pools of a run."""
 
     @abstractmethod
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Sample new answers of a model or opponent pool from these weights.
+        """Make the samplers of a model or opponent pool use these weights.
 
         Args:
             name: Model or opponent pool.
-            version: Version that answers are marked with.
-            tensors: All trainable weights, by parameter name.
+            version: Version that the samplers record with each answer.
+            tensors: Parameter name to tensor, for all trainable parameters.
         """
 
     def publish_update(self, name: str, version: int, publish: Callable[[], None]) -> None:
@@ -27,6 +27,6 @@ class WeightPublisher(ABC):
         Args:
             name: Model.
             version: Number of the model's updates.
-            publish: Publishes the newest weights.
+            publish: Function that publishes the newest weights.
         """
         publish()

@@ -20,7 +20,7 @@ from torch import Tensor
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation.progress import LongWork
-from srl_train.credit import assign_credit
+from srl_train.credit import AgentRoles, assign_credit
 from srl_train.errors import TrainingError
 from srl_train.fsdp import full
 from srl_train.learners.learner import Learned
@@ -75,17 +75,7 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
 def learn_round(
     run: Run, number: int, episodes: Sequence[Episode], rollout_seconds: float
 ) -> RoundResult:
-    """Train on the episodes of a round that was already played.
-
-    Args:
-        run: The run; its models and state change.
-        number: Round number, from 0.
-        episodes: All episodes of the round, including failed ones, group after group.
-        rollout_seconds: Time that playing took, for the metrics row.
-
-    Raises:
-        TrainingError: As `train_round`.
-    """
+    """Train on all episodes of a round that was already played; raises as `train_round`."""
     began = time.perf_counter()
     played = prepare(run, number, episodes)
     updates = learn(run, played, run.learners)
@@ -101,9 +91,7 @@ class RoundPlan:
     """Episodes to play in a round, group after group."""
 
     number: int
-    """Round number, from 0."""
     games: PlannedGames
-    """Seeds, reset options and agents of the episodes."""
     opponents: Sequence[Mapping[str, str]]
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
@@ -145,15 +133,10 @@ def plan_round(run: Run, number: int) -> RoundPlan:
 
 
 def play(run: Run, plan: RoundPlan, numbers: Iterable[int] | None = None) -> list[Episode]:
-    """Play the planned episodes and return them in order.
+    """Play the planned episodes with these numbers, by default all, and return them in order.
 
     A pool plays one snapshot at a time, so only episodes with the same opponents are played
     concurrently.
-
-    Args:
-        run: The run.
-        plan: The planned episodes.
-        numbers: Numbers of the episodes to play; None plays all.
     """
     numbers = range(len(plan.games)) if numbers is None else list(numbers)
     by_opponents: dict[tuple[str, ...], list[int]] = {}
@@ -176,20 +159,20 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
     mode, the pools and the totals.
 
     Args:
-        run: The run.
+        run: The run; its state changes.
         number: Round number, from 0.
         episodes: All episodes of the round, including failed ones, group after group.
 
     Raises:
-        TrainingError: If more than `max_failed_fraction` of the episodes failed. Nothing has
-            changed in that case.
+        TrainingError: If too many episodes failed, as in `train_round`.
     """
     rollout = run.config.rollout
     run.check_failures(episodes)
     kept, left_out = complete_groups(episodes, rollout.per_start)
     games, replayed_steps = run.credit.replay(run, number, kept, [run.game(e) for e in kept])
+    roles = AgentRoles(tuple(run.seats), run.teams, run.speaks_first)
     games, run.credit_state = assign_credit(
-        games, rollout.per_start, run.credit.scheme, run.agent_roles(), run.credit_state
+        games, rollout.per_start, run.credit.scheme, roles, run.credit_state
     )
     samples: dict[str, Sequence[TokenSample]] = {}
     never_asked: dict[str, Mapping[str, int]] = {}
@@ -233,15 +216,9 @@ def _samples_of(
 
 
 def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, UpdateStats]:
-    """Add the round's samples to the buffers, and update models as often as a buffer is full.
+    """Add the round's samples to the buffers, and update `models` as often as a buffer is full.
 
-    Args:
-        run: The run.
-        played: The round.
-        models: Models to update.
-
-    Returns:
-        Model to the statistics of its updates.
+    Returns the statistics of the updates by model.
     """
     for model in models:
         run.buffers[model].add(played.samples[model])
@@ -411,11 +388,7 @@ def finish(
 ) -> RoundResult:
     """Build the round's metrics row.
 
-    Args:
-        run: The run.
-        played: The round.
-        updates: Model to the statistics of its updates.
-        seconds: Time of the parts "rollout" and "train".
+    `updates` are statistics by model; `seconds` are the times of "rollout" and "train".
     """
     row = metrics_row(run, played, updates, seconds)
     equal = warn_of_equal_rewards(run, played.number, played.samples, updates)

@@ -15,7 +15,7 @@ from srl_agents.matchmaking import Matchmaking
 from srl_agents.rollout import SpeaksFirst
 from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
-from srl_train.credit import AgentRoles, Credit
+from srl_train.credit import Credit
 from srl_train.engines import Engine, Players
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.learner import Learner
@@ -229,10 +229,6 @@ class Run:
     def agents_of(self, model: str) -> tuple[str, ...]:
         """Return the agents that a model may play, in the environment's order."""
         return self.matchmaking.agents_of(model)
-
-    def agent_roles(self) -> AgentRoles:
-        """Return the teams and leaders among the agents, for credit assignment."""
-        return AgentRoles(tuple(self.seats), self.teams, self.speaks_first)
 
     def game(self, episode: Episode) -> Game:
         """Return every agent's trajectory, with the rewards that the mode shapes."""

@@ -76,7 +76,7 @@ def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
 
 
 def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
-    """Return the tokens of an answer. Raises ValueError if the decision has none."""
+    """Return the tokens of the agent's answer in step `turn`; raises ValueError without tokens."""
     if decision.tokens is None:
         raise ValueError(f"{agent} answered turn {turn} without tokens, which training requires")
     return decision.tokens
@@ -264,7 +264,7 @@ class SampleBuffer:
         )
 
     def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
-        """Return the numbers of the next `count` groups, in the order of the buffer."""
+        """Return the numbers of the next `count` groups, from the least trained agents first."""
         waiting: dict[str, list[int]] = {}
         for number, group in enumerate(groups):
             waiting.setdefault(_agent(group), []).append(number)

@@ -14,11 +14,11 @@ from srl_train.run import Run
 
 
 class Schedule(Protocol):
-    """Source of a run's completed rounds, in order."""
+    """Order in which rounds are played and models train on them."""
 
     @property
     def ahead(self) -> bool:
-        """True if models may have learned from rounds after the last returned one."""
+        """True if models may have trained on rounds after the last returned round."""
         ...
 
     def next_round(self) -> RoundResult:
@@ -26,10 +26,10 @@ class Schedule(Protocol):
         ...
 
     def settle(self) -> list[RoundResult]:
-        """Return the rounds after the last returned one that models have already learned from.
+        """Complete and return the rounds on which models have trained and that were not returned.
 
-        Until the next call of `next_round`, the run's state is complete: the state after the last
-        round of the result.
+        Until the next call of `next_round`, the state of the run is that after the last of these
+        rounds, and can be saved.
         """
         ...
 
@@ -44,13 +44,13 @@ class ScheduleContext:
 
     run: Run
     saves_after: Callable[[int], bool]
-    """Function from a round number to whether the complete state is needed after the round."""
+    """Function from a round number to True if a checkpoint follows the round."""
     interruptible: Interruptible = nullcontext
     """Context in which a signal may end the program at once."""
 
 
 class InTurn:
-    """Rounds that start after the previous round is learned from."""
+    """Schedule in which a round starts after the models have trained on the previous one."""
 
     ahead: ClassVar = False
 
@@ -58,15 +58,15 @@ class InTurn:
         self._run, self._interruptible = context.run, context.interruptible
 
     def next_round(self) -> RoundResult:
-        """Play and learn the next round; raises as `train_round`."""
+        """Play the next round and train on it; raises as `train_round`."""
         return train_round(self._run, self._run.next_round, self._interruptible)
 
     def settle(self) -> list[RoundResult]:
-        """Return no rounds: nothing is learned between two calls."""
+        """Return no rounds: models train only within `next_round`."""
         return []
 
     def close(self) -> None:
-        """Do nothing: no work is left between two calls."""
+        """Do nothing: all work ends within `next_round`."""
 
 
 SCHEDULES = PluginTable(

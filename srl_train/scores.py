@@ -14,10 +14,10 @@ _ROUNDING = 1e-9  # relative difference of equal returns that floats alone can c
 
 
 def roles_of(env: object) -> dict[str, str]:
-    """Return agent to role; the returns of agents with the same role are comparable.
+    """Return agent to role; returns of agents with the same role are comparable.
 
     An environment can define `roles`. Otherwise the role is the agent's name without its number,
-    within its team if there are teams.
+    after the name of its team if there are teams.
     """
     inner = getattr(env, "unwrapped", env)
     given: Mapping[str, str] = getattr(inner, "roles", None) or {}

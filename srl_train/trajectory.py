@@ -17,10 +17,9 @@ from srl_train.modes import Rewards
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Steps of one agent in one episode; credit assignment adds the advantages."""
+    """Steps of one agent in one episode, with training rewards and advantages."""
 
     agent: str
-    """Name of the agent."""
     steps: tuple[AgentStep, ...]
     """All steps of the agent, with the environment's rewards."""
     shaped: tuple[float, ...]
@@ -57,12 +56,11 @@ def shaped_game(
     shape: Callable[[Rewards], Rewards],
     parse_penalty: float,
 ) -> Game:
-    """Return agent to its trajectory, with shaped rewards, for all agents of a complete episode.
+    """Return agent to its trajectory in a complete episode, with training rewards.
 
-    `parse_penalty` is subtracted, after shaping, from the reward of an unparsable answer.
-
-    Raises:
-        TrainingError: If a raw reward is not finite.
+    `shape` turns raw rewards, by agent and step, into training rewards. `parse_penalty` is then
+    subtracted from the reward of an unparsable answer. Raises TrainingError if a raw reward is not
+    finite.
     """
     steps = {agent: episode.steps_of(agent) for agent in agents}
     raw = {agent: [step.reward for step in taken] for agent, taken in steps.items()}
@@ -74,23 +72,24 @@ def shaped_game(
                     f"of the episode with seed {episode.seed}"
                 )
     shaped = shape(raw)
-    environment = environment_of(episode) or ""
-    return {
-        agent: Trajectory(
+    game: dict[str, Trajectory] = {}
+    for agent, taken in steps.items():
+        failed = [step.decision.parse_failure is not None for step in taken]
+        rewards = [
+            reward - parse_penalty if unread else reward
+            for reward, unread in zip(shaped[agent], failed, strict=True)
+        ]
+        states = None
+        if episode.states is not None:
+            turns = zip(episode.states, episode.turns, strict=True)
+            states = tuple(s for s, turn in turns if any(step.agent == agent for step in turn))
+        game[agent] = Trajectory(
             agent,
             taken,
-            tuple(
-                reward - parse_penalty if step.decision.parse_failure is not None else reward
-                for reward, step in zip(shaped[agent], taken, strict=True)
-            ),
+            tuple(rewards),
             seed=episode.seed,
-            environment=environment,
+            environment=environment_of(episode) or "",
             end=episode.ends.get(agent),
-            states=None if episode.states is None else tuple(
-                before
-                for before, turn in zip(episode.states, episode.turns, strict=True)
-                if any(step.agent == agent for step in turn)
-            ),
+            states=states,
         )
-        for agent, taken in steps.items()
-    }  # fmt: skip
+    return game

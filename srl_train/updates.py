@@ -1,4 +1,4 @@
-"""Update strategies: how the updates of several models are combined.
+"""Update strategies: functions that combine the updates of several models.
 
 A strategy is a set of pure functions on the gradients and weights of all models, with explicit
 state. It never sees a trainer, an optimizer or a device, and it changes no input in place. Its
@@ -67,33 +67,24 @@ def no_state(models: Sequence[str]) -> dict[str, Any]:
 
 
 def unchanged(*arguments: Any) -> tuple[Any, Any]:
-    """Return the newest tensors and the state as received: the default of both hooks."""
+    """Return the last tensors and the state as received; the default of both hooks."""
     *_, tensors, state, _context = arguments
     return tensors, state
 
 
-def any_models(parameters: Parameters) -> None:
-    """Accept every set of models: the `check` of a strategy that averages nothing."""
-
-
-def no_traffic(state: Any) -> Traffic:
-    """Count no traffic: the default `traffic`."""
-    return {}
-
-
 class UpdateStrategy(NamedTuple):
-    """Functions of one strategy; most need `init` and one of the others."""
+    """Functions of one strategy; most strategies define `init` and one of the others."""
 
     init: Callable[[Sequence[str]], Any]
-    """Names of the models -> first state."""
+    """Names of the models -> initial state."""
     on_gradients: Callable[[Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
     """(gradients, state, context) -> (gradients to apply, state); at every optimizer step."""
     on_weights: Callable[[Tensors, Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
     """(weights before the update, weights after it, state, context) -> (new weights, state), for
     all models, including models without an update."""
-    check: Callable[[Parameters], None] = any_models
+    check: Callable[[Parameters], None] = lambda parameters: None
     """Raise UpdateError, before training starts, for models that the strategy cannot update."""
-    traffic: Callable[[Any], Traffic] = no_traffic
+    traffic: Callable[[Any], Traffic] = lambda state: {}
     """State -> bytes that the models would have exchanged over a network."""
 
 
@@ -196,9 +187,9 @@ def weighted_mean(
 
 
 def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy the values to the dtypes and devices of `like`.
+    """Copy the values to the dtypes and devices of the tensors in `like`.
 
-    Every model needs its own copy: gradient clipping works in place and would scale all copies.
+    Models must not share the result, because gradient clipping changes tensors in place.
     """
     return {
         name: value.to(device=like[name].device, dtype=like[name].dtype, copy=True)

@@ -24,18 +24,19 @@ class PpoConfig(SurrogateConfig):
     num_iterations: Count = 2
     """Number of passes over each update's samples (epochs in PPO)."""
     critic: Literal["shared", "separate", "central"] = "separate"
-    """Critic: a value head on the policy's backbone (`shared`), on a separate backbone (`separate`),
-    or a network that reads the joint state (`central`, MAPPO)."""
+    """Critic: a value head on the policy's backbone (`shared`), on a separate backbone
+    (`separate`), or a network that reads the joint state (`central`, MAPPO)."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Lambda of generalized advantage estimation per step: 0 uses only the critic, 1 only rewards."""
+    """Lambda of generalized advantage estimation per step: 0 uses only the critic, 1 only
+    rewards."""
     normalize_advantages: Literal["group", "update", "none"] = "group"
-    """Normalization of advantages to mean 0 and standard deviation 1: over the same step of a group,
-    over the whole update, or none."""
+    """Normalization of advantages to mean 0 and standard deviation 1: over the same step of a
+    group, over the whole update, or none."""
     value_coefficient: NotNegative = 0.05
     """Weight of the value loss."""
     value_normalisation: Literal["none", "running"] = "none"
-    """Targets of the critic: returns (`none`), or returns normalized by the running mean and standard
-    deviation over all updates (`running`, MAPPO)."""
+    """Targets of the critic: returns (`none`), or returns normalized by the running mean and
+    standard deviation over all updates (`running`, MAPPO)."""
     value_clip: Positive | None = None
     """Maximum change of a value per update before its loss is clipped, in units of return, or of
     standard deviations with value_normalisation; null disables clipping."""

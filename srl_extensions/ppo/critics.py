@@ -1,8 +1,8 @@
-"""Critics: value heads that predict a model's return, one value per action.
+"""Critics: networks that predict a model's return, one value per action.
 
 A critic is a module next to the policy, so that saving, sampling and clipping of the policy are
-unchanged. Each maps (batch, hidden) to values (B, K) in float32, for K actions per row. `batch` is
-the one that TRL passes to the loss, with these tensors added:
+unchanged. It maps (batch, hidden) to values (B, K) in float32, for K actions per row. `batch` is
+the batch of TRL's loss, with these tensors in addition:
 
     value_positions  (B, K)      completion token that each action starts at
     states           (B, K, S)   joint state and agent, for the central critic only
@@ -28,7 +28,7 @@ UNITS = 64
 
 
 class SharedCritic(nn.Module):
-    """Linear value head on the policy's last hidden state; it starts at 0.
+    """Linear value head on the policy's last hidden state, initialized with 0.
 
     The gradient of the value loss reaches the policy's backbone.
     """
@@ -46,9 +46,9 @@ class SharedCritic(nn.Module):
 
 
 class SeparateCritic(nn.Module):
-    """Value head on a second backbone, which starts as a copy of the initial policy's.
+    """Value head on a copy of the initial policy's backbone.
 
-    Only trainable parameters are copied: for an adapter the base stays shared.
+    Only trainable parameters are copied; an adapter shares its base.
     """
 
     reads_policy = False
@@ -119,7 +119,7 @@ def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
     return hidden
 
 
-def joint_states(samples: Sequence[TokenSample], seats: Sequence[str]) -> Tensor:
+def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
     """Return the joint state before each turn and the one-hot agent (B, K, S), padded with 0.
 
     Raises:
@@ -136,16 +136,16 @@ def joint_states(samples: Sequence[TokenSample], seats: Sequence[str]) -> Tensor
                 "the environment's state() changes its length within an episode: "
                 "ppo.critic must be shared or separate"
             )
-        rows.append(_with_agent(sample.states, sample, seats))
+        rows.append(_with_agent(sample.states, sample, agents))
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 def with_closings(
-    batch: Mapping[str, Tensor], samples: Sequence[TokenSample], seats: Sequence[str]
+    batch: Mapping[str, Tensor], samples: Sequence[TokenSample], agents: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Return the batch with one more action per row: the last observation of truncated episodes.
+    """Return the batch with one more action per row, after the last observation of the episode.
 
-    The added position has no meaning in rows of complete episodes.
+    The additional position has no meaning in rows of episodes that were not truncated.
     """
     longest = max(map(total_length, samples)) - batch["completion_ids"].size(1)
     names = ("completion_ids", "completion_mask")
@@ -161,21 +161,21 @@ def with_closings(
     if "states" in batch:
         states = batch["states"]
         last = [
-            _with_agent([s.closing_state or s.states[-1]], s, seats) for s in samples if s.states
+            _with_agent([s.closing_state or s.states[-1]], s, agents) for s in samples if s.states
         ]
         found["states"] = torch.cat([states, torch.stack(last).to(states)], dim=1)
     return found
 
 
 def total_length(sample: TokenSample) -> int:
-    """Return the number of tokens after a sample's prompt, with its last observation."""
+    """Return the number of tokens after a sample's prompt, including its last observation."""
     return len(sample.completion_ids) + len(sample.closing_ids or ())
 
 
 def _with_agent(
-    states: Sequence[Sequence[float]], sample: TokenSample, seats: Sequence[str]
+    states: Sequence[Sequence[float]], sample: TokenSample, agents: Sequence[str]
 ) -> Tensor:
-    one_hot = [float(seat == sample.group[2]) for seat in seats]
+    one_hot = [float(agent == sample.group[2]) for agent in agents]
     return torch.tensor([[*state, *one_hot] for state in states])
 
 

@@ -1,7 +1,7 @@
 """PPO learner: TRL's clipped surrogate with advantages from a critic.
 
-Three methods of TRL's GRPOTrainer are extended: batch creation, the loss and the optimizer.
-Formulas and settings: docs/training/ppo.md.
+Three methods of TRL's GRPOTrainer are extended: batch creation, the loss and the optimizer. The
+formulas are in docs/training/ppo.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,16 @@ from srl_train.samples import JointState, TokenSample, per_token
 
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
-    """GRPOTrainer with a critic: advantages (B, T) by GAE, and the value loss added to TRL's."""
+    """GRPOTrainer with a critic: advantages (B, T) by GAE, and a value loss in addition to TRL's.
+
+    Args:
+        args: Arguments of GRPOTrainer.
+        critic: The critic.
+        settings: Section of the algorithm.
+        discount: Discount per step.
+        agents: All agents of the environment, for the central critic.
+        kwargs: Arguments of GRPOTrainer.
+    """
 
     def __init__(
         self,
@@ -50,16 +59,16 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         critic: Critic,
         settings: PpoConfig,
         discount: float,
-        seats: Sequence[str],
+        agents: Sequence[str],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.critic = critic
         self.settings = settings
         self.discount = discount
-        self.seats = seats
+        self.agents = agents
         self.scale = ValueScale() if settings.value_normalisation == "running" else None
-        """Scale of the critic's values; None for units of return."""
+        """Normalization of the critic's targets; None if they are returns."""
         self.divergence: list[tuple[float, float]] = []
         """(sum, tokens) of the divergence from the sampling policy in each pass."""
 
@@ -74,7 +83,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch = super()._generate_and_score_completions(inputs)
-        # TRL shuffles and splits these tensors, which have a row per sample, with its own.
+        # TRL shuffles and splits these tensors, which have a row per sample, with the batch.
         return {**batch, **self._estimates(batch, [row["sample"] for row in inputs])}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
@@ -87,7 +96,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return policy_loss + self.settings.value_coefficient * loss
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
-        """Return half the squared error, clipped as in PPO2, weighted so that passes add up."""
+        """Return half the weighted squared error of the values (B, K), clipped as in PPO2.
+
+        The weights make the losses of all parts of an optimizer step add up to a mean over actions.
+        """
         errors = (values - batch["returns"]) ** 2
         limit = self.settings.value_clip
         if limit is not None:
@@ -107,7 +119,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     @contextmanager
     def _watched_backbone(self) -> Iterator[list[Tensor]]:
-        """Collect the policy's last hidden states within the block."""
+        """Yield a list that receives the policy's last hidden states of each forward pass."""
         seen: list[Tensor] = []
         backbone = backbone_of(self.accelerator.unwrap_model(self.model))
         handle = backbone.register_forward_hook(
@@ -129,10 +141,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
             row[: len(one.turns)] = torch.tensor([start for start, _ in one.turns])
         batch = {**batch, "value_positions": places.to(like.device)}
         if self.settings.critic == "central":
-            batch["states"] = joint_states(samples, self.seats).to(like.device)
+            batch["states"] = joint_states(samples, self.agents).to(like.device)
         cut = [s.closing_ids is not None for s in samples]
-        # The last observation of truncated episodes is valued here, and trained in no pass.
-        valued = with_closings(batch, samples, self.seats) if any(cut) else batch
+        # The critic evaluates the last observation of truncated episodes, but is not trained on it.
+        valued = with_closings(batch, samples, self.agents) if any(cut) else batch
         raw = self._values_now(valued).double().cpu().numpy()
         values = raw if self.scale is None else self.scale.restore(raw)
         values, last = values[:, : max(counts)], np.where(cut, values[:, -1], 0.0)
@@ -162,8 +174,8 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
             flat = standardized(flat, processes.gather(kinds))
         elif self.settings.normalize_advantages == "update":
             flat = standardized(flat)
-        # Like TRL's token mean: an optimizer step has, on average, this share of the actions, and
-        # gradients are averaged over processes.
+        # A mean over the actions of an optimizer step, as TRL's token mean: a step has on average
+        # this share of the actions, and gradients are averaged over processes.
         weight = self.settings.minibatches * processes.count() / len(flat)
         flat = flat[share]
 
@@ -229,7 +241,7 @@ class PpoLearner(PlayedLearner):
                 "algorithm.critic must be 'shared' or 'separate', got 'central': the environment "
                 "has no state()"
             )
-        with isolated_randomness(seed):  # averaging requires equal starts
+        with isolated_randomness(seed):  # strategies that average require equal initial critics
             critic = CRITICS[config.critic](model, joint)
         critic.to(next(model.parameters()).device)
         self._make_trainer = partial(
@@ -237,7 +249,7 @@ class PpoLearner(PlayedLearner):
             critic=critic,
             settings=config,
             discount=discount,
-            seats=joint.agents if joint else (),
+            agents=joint.agents if joint else (),
         )
         super().__init__(name, model, tokenizer, config, seed=seed, **settings)
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
@@ -290,7 +302,7 @@ class PpoLearner(PlayedLearner):
 
 
 def _whole(values: Floats) -> tuple[Floats, slice]:
-    """Return the numbers of all processes and the slice of this process."""
+    """Return the values of all processes and the slice of this process in them."""
     parts = processes.gather([values])
     start = sum(len(part) for part in parts[: processes.index()])
     return np.concatenate(parts), slice(start, start + len(values))

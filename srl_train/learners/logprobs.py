@@ -1,9 +1,9 @@
-"""Log-probabilities of the tokens that a model chose, and importance weights of other samplers.
+"""Log-probabilities of the tokens that a model chose, and importance weights of samplers.
 
 Most of a completion is text of the environment, and at a large vocabulary the output head costs
 more than all layers below it. Therefore the hidden states of the chosen tokens are selected before
 the head, and for choices among few ids the head computes only the logits of these ids. Both happen
-inside the model's own forward: its logit scaling applies, and DDP and FSDP see one pass.
+inside the model's forward: its logit scaling applies, and DDP and FSDP see one pass.
 """
 
 from __future__ import annotations

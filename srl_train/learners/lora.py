@@ -1,6 +1,6 @@
 """LoRA adapters of several models on one shared base model.
 
-Each learner has a module of its own, so that clearing and clipping gradients never affects another
+Each learner has a separate module, so that clearing and clipping gradients never affects another
 model's adapter. The modules share the base's tensors. One more module contains all adapters for
 rollouts: a single batch samples from all models.
 """
@@ -24,7 +24,7 @@ ADAPTER = "default"
 
 
 def share(base: Any) -> Any:
-    """Return a new module tree over the tensors of `base`, including quantization states."""
+    """Return a copy of the module that shares all tensors and quantization states."""
     tensors = [*base.parameters(), *base.buffers(), *shared_states(base)]
     return copy.deepcopy(base, {id(one): one for one in tensors})
 
@@ -86,8 +86,8 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
 def check_targets(base: Any, targets: str | Sequence[str]) -> None:
     """Raise ConfigError for names that are no linear layers of the base; PEFT would ignore them.
 
-    A string is a regular expression, of which PEFT checks that it matches a layer. Adapters of
-    embeddings have other parameters, which `side_by_side` cannot share.
+    A string is a regular expression, and PEFT raises an error if it matches no layer. Adapters of
+    embeddings are refused, because `side_by_side` cannot share their parameters.
     """
     layers = {
         path.rpartition(".")[2]

@@ -169,10 +169,14 @@ def on_tokens(rows: Sequence[Sequence[float]], completion_ids: Tensor) -> Tensor
 class PlayedLearner(SteppedLearner):
     """Learner with TRL's clipped surrogate on samples that were already played.
 
-    `group_size` consecutive samples are compared. `planned_updates` is the length of the schedule.
-    `max_divergence` limits the mean difference in log-probability from another sampling engine;
-    None if this process samples. Subclasses use `discount` (per step) and `joint`, the shape of
-    the samples' states, if the environment has a joint state and the section reads it.
+    Args:
+        group_size: Number of consecutive samples that are compared.
+        temperature: Temperature with which the samples were drawn.
+        planned_updates: Number of updates of the run, for the learning-rate schedule.
+        max_divergence: Limit of the mean difference in log-probability from another sampling
+            engine; None if the model itself samples.
+        discount: Discount per step, for subclasses that estimate values.
+        joint: Shape of `TokenSample.states`, for subclasses; None without states.
     """
 
     _config: SurrogateConfig
@@ -344,7 +348,7 @@ class GrpoLearner(PlayedLearner):
 
 @cache
 def _prompts() -> Dataset:
-    """Return a data set that TRL requires and never reads; building it is slow."""
+    """Return the dataset that TRL requires and never reads; cached, because building it is slow."""
     return Dataset.from_list([{"prompt": "-"}] * 4)
 
 

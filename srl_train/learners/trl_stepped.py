@@ -31,11 +31,11 @@ accelerate's GradientState and the warning filters."""
 
 
 class SteppedLearner(Learner):
-    """Part of the Learner protocol that does not depend on the loss.
+    """Base class of learners on a TRL trainer: the part that does not depend on the loss.
 
     A subclass builds its trainer, passes it to `_step_from_outside`, selects the data in
-    `begin_update`, and returns each step's input from `_inputs`. The constructor runs before the
-    trainer is built, because TRL may add parameters to the model.
+    `begin_update`, and returns each step's input from `_inputs`. It calls this constructor before
+    it builds the trainer, because TRL may add parameters to the model.
     """
 
     def __init__(self, name: str, config: OptimizerConfig, model: Any, seed: int) -> None:
@@ -46,7 +46,7 @@ class SteppedLearner(Learner):
         self._steps_done = 0
 
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
-        """Set up everything that the trainer's own loop would set up."""
+        """Create and prepare the optimizer and schedule, as the trainer's training loop would."""
         if trainer.args.activation_checkpointing:
             trainer.model.activation_checkpointing_enable()
         found, kind = trainer.accelerator.num_processes, trainer.accelerator.distributed_type.value
@@ -115,7 +115,7 @@ class SteppedLearner(Learner):
         seed = of_step(self._seed, self._steps_done, processes.index())
         with _STEPPING, isolated_randomness(seed), quiet_upstream():
             for part in range(1, parts + 1):
-                # As in the trainer's own loop: processes average gradients in the last part only.
+                # As in the trainer's loop: processes average gradients in the last part only.
                 last = part == parts
                 trainer.accelerator.gradient_state._set_sync_gradients(last)
                 model = trainer.model_wrapped
@@ -132,8 +132,8 @@ class SteppedLearner(Learner):
                 "or look at the last episodes' rewards"
             )
         trainer._metrics["train"]["loss"].append(loss)
-        # The originals were allocated among the activations and would keep their memory from being
-        # returned. All are copied before any is freed, or the next copy would take its place.
+        # The gradients were allocated between the activations, whose memory they would keep from
+        # being freed. All are copied before one is freed, or the next copy would take its place.
         gradients = {
             name: parameter.grad.clone()
             for name, parameter in self._parameters.items()
@@ -175,7 +175,7 @@ class SteppedLearner(Learner):
         return {name: parameter.detach() for name, parameter in self._parameters.items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        fsdp.let_go(self._trainer.model)
+        fsdp.reshard_all(self._trainer.model)
         with torch.no_grad():
             for name, value in weights.items():
                 self._parameters[name].copy_(fsdp.like(value, self._parameters[name]))

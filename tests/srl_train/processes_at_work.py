@@ -1,4 +1,4 @@
-"""What test_processes.py has done in one process here, and in two that torchrun's agent starts:
+"""Tasks of test_processes.py, for one process or for two processes of torchrun:
 
 python -m tests.srl_train.processes_at_work TASK,... FOLDER
 """
@@ -157,7 +157,7 @@ def kept(run, folder):
 
 
 def do_failure(_):
-    """Everything processes say to each other, and then the second one fails."""
+    """Call every collective, then fail in the second process."""
     assert processes.start("cpu") == processes.count() == 2
     place = processes.index()
     own = list(processes.share_of(range(5)))
@@ -187,7 +187,7 @@ TASKS = {"updates": do_updates, "runs": do_runs, "failure": do_failure}
 
 
 def do(tasks, folder):
-    """Those tasks, in one of two processes."""
+    """Run the tasks in one of two processes."""
     for task in tasks.split(","):
         TASKS[task](Path(folder))
     processes.leave()

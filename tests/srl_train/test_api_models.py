@@ -65,7 +65,7 @@ def test_settings_that_the_api_does_not_know_are_refused_before_anything_is_play
 ):
     with pytest.raises(ConfigError, match=r"top_k must be 0.*models\.agent_sampling"):
         build_run(short_run(**COACH, models__agent_sampling={"agent_2": {"top_k": 3}}))
-    # What other seats are told is nothing to it.
+    # Settings of other agents do not apply to the model.
     build_run(short_run(**COACH, models__agent_sampling={"agent_1": {"top_k": 3}}))
     assert server.bodies == []
 

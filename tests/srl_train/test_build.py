@@ -19,13 +19,13 @@ from tests.srl_train.learners.reference.grpo import small_model
 
 WRONG = [
     ({"environment__options": {"num_agnets": 3}}, ConfigError, "environment: .*num_agnets"),
-    ({"seats": {"agent_9": "model_0"}}, ConfigError, "seats: no agent 'agent_9'"),
+    ({"seats": {"agent_9": "model_0"}}, ConfigError, "seats: .* got 'agent_9'"),
     (
         {"seats": {"agent_0": "model_7"}},
         ConfigError,
         "seats.agent_0 .*always_cooperate.* got 'model_7'",
     ),
-    ({"models__count": 3}, ConfigError, "seats: model_2 plays no agent"),
+    ({"models__count": 3}, ConfigError, "seats: .* model_2 does not"),
     ({"models__agent_sampling": {"x": {}}}, ConfigError, "models.agent_sampling .* got 'x'"),
     (
         {"models__count": 1, "models__agent_sampling": {"agent_1": {"temperature": 0.5}}},
@@ -137,7 +137,7 @@ def test_a_remote_environment_gives_the_same_weights(tiny_folder, tmp_path):
     [
         ("games_of_nobody:colours", {}, "environment: games_of_nobody:colours: No module named"),
         ("games_of_mine:colors", {}, "environment: games_of_mine:colors: module games_of_mine has"),
-        ("games_of_mine:colours", {"words": ["a"]}, "environment: answers for player_0 are"),
+        ("games_of_mine:colours", {"words": ["a"]}, "environment: answers of player_0"),
     ],
 )
 def test_wrong_environments_raise_config_errors(my_games, name, options, said):

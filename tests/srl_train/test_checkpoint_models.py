@@ -38,7 +38,7 @@ def trained(short_run, tmp_path_factory):
     return trainer, saved, then
 
 
-def test_every_model_has_the_weights_of_that_moment(trained):
+def test_models_of_a_checkpoint_have_its_weights(trained):
     trainer, saved, then = trained
     named = parse_player(str(saved))
     assert named.kind == "run" and list(named.sources) == ["model_0", "model_1"]
@@ -63,7 +63,7 @@ def test_one_model_of_a_checkpoint_is_named_as_one_of_a_run(trained, tmp_path):
     assert len(games.read_text().splitlines()) == 2
 
 
-def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_path):
+def test_a_run_without_models_suggests_its_newest_checkpoint(short_run, tmp_path):
     trainer = Trainer(short_run(rounds=1), tmp_path / "run")
     trainer.fit()
     [saved] = trainer.files.checkpoints.iterdir()
@@ -153,7 +153,7 @@ def test_damaged_pools_in_checkpoints_are_refused(pooled, tmp_path, damage, told
 
 
 def damaged(state, damage):
-    """What a run with the pool `past` saved, so spoilt."""
+    """Return the saved state of a run with the pool `past`, with a damaged entry."""
     pools = state["pools"]
     past = pools["past"]
     weights = past[0]["weights"]

@@ -29,7 +29,7 @@ def advantages(name, groups, seating=ONE, discount=1.0, **settings):
 
 
 def led(seating):
-    """The same seats, the first of them leading."""
+    """Roles of the same agents, of which the first one leads."""
     first, *others = seating.agents
     return AgentRoles(seating.agents, seating.teams, {first: tuple(others)})
 
@@ -48,7 +48,7 @@ def test_agent_turn_by_hand():
 
 
 def test_small_late_differences_are_not_amplified():
-    """Most games end in turn 0, worth 0 to 10; the two that go on differ by a hundredth there."""
+    """Most games end in step 0 with rewards of 0 to 10; two continue, with a difference of 0.01."""
     group = alone([0], [10], [0], [10], [5, 1.00], [5, 1.01])
     [found] = advantages("agent_turn", [group])
     late = [own["a"][1] for own in found if len(own["a"]) > 1]
@@ -106,7 +106,7 @@ def test_role_by_hand():
     found, state = made([alone([1, 1], [4])], ONE, {})
     assert [own["a"] for own in found[0]] == [[-1.0, -1.0], [1.25]]
     assert state == {"a": 3.0625}
-    # Later rounds go on from it: 3 - 3.0625; b = .75 * 3.0625 + .25 * 3.
+    # The next round uses the average: 3 - 3.0625; b = .75 * 3.0625 + .25 * 3.
     found, state = made([alone([3])], ONE, state)
     assert found == [[{"a": [-0.0625]}]] and state == {"a": 3.046875}
 
@@ -118,7 +118,7 @@ def test_roles_are_teams_leaders_or_agents():
     assert [TWO.role(seat) for seat in TWO.agents] == ["a", "b"]
 
 
-def test_seats_of_one_role_share_its_average():
+def test_agents_of_one_role_share_its_average():
     made = assignment("role", decay=0.5)
     group = [game({"r0": [1], "r1": [3], "b0": [0], "b1": []})]
     found, state = made([group], TEAMS, {"red": 4.0})
@@ -127,7 +127,7 @@ def test_seats_of_one_role_share_its_average():
     assert state == {"red": 3.0, "blue": 0.0}
 
 
-def test_several_environments_have_a_baseline_each():
+def test_each_environment_has_its_baseline():
     """Returns around 100 in one and around 0 in the other: no answer is praised for its game."""
     groups = [
         alone(*own, environment=name)
@@ -151,7 +151,7 @@ def test_advantage_alignment_by_hand():
     assert second == {"a": [-2.0, -0.5], "b": [-1.0, 0.5]}
 
 
-def test_advantage_alignment_looks_at_the_other_teams_that_are_still_there():
+def test_advantage_alignment_uses_opponents_that_have_the_step():
     group = [
         game({"r0": [1, 1], "r1": [9, 9], "b0": [1, 3], "b1": [0]}),
         game({"r0": [0, 0], "r1": [0, 0], "b0": [0, 0], "b1": [0]}),
@@ -172,7 +172,7 @@ def test_equal_returns_give_exact_zeros(name):
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_seats_may_leave_early_or_never_play(name):
+def test_agents_may_leave_early_or_never_act(name):
     groups = [
         [game({"a": [1, 2, 3], "b": [1]}), game({"a": [2], "b": []}), game({"a": [], "b": []})],
         [game({"a": [1], "b": [4, 4]}), game({"a": [0], "b": [1]}), game({"a": [0], "b": [1]})],

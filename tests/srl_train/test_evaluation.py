@@ -12,14 +12,14 @@ from srl_train.evaluation import mean_of_all
 from srl_train.trainer import Trainer
 
 
-def test_games_of_one_length_have_the_error_of_a_plain_mean():
+def test_episodes_of_equal_length_have_the_error_of_a_plain_mean():
     games = np.random.default_rng(0).normal(size=(40, 6))
     means = games.mean(axis=1)
     expected = (means.mean(), means.std(ddof=1) / np.sqrt(40))
     assert mean_of_all(games.tolist()) == approx(expected)
 
 
-def test_the_mean_is_over_turns_not_over_games():
+def test_the_mean_is_over_steps_not_over_episodes():
     assert mean_of_all([[1.0], [0.0, 0.0, 0.0], []])[0] == 0.25
     assert mean_of_all([[1.0, 2.0]]) == (1.5, None)
     assert mean_of_all([[]]) == mean_of_all([]) == (None, None)

@@ -34,19 +34,21 @@ def test_weighted_mean_by_hand():
     assert_close(half["b"]["w"], tensor([6.5, -2.5]))  # (5 + 8) / 2, (-1 - 4) / 2
 
 
-def test_a_model_of_no_weight_cannot_spoil_the_mean():
+def test_nan_of_a_model_with_weight_zero_does_not_reach_the_mean():
     taken = met({"a": {"w": tensor([4.0])}, "b": {"w": tensor([math.nan])}}, {"a": 8})
     assert (taken["a"]["w"].item(), taken["b"]["w"].item()) == (4.0, 4.0)
 
 
-def test_models_must_be_alike():
+def test_models_with_different_parameters_are_refused():
     with pytest.raises(UpdateError, match="a and b cannot be averaged"):
         met({"a": {"w": tensor([4.0])}, "b": {"v": tensor([8.0])}}, {"a": 1, "b": 1})
 
 
 def rounds_of(strategy, rounds, models="ab"):
-    """What the models have after each round, in which they add what `rounds` says to a weight of 0:
-    ({model: what it adds}, {model: its samples}) of each."""
+    """Return the weights after each round, from weights of 0.
+
+    `rounds` are ({model: change of its weight}, {model: number of samples}) of each round.
+    """
     weights = {model: {"w": tensor([0.0])} for model in models}
     state, found = strategy.init(models), []
     for number, (added, samples) in enumerate(rounds):
@@ -57,7 +59,7 @@ def rounds_of(strategy, rounds, models="ab"):
     return found, state
 
 
-def test_models_are_apart_for_a_period_and_weighed_by_all_samples_since():
+def test_weights_are_averaged_after_a_period_by_all_its_samples():
     found, state = rounds_of(
         federated(period=3),
         [
@@ -80,7 +82,7 @@ def test_the_end_of_a_stage_ends_a_period():
     assert taken["a"]["w"].item() == 6.0
 
 
-def test_bytes_are_those_of_the_tensors_up_and_down_at_each_mean():
+def test_traffic_is_the_size_of_the_tensors_at_each_mean():
     values = {"w": torch.zeros(3, 5), "half": torch.zeros(7, dtype=torch.bfloat16)}
     weights = {model: dict(values) for model in "abc"}
     strategy = federated(period=2)
@@ -146,7 +148,7 @@ def test_server_optimizers_match_the_papers(name):
         assert_close(weights["a"]["w"], expected)
 
 
-def test_momentum_of_a_group_is_its_own():
+def test_each_group_has_its_momentum():
     strategy = federated(server=ServerConfig(), groups=(("a", "b"), ("c",)))
     weights = {model: {"w": torch.ones(1)} for model in "abc"}
     after = {**{m: {"w": torch.zeros(1)} for m in "ab"}, "c": {"w": torch.ones(1)}}

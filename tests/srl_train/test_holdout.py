@@ -1,4 +1,4 @@
-"""Training is refused what is kept for evaluation, before anything is loaded."""
+"""Agents and levels that are reserved for evaluation cannot be used in training."""
 
 import pytest
 
@@ -17,15 +17,15 @@ def test_a_held_out_partner_is_refused_with_the_allowed_ones(short_run):
     with pytest.raises(ConfigError) as error:
         build_run(short_run(models__count=1, seats={"agent_1": "grim_trigger"}))
     said = str(error.value)
-    assert "seats.agent_1 is 'grim_trigger', which is kept for evaluation (srl eval)" in said
-    offered = said.partition("give one of ")[2].split(", ")
+    assert "seats.agent_1 must not be reserved for evaluation, got 'grim_trigger'" in said
+    offered = said.partition("allowed: ")[2].split(", ")
     assert set(offered) == {"model_0", *names(PAIR, holdout=False), "MODULE:CLASS"}
     assert "\n" not in said
 
 
 def test_only_partners_that_are_not_held_out_may_train():
     for who in names(holdout=True):
-        with pytest.raises(ConfigError, match="kept for evaluation"):
+        with pytest.raises(ConfigError, match=r"seats\.agent_0"):
             refuse_partners({"agent_0": who}, ("model_0",), PAIR)
     for who in ("model_0", *names(PAIR, holdout=False)):
         refuse_partners({"agent_0": who}, ("model_0",), PAIR)
@@ -45,7 +45,7 @@ def test_every_member_of_several_environments_is_checked():
     with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split"):
         refuse(section(sums=sums, kept=kept))
     refuse(section(arms={"name": "bandit_v0"}))
-    with pytest.raises(ConfigError, match=r"environments\.arms\.options arm0_prob=0\.5"):
+    with pytest.raises(ConfigError, match=r"environments\.arms\.options .*arm0_prob=0\.5"):
         refuse(section(arms={"name": "bandit_v0", "options": RIGHT_SPOILS}))
     env = registry.make("multitask_v0", environments={"kept": kept})
     with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split 'test'"):

@@ -25,7 +25,7 @@ SLOW = [
 @pytest.mark.parametrize(
     "own", [GRPO, *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)]
 )
-def test_the_return_rises(own, short_run, tmp_path):
+def test_training_increases_the_return(own, short_run, tmp_path):
     trainer = Trainer(short_run(**LEARNING, **own, rounds=10), tmp_path / "run")
     measured = trainer.fit()["evaluation"]
     low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
@@ -38,7 +38,7 @@ def test_the_return_rises(own, short_run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("adapters, share", [(None, 0.97), ({}, 0.95)], ids=["full", "adapters"])
-def test_the_demo_comes_near_the_optimum(adapters, share, seed, tmp_path):
+def test_the_demo_approaches_the_optimum(adapters, share, seed, tmp_path):
     demo = Path(__file__).parents[2] / "examples" / "configs" / "demo.yaml"
     config = yaml_file.load(demo, {"seed": seed, "models.adapters": adapters})
     trainer = Trainer(config, tmp_path / "run")

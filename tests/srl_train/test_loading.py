@@ -16,7 +16,7 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import backend as huggingface
 from srl_agents.llm.backends.huggingface.loading import source_of
 from srl_agents.llm.chat_format import TEMPLATES
-from srl_train.adapters import own_tokenizer
+from srl_train.adapters import adapter_tokenizer
 from srl_train.build import build_run
 from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
@@ -68,7 +68,7 @@ def load_model(folder):
 
 @pytest.mark.parametrize(
     ("file", "load"),
-    [("config.json", load_model), ("tokenizer_config.json", own_tokenizer)],
+    [("config.json", load_model), ("tokenizer_config.json", adapter_tokenizer)],
 )
 def test_code_in_a_model_folder_is_refused_without_a_question(
     file, load, tiny_folder, tmp_path, monkeypatch

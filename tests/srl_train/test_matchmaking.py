@@ -1,4 +1,4 @@
-"""More models than agents: who plays learns, from its own games, and a resumed run goes on so."""
+"""More models than agents: drawn models learn from their episodes, also after a resume."""
 
 import asyncio
 import copy
@@ -72,7 +72,7 @@ def test_a_resumed_run_draws_the_same_models(drawn, tmp_path):
 
 
 class Unequal(BaseParallelWrapper):
-    """The first agent earns 1 a turn and the other nothing, whatever they do."""
+    """Rewards of 1 per step for the first agent and 0 for the other, for all actions."""
 
     def step(self, actions):
         agents = list(self.env.agents)

@@ -30,12 +30,12 @@ def test_cooperative_blends_each_turn_with_the_mean_of_all():
     }
 
 
-def test_a_seat_that_left_early_is_out_of_later_means():
+def test_an_agent_that_left_does_not_count_in_later_means():
     rewards = {"a": [1.0], "b": [3.0, 5.0], "c": []}
     assert shaped(cooperative(0.5), rewards) == {"a": [1.5], "b": [2.5, 5.0], "c": []}
 
 
-def test_competitive_pays_ranks_with_the_last_turn():
+def test_competitive_adds_the_rank_bonus_to_the_last_reward():
     rewards = {"a": [1.0, 1.0], "b": [5.0, 0.0], "c": [0.0, 0.0], "d": [0.0, 3.0]}
     # returns 2, 5, 0, 3: ranks 3, 1, 4, 2; bonuses .25, .75, 0, .5; times .4
     assert shaped(competitive(0.4), rewards) == {
@@ -83,7 +83,7 @@ def test_the_balance_follows_the_cooperation_rate():
     assert 0.999 < state["balance"] <= 1.0
 
 
-def test_hierarchical_pays_the_leader_the_mean_and_followers_the_blend():
+def test_hierarchical_gives_leaders_the_mean_and_followers_the_blend():
     rewards = {"a": [1.0, 6.0], "b": [3.0, 0.0], "c": [5.0, 0.0]}  # means 3, 2
     assert shaped(hierarchical(0.5), rewards) == {
         "a": [3.0, 2.0],
@@ -107,7 +107,7 @@ def test_leaders_act_first_and_their_followers_see_it(leader, teams, expected):
 
 
 @pytest.mark.parametrize("name", sorted(MODES))
-def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
+def test_every_mode_keeps_the_number_of_rewards_and_its_inputs(name):
     mode = MODES[name](RunConfig(mode={"name": name}).mode)
     rewards = {"r0": [1.0, 2.0], "r1": [0.0, 1.0], "b0": [3.0, 3.0], "b1": [0.5]}
     state = mode.init()
@@ -124,7 +124,7 @@ def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
     assert json.loads(json.dumps(mode.update(state, 0.5))) == mode.update(state, 0.5)
 
 
-def test_zero_sum_pays_the_lead_of_a_team():
+def test_zero_sum_rewards_are_the_lead_of_a_team():
     rewards = {"r0": [1.0, 4.0], "r1": [3.0], "b0": [0.0, 1.0], "b1": [2.0, 3.0]}
     # turn 0: red 2, blue 1; turn 1: red 4 (r0 alone is left), blue 2
     assert shaped(zero_sum(), rewards, TEAMS) == {

@@ -1,4 +1,4 @@
-"""Frozen models play and never learn; pools seat past versions, and say whom one met."""
+"""Frozen models play without training; pools of past versions record who played."""
 
 import asyncio
 import copy
@@ -33,7 +33,7 @@ SELF_PLAY = {
 
 
 class Noting:
-    """A publisher that writes down what it is given."""
+    """Publisher that records its calls."""
 
     def __init__(self, published):
         self.published = published
@@ -72,7 +72,7 @@ def test_the_first_snapshot_and_the_newest_are_kept():
     ]  # fmt: skip
 
 
-def test_draws():
+def test_probabilities_of_draws():
     made, sat = pool("latest", models=("a", "b"))
     made.grow(0, weights(1))
     made.grow(1, weights(2))
@@ -81,7 +81,7 @@ def test_draws():
     assert seen == {"a@1", "b@1"}
     for name in (*sorted(seen), "b@1"):
         made.seat(name)
-    # Other weights under the same version: what was cached under the old ones would be used.
+    # New weights with an old version must not use the cache of the old weights.
     assert sat == [(2.0, "a@1"), (-2.0, "b@1")]
     uniform, _ = pool()
     uniform.snapshots = made.snapshots
@@ -99,7 +99,7 @@ def test_prioritized_draws_prefer_strong_opponents():
     assert made.chances() == pytest.approx(scores / scores.sum())
 
 
-def test_nash_draws_are_the_equilibrium_of_the_games_among_snapshots():
+def test_nash_draws_follow_the_equilibrium_of_episodes_between_snapshots():
     made, _ = pool("nash")
     made.grow(0, weights(0))
     assert made.chances() == [1.0]
@@ -123,7 +123,7 @@ NASH = {
 }  # fmt: skip
 
 
-def test_snapshots_meet_in_both_places():
+def test_snapshots_play_each_other_in_both_orders():
     run = build_run(from_tree(NASH))
     with torch.no_grad():  # from equal starts, equal snapshots play equal games in both places
         for tensor in run.learners["model_1"].weights().values():
@@ -198,7 +198,7 @@ def test_each_group_draws_its_own_opponents():
     assert seeds == plan_round(build_run(from_tree(tree)), 0).games.env_seeds, "in their order"
 
 
-def test_resuming_meets_the_same_opponents(tmp_path):
+def test_a_resumed_run_draws_the_same_opponents(tmp_path):
     settings = {"draw_each": "group", "draw": "nash", "nash_episodes": 2}
     tree = copy.deepcopy(SELF_PLAY) | {"checkpoints": {"every": 2}, "rounds": 3}
     tree["opponent_pools"]["past"] |= settings

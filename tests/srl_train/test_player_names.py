@@ -1,4 +1,4 @@
-"""What a name stands for, and that a slip in a folder's name never waits for a download."""
+"""Meaning of player names; a misspelled folder does not start a download."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ from srl_train.trainer import Trainer
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A working folder with runs/demo in it, where nobody can ask the hub for anything."""
+    """Change to a folder that contains runs/demo, and fail if the hub is contacted."""
     (tmp_path / "runs" / "demo" / "models" / "model_0").mkdir(parents=True)
     (tmp_path / "runs" / "demo" / "models" / "model_0" / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
 
     def asked(*args, **settings):
-        raise AssertionError(f"the hub was asked for: {args}")
+        raise AssertionError(f"the hub was contacted: {args}")
 
     monkeypatch.setattr("socket.getaddrinfo", asked)
     return tmp_path
@@ -30,7 +30,7 @@ MISTYPED = ["runs/dmeo", "./demo", "/nowhere/demo", "runs/dmeo:model_0", "a/b/c"
 
 
 @pytest.mark.parametrize("name", MISTYPED)
-def test_a_path_that_is_not_there_is_refused_at_once(name, here):
+def test_a_path_that_does_not_exist_is_refused_at_once(name, here):
     with pytest.raises(ConfigError, match="there is no folder"):
         parse_player(name)
     with pytest.raises(ConfigError, match=r"models\.base: there is no folder"):
@@ -44,7 +44,7 @@ def test_hub_names_are_unchanged(name, here):
     assert base_named("models.base", "gpt2") == "gpt2"
 
 
-def test_a_hub_name_whose_first_half_is_a_folder_here_is_refused(here):
+def test_a_hub_name_whose_owner_is_a_local_folder_is_refused(here):
     (here / "Qwen").mkdir()
     with pytest.raises(ConfigError, match="there is no folder Qwen/Qwen3"):
         parse_player("Qwen/Qwen3-0.6B")

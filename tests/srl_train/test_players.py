@@ -1,4 +1,4 @@
-"""A run's models answer as they trained, wherever they are seated."""
+"""Models of a run sample in evaluations as in training."""
 
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def test_overrides_replace_the_sampling_of_all_agents(run_folder):
     assert record["agent_sampling"]["agent_0"]["temperature"] == 0.01
 
 
-def test_an_untrusted_run_seats_no_api_model(run_folder, monkeypatch):
+def test_an_untrusted_run_uses_no_api_model(run_folder, monkeypatch):
     asked = []
     monkeypatch.setattr(
         "srl_extensions.offline.collect.models_of_run", lambda folder: {"model_0": "there"}

@@ -1,4 +1,4 @@
-"""Two processes do what one does: updates, runs, and runs that go on at another number of them."""
+"""Two processes give the results of one: updates, runs, and resumes with another number."""
 
 import json
 import math
@@ -28,13 +28,13 @@ LIMIT = 240
 
 
 def torchrun(*words):
-    """(exit code, what was written) of torchrun with two processes."""
+    """Return (exit code, output) of torchrun with two processes."""
     launcher = ("torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1")
     return launched_as(*launcher, "--nproc_per_node", "2", *words)
 
 
 def launched_as(module, *words):
-    """(exit code, what was written) of `python -m`; never longer than LIMIT seconds."""
+    """Return (exit code, output) of `python -m`, which may take LIMIT seconds."""
     command = [sys.executable, "-m", module, *map(str, words)]
     ours = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     launched = subprocess.Popen(
@@ -55,7 +55,7 @@ def launched_as(module, *words):
 
 
 def at_work(tasks, folder):
-    """(exit code, what was written) of two processes that do these tasks."""
+    """Return (exit code, output) of two processes that run the tasks."""
     return launched_as(work.__name__, tasks, folder)
 
 
@@ -169,7 +169,7 @@ def weights_file(name):
     return "adapter_model.safetensors" if name == "adapters" else "model.safetensors"
 
 
-def test_a_run_goes_on_at_another_number_of_processes(launches, tmp_path):
+def test_a_run_resumes_with_another_number_of_processes(launches, tmp_path):
     one, two = launches
     assert_same_end(one / "full", two / "resumed" / "sliced")  # begun by one, ended by two
     shutil.copytree(two / "sliced" / "checkpoints", tmp_path / "checkpoints")
@@ -253,7 +253,7 @@ def test_the_command_line_trains_and_resumes_under_torchrun(short_run, tmp_path)
 
 
 @pytest.mark.slow
-def test_everything_that_learns_does_so_in_two_processes(tmp_path, tiny_folder):
+def test_all_learners_train_in_two_processes(tmp_path, tiny_folder):
     # With Adam's own 1e-8, a gradient that rounding alone makes differ is a step of another sign.
     steady = {"adam_epsilon": 1e-4}
     federated = {"updates.strategy": "federated", "algorithm.beta": 0.1, "algorithm.trl": steady}

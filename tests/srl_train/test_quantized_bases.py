@@ -1,4 +1,4 @@
-"""Adapters on a base in 4 or 8 bits: the base stays as it is, to the bit; the adapters learn."""
+"""Adapters on a base in 4 or 8 bits: the base is unchanged to the bit, the adapters learn."""
 
 import builtins
 from functools import partial
@@ -50,7 +50,7 @@ def logits(model, ids=IDS, **settings):
 
 
 def moved(model, seed=0):
-    """A stand-in for learning: every adapter tensor another."""
+    """Change every tensor of the adapter, as an update would."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -59,7 +59,7 @@ def moved(model, seed=0):
 
 
 @each_kind
-def test_the_linear_layers_are_stored_in_few_bits_and_all_else_as_before(kind, tiny_folder):
+def test_only_linear_layers_are_quantized(kind, tiny_folder):
     full, small = loaded(tiny_folder, None).model, loaded(tiny_folder, kind).model
     linear = {n for n, m in full.named_modules() if type(m) is torch.nn.Linear} - {"lm_head"}
     stored = dict(small.named_parameters())
@@ -77,7 +77,7 @@ def test_the_linear_layers_are_stored_in_few_bits_and_all_else_as_before(kind, t
 
 
 @each_kind
-def test_gradients_are_those_of_the_same_weights_in_full(kind, tiny_folder):
+def test_gradients_equal_those_of_the_dequantized_weights(kind, tiny_folder):
     base = loaded(tiny_folder, kind).model
     plain = loaded(tiny_folder, None).model
     for name, module in base.named_modules():
@@ -121,7 +121,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_training_moves_adapters_alone(name, short_run, tmp_path):
+def test_training_changes_only_adapters(name, short_run, tmp_path):
     config = short_run(models__adapters=ADAPTERS, **RUNS[name])
     trainer = Trainer(config, tmp_path)
     modules = {m: one._trainer.model for m, one in trainer.run.learners.items()}

@@ -202,7 +202,7 @@ def nim():
     return with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))
 
 
-def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(short_run):
+def test_an_agent_without_steps_in_some_episodes_trains_on_complete_groups(short_run):
     run = build_run(
         short_run(
             rollout__group_size=2,

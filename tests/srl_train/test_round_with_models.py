@@ -83,7 +83,7 @@ def test_adapters_learn_and_their_base_does_not(short_run):
         assert one.digest == weights_digest(now[one.adapter]) != weights_digest(start[one.adapter])
 
 
-def test_a_classic_policy_plays_and_never_learns(short_run):
+def test_a_scripted_policy_plays_without_training(short_run):
     run = build_run(short_run(models__count=1, seats={"agent_1": "always_cooperate"}))
     result = train_round(run, 0)
     assert list(result.row["models"]) == ["model_0"] == list(run.learners)
@@ -94,7 +94,7 @@ def test_a_classic_policy_plays_and_never_learns(short_run):
     assert result.episodes[0].seats["agent_1"] == "always_cooperate"
 
 
-def test_followers_hear_their_leader_before_they_decide(short_run):
+def test_followers_receive_the_leaders_message_before_they_decide(short_run):
     run = build_run(short_run(mode__name="hierarchical", mode__leader="agent_1"))
     decode = run.learners["model_0"]._trainer.processing_class.decode
     result = train_round(run, 0)

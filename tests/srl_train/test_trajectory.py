@@ -21,7 +21,7 @@ def as_paid(rewards):
     return rewards
 
 
-def test_penalties_come_off_after_shaping_at_the_turn_of_the_failure():
+def test_parse_penalties_are_subtracted_after_shaping_at_the_step_of_the_failure():
     played = episode((step("a", 1.0), step("b", 3.0)), (step("a", 2.0, "unread"),))
     game = shaped_game(
         played, ("a", "b"), lambda raw: {a: [10 * r for r in own] for a, own in raw.items()}, 0.5
@@ -47,7 +47,7 @@ def test_a_trajectory_contains_the_steps_of_its_agent():
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf")])
-def test_a_reward_that_is_no_number_is_refused(reward):
+def test_rewards_that_are_not_finite_are_refused(reward):
     with pytest.raises(TrainingError, match=r"for b in step 0 of the episode with seed 5"):
         shaped_game(episode((step("a", 1.0), step("b", reward))), ("a", "b"), as_paid, 0.0)
 

@@ -134,7 +134,7 @@ def test_a_model_without_a_gradient_is_left_out_of_the_mean_and_still_applies_it
     assert [given[model]["w"].item() for model in "abc"] == [2.5, 2.5, 2.5]
 
 
-def test_half_precision_is_summed_in_single():
+def test_half_precision_is_averaged_in_single_precision():
     # In bfloat16 256 + 1 is 256, and the mean would be 64.
     ones = {model: {"w": tensor([1.0], dtype=torch.bfloat16)} for model in "bcde"}
     given = combined({"a": {"w": tensor([256.0], dtype=torch.bfloat16)}, **ones})
@@ -152,7 +152,7 @@ def test_the_order_of_models_does_not_change_a_bit():
     assert torch.equal(weighted_mean(gradients, ones)["w"], weighted_mean(backwards, ones)["w"])
 
 
-def test_groups_average_within_themselves_and_the_rest_stays_alone():
+def test_averages_are_within_groups_and_other_models_are_unchanged():
     gradients = {
         model: {"w": tensor([value])}
         for model, value in zip("abcd", (1.0, 3.0, 10.0, 20.0), strict=True)

@@ -125,7 +125,7 @@ def spoil(run, model):
 
 
 @pytest.mark.parametrize("name", ["asynchronous", "chain"])
-def test_a_gradient_that_is_not_finite_is_left_out_and_counted(name, short_run):
+def test_a_gradient_that_is_not_finite_is_skipped_and_counted(name, short_run):
     strategy = chain(synchronized(), federated()) if name == "chain" else None
     run = build_run(short_run(algorithm__minibatches=2), strategy=strategy)
     spoil(run, "model_1")

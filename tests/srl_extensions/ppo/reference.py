@@ -1,7 +1,7 @@
-"""PPO learners of the small model, and their losses written out again.
+"""PPO learners of the small model, and a reference implementation of their losses.
 
 The reference follows the formulas alone: one sample at a time, nothing padded, in float64, values
-read from the model's hidden states directly, advantages as sums over what is to come.
+read from the model's hidden states directly, advantages as sums over later steps.
 """
 
 import copy
@@ -100,7 +100,7 @@ def adapter_model():
 
 
 class Reference:
-    """The policy and the critic of a learner in float64, as they are now."""
+    """Copy of the policy and the critic of a learner in float64."""
 
     def __init__(self, one, discount=0.9):
         self.config, self.discount = one._config, discount
@@ -134,7 +134,7 @@ class Reference:
         return hidden[0, before] @ self.critic.head.weight[0] + self.critic.head.bias
 
     def returns_and_advantages(self, one, values):
-        """By the definition: sums of discounted surprises over what is to come."""
+        """Return advantages by the definition: sums of later, discounted temporal differences."""
         rewards, gammas = list(one.rewards), [self.discount] * len(one.rewards)
         now, after = values.tolist(), [*values[1:].tolist(), 0.0]
         steps = zip(rewards, gammas, after, now, strict=True)
@@ -155,7 +155,7 @@ class Reference:
         return mean + values * variance**0.5
 
     def in_deviations(self, returns):
-        """What the critic learns: by the updates so far and this one, by their moments."""
+        """Return the critic's targets, from the moments of all updates including this one."""
         if self.scale is None:
             return returns
         weight, mean, variance = self.scale
@@ -177,7 +177,7 @@ class Reference:
         return list(scaled.split([len(a) for a in advantages]))
 
     def remember(self, samples):
-        """Play with the weights as they are: later losses are weighed against them."""
+        """Record the current log-probabilities, to which later losses refer."""
         with torch.no_grad():
             values = [self.values(one) for one in samples]
             found = map(self.returns_and_advantages, samples, map(self.in_returns, values))

@@ -1,4 +1,4 @@
-"""PPO in whole runs: every mode, strategy and kind of model, beside GRPO, stopped and resumed."""
+"""PPO in whole runs: modes, strategies and kinds of models, next to GRPO, stopped and resumed."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, ad
     ],
     ids=["central and stale", "separate adapters"],
 )
-def test_stopped_and_resumed(settings, short_run, tmp_path):
+def test_a_resumed_run_gives_the_same_state(settings, short_run, tmp_path):
     config = short_run(
         **SHORT,
         **settings,
@@ -103,7 +103,7 @@ def test_states_are_recorded_where_a_central_critic_reads_them(short_run):
     assert play_round(build_run(short_run(**PPO)), 0)[0].states is None
 
 
-def test_a_central_critic_needs_a_state(short_run):
+def test_a_central_critic_requires_a_state(short_run):
     class Secretive(coop_compete_v0.CoopCompete):
         def state(self):
             raise NotImplementedError("this environment has no joint state")

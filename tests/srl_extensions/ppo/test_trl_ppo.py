@@ -1,4 +1,4 @@
-"""The PPO learner's gradients are the formula's, and its critics are what they say."""
+"""Gradients of the PPO learner are equal to a reference; properties of the critics."""
 
 import dataclasses
 import itertools
@@ -61,7 +61,7 @@ def test_policy_and_value_gradients_are_those_of_the_formula(critic, build):
         {"value_coefficient": 3.0},
     ],
 )
-def test_every_setting_of_the_loss_does_what_it_says(settings):
+def test_settings_of_the_loss_match_the_reference(settings):
     samples = played()
     one = ppo_learner(**settings)
     expected, _ = Reference(one).remember(samples).gradients(samples)
@@ -106,7 +106,7 @@ def test_normalised_values_learn_by_the_formula():
     assert one.end_update()["loss"] == pytest.approx(loss, abs=1e-5)
 
 
-def test_large_returns_are_learned_as_deviations():
+def test_large_returns_are_normalized():
     one = ppo_learner(
         critic="central", value_normalisation="running", learning_rate=0.03, num_iterations=8
     )
@@ -124,7 +124,7 @@ def test_large_returns_are_learned_as_deviations():
         ("central", {"minibatches": 4}),
     ],
 )
-def test_parts_make_up_the_whole(critic, split):
+def test_minibatches_and_accumulation_give_the_same_gradient(critic, split):
     samples = played()
     whole = first_gradients(ppo_learner(critic=critic), samples)
     one = ppo_learner(critic=critic, **split)
@@ -138,7 +138,7 @@ def test_parts_make_up_the_whole(critic, split):
         assert relative_error(mine, theirs) < EXACT
 
 
-def test_masked_tokens_teach_the_critic_alone():
+def test_masked_tokens_train_only_the_critic():
     unlikely = [
         dataclasses.replace(s, logprobs=tuple(-50.0 * own for own in s.mask)) for s in played()
     ]
@@ -160,14 +160,14 @@ def test_the_value_loss_reaches_the_backbone_of_a_shared_critic_only():
 # ---- a learner among others ----------------------------------------------------------------------
 
 
-def test_policy_and_critic_are_clipped_apart_and_stepped_at_their_own_rates():
+def test_policy_and_critic_have_separate_clipping_and_learning_rates():
     one = ppo_learner(max_grad_norm=0.5, learning_rate=1e-3, value_learning_rate=1e-1)
     before = copied(one.weights())
     gradients = {n: torch.full_like(w, 3.0) for n, w in before.items()}
     kept = copied(gradients)
     one.apply_gradients(gradients)
     assert equal(gradients, kept)
-    for name, after in one.weights().items():  # AdamW's first step is its rate, whatever the scale
+    for name, after in one.weights().items():  # AdamW's first step is its rate, at any scale
         rate = 1e-1 if name.startswith("critic.") else 1e-3
         torch.testing.assert_close(before[name] - after, torch.full_like(after, rate))
     names = list(one.weights())
@@ -178,7 +178,7 @@ def test_policy_and_critic_are_clipped_apart_and_stepped_at_their_own_rates():
         assert float(norm) == pytest.approx(0.1 * 0.5, rel=1e-4)  # (1 - beta1) * max_grad_norm
 
 
-def test_joint_states_say_who_asks():
+def test_joint_states_contain_the_agent():
     found = joint_states(played()[3:5], AGENTS)
     assert found.shape == (2, 3, 5)
     torch.testing.assert_close(found[0, 2], torch.tensor([0.3, 2.0, -0.5, 1.0, 0.0]))
@@ -190,7 +190,7 @@ def test_joint_states_say_who_asks():
         joint_states([dataclasses.replace(played()[0], states=((1.0,), (1.0, 2.0)))], AGENTS)
 
 
-def test_a_restored_learner_goes_on_to_the_bit():
+def test_a_restored_learner_continues_to_the_bit():
     settings = {"critic": "central", "minibatches": 2, "num_iterations": 2, "schedule": "linear",
                 "value_normalisation": "running"}  # fmt: skip
     whole = ppo_learner(planned_updates=4, **settings)

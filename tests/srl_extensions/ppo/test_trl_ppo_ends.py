@@ -1,4 +1,4 @@
-"""What PPO takes for the value of a game's end: 0, or the critic's of what was shown last."""
+"""Value at the end of an episode: 0 after termination, the critic's value after truncation."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ def cut_off(samples, *which, ids=(4, 6, 5)):
 
 
 def observed(one, samples):
-    """What a learner's trainer adds to the batch, before it is shuffled."""
+    """Return the tensors that the trainer of a learner adds to the batch, before shuffling."""
     seen, made = [], one._trainer._estimates
     one._trainer._estimates = lambda *rows: seen.append(made(*rows)) or seen[-1]
     first_gradients(one, samples)
@@ -52,7 +52,7 @@ class _Says(torch.nn.Module):
         return self.scale * batch["value_positions"].float()
 
 
-def test_ends_of_both_kinds_in_one_batch_by_hand(monkeypatch):
+def test_termination_and_truncation_in_one_batch_by_hand(monkeypatch):
     monkeypatch.setitem(CRITICS, "separate", lambda model, joint: _Says())
     one = ppo_learner(critic="separate", discount=0.5, gae_lambda=0.5, minibatches=1,
                       normalize_advantages="none")  # fmt: skip
@@ -107,7 +107,7 @@ def test_gradients_are_those_of_the_formula(critic):
     assert relative_error(found, ended) > 0.01
 
 
-def test_what_does_not_fit_the_models_context_is_refused():
+def test_observations_beyond_the_models_context_are_refused():
     one = ppo_learner(critic="separate")
     fits = 64 - max(len(s.prompt_ids) + len(s.completion_ids) for s in played())
     update(one, cut_off(played(), *range(8), ids=(5,) * fits))

@@ -19,14 +19,14 @@ def test_two_steps_by_hand():
     assert found.dtype == np.float64
 
 
-def test_each_action_has_a_discount_of_its_own():
+def test_each_action_has_its_discount():
     found = generalized_advantages([0.0, 1.0, 4.0], [0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.5], 1.0)
     # t=2: 4     t=1: 1 + 0.5 * 4 = 3     t=0: 0 + 1 * 3 = 3
     assert found.tolist() == [3.0, 3.0, 4.0]
 
 
 @pytest.mark.parametrize("discount", [1.0, 0.9])
-def test_the_ends_of_lambda(discount):
+def test_lambda_zero_and_one(discount):
     rng = np.random.default_rng(0)
     rewards, values = rng.normal(size=5), np.append(rng.normal(size=5), 0.0)
     one_step = generalized_advantages(rewards, values, [discount] * 5, 0.0)
@@ -36,7 +36,7 @@ def test_the_ends_of_lambda(discount):
     np.testing.assert_allclose(whole, np.array(to_come) - values[:-1])
 
 
-def test_standardised():
+def test_standardized_by_hand():
     # mean 2, deviation of the population sqrt(2 / 3)
     np.testing.assert_allclose(
         standardized(np.array([1.0, 2.0, 3.0])), np.array([-1, 0, 1]) * 1.5**0.5
@@ -45,7 +45,7 @@ def test_standardised():
     assert standardized(np.array([5.0])).tolist() == [0.0]
 
 
-def test_standardised_turn_by_turn():
+def test_standardized_by_step():
     # means 2 and 10; the lone turn 7 takes the mean of all, 6: -1, 1, -2, 2, 0; deviation sqrt 2
     found = standardized(np.array([1.0, 3.0, 8.0, 12.0, 6.0]), [0, 0, 1, 1, 7])
     np.testing.assert_allclose(found, np.array([-1, 1, -2, 2, 0]) / 2**0.5)

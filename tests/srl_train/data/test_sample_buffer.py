@@ -43,7 +43,7 @@ def test_without_a_budget_a_rounds_samples_are_taken():
     assert buffer.take(0, 0) is None
 
 
-def test_a_budget_is_waited_for_and_taken_oldest_first():
+def test_a_full_budget_takes_the_oldest_samples():
     buffer = SampleBuffer(2, 4, 4)
     buffer.add(samples(0, 2))
     assert buffer.take(0, 0) is None
@@ -54,7 +54,7 @@ def test_a_budget_is_waited_for_and_taken_oldest_first():
     assert len(buffer) == 2
 
 
-def test_staleness_counts_own_updates_and_age_counts_rounds():
+def test_staleness_counts_updates_and_age_counts_rounds():
     buffer = SampleBuffer(2, 4, 4)
     buffer.add(samples(0, 2, round_number=3, version=5))
     buffer.add(samples(2, 2, round_number=4, version=6))
@@ -66,7 +66,7 @@ def test_staleness_counts_own_updates_and_age_counts_rounds():
 @pytest.mark.parametrize(
     "version, left, dropped", [(2, [0, 1, 2, 3], 0), (3, [2, 3], 2), (4, [2, 3], 2), (5, None, 4)]
 )
-def test_what_is_too_stale_is_dropped_and_counted(version, left, dropped):
+def test_stale_samples_are_dropped_and_counted(version, left, dropped):
     buffer = SampleBuffer(2, None, max_staleness=2)
     buffer.add(samples(0, 2, version=0))
     buffer.add(samples(2, 2, version=2))
@@ -84,7 +84,7 @@ def test_one_stale_member_drops_its_whole_group():
     assert buffer.dropped == {"a": 2}
 
 
-def test_the_state_comes_back_through_json():
+def test_the_state_survives_json():
     allowed = (None, (3, 4))
     buffer = SampleBuffer(2, 4, max_staleness=1)
     buffer.add(samples(0, 2, version=0))

@@ -1,4 +1,4 @@
-"""From episodes to samples: tokens in order, masks, rewards, whole groups."""
+"""Samples from episodes: order of tokens, masks, rewards, complete groups."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def sampled(played, agent, rewards, discount=1.0, advantages=None):
     return sample_of(replace(one, advantages=advantages), discount=discount, round_number=0)
 
 
-def test_one_turn():
+def test_an_episode_of_one_step():
     sample = sampled(episode((step("a", FIRST),)), "a", [1.5], discount=0.5)
     assert sample == TokenSample(
         prompt_ids=(1, 2, 3),
@@ -46,7 +46,7 @@ def test_one_turn():
     )
 
 
-def test_later_turns_are_appended_and_what_was_told_is_masked():
+def test_later_steps_are_appended_and_observations_are_masked():
     turns = [(step("a", FIRST), step("b", CHOSEN)), (step("a", SECOND),), (step("a", CHOSEN),)]
     played = episode(*turns, seats=("a", "b"))
     sample = sampled(played, "a", [1.0, 2.0, 4.0], discount=0.5, advantages=(3.0, 0.0, -1.0))
@@ -61,7 +61,7 @@ def test_later_turns_are_appended_and_what_was_told_is_masked():
     assert per_token(sample, sample.advantages) == [3.0, 3.0, 0.0, 0.0, 0.0, 0.0, -1.0, -1.0]
 
 
-def test_what_was_shown_last_is_beside_the_completion():
+def test_the_last_observation_is_not_part_of_the_completion():
     turns = [(step("a", FIRST), step("b", CHOSEN))]
     played = replace(
         episode(*turns, seats=("a", "b")),
@@ -83,7 +83,7 @@ def test_a_decision_without_tokens_cannot_be_trained_on(turns):
         sampled(played, "a", [0.0] * len(turns))
 
 
-def test_samples_go_seat_by_seat_with_groups_together():
+def test_samples_are_ordered_by_agent_and_group():
     seats = ("a", "b")
     played = [
         episode((step("a", FIRST), step("b", SECOND)), seed=seed, seats=seats)
@@ -109,7 +109,7 @@ def not_asked(agent):
     return AgentStep(agent, None, Decision(action=0, asked=False), 0.0)
 
 
-def test_turns_without_being_asked_leave_their_rewards_to_the_turn_before():
+def test_rewards_of_steps_without_a_query_count_for_the_previous_answer():
     turns = [not_asked("a"), step("a", FIRST), not_asked("a"), not_asked("a"), step("a", CHOSEN),
              not_asked("a")]  # fmt: skip
     played = replace(
@@ -121,7 +121,7 @@ def test_turns_without_being_asked_leave_their_rewards_to_the_turn_before():
     assert sample.turns == ((0, 2), (3, 5)) and sample.elapsed == (3, 2)
     assert sample.rewards == (1 + 2 / 2 + 4 / 4, 8 + 16 / 2)
     assert sample.episode_return == 64 + 1 / 2 + 2 / 4 + 4 / 8 + 8 / 16 + 16 / 32
-    # From the first turn on, GAE without a critic comes to the same.
+    # From the first step on, GAE without a critic gives the same return.
     discounts = [0.5**steps for steps in sample.elapsed]
     worth = generalized_advantages(sample.rewards, [0.0] * 3, discounts, 1.0)
     assert 64 + 0.5 * worth[0] == sample.episode_return
@@ -129,13 +129,13 @@ def test_turns_without_being_asked_leave_their_rewards_to_the_turn_before():
     assert sample.states == ((1.0,), (4.0,))
 
 
-def test_a_seat_that_was_never_asked_has_no_sample():
+def test_an_agent_that_was_never_queried_has_no_sample():
     played = episode((not_asked("a"), step("b", FIRST)), seats=("a", "b", "c"))
     for seat, rewards in (("a", [1.0]), ("c", [])):
         assert sampled(played, seat, rewards) is None
 
 
-def test_groups_in_which_a_seat_was_never_asked_are_left_out_for_it_alone():
+def test_groups_in_which_an_agent_was_never_queried_are_left_out_for_it():
     both, alone = (step("a", FIRST), step("b", SECOND)), (step("a", FIRST),)
     played = [episode(turn, seed=number // 2, seats=("a", "b"))
               for number, turn in enumerate((both, both, both, alone, alone, alone))]  # fmt: skip

@@ -127,7 +127,7 @@ SAMPLES = {
     ("kind", "played"),
     [("plain", "free"), *((k, "both") for k in MODELS)],
 )
-def test_every_model_scores_its_choices_as_its_own_forward_does(kind, played):
+def test_log_probabilities_equal_those_of_a_plain_forward_pass(kind, played):
     model, samples = MODELS[kind](), SAMPLES[played]()
     trainer = learner(model, temperature=0.8)._trainer
     trainer.choices = [choices_of(s) for s in samples]
@@ -154,7 +154,7 @@ def test_every_model_scores_its_choices_as_its_own_forward_does(kind, played):
     assert not any("forward" in vars(m) for m in model.modules() if isinstance(m, torch.nn.Linear))
 
 
-def test_a_forced_token_is_certain_and_harmless():
+def test_a_forced_token_has_log_probability_zero_and_no_gradient():
     model = small_model()
     trainer = learner(model)._trainer
     trainer.choices = [[(0, (3,)), (1, (4, 5))]]

@@ -28,7 +28,7 @@ def adapter(model):
 
 
 def moved(model, seed):
-    """A stand-in for learning: every adapter tensor another."""
+    """Change every tensor of the adapter, as an update would."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -42,7 +42,7 @@ def family():
     return base, adapter_models(base, NAMES, CONFIG, seed=3)
 
 
-def test_the_base_is_held_once(family):
+def test_adapters_share_one_base(family):
     base, models = family
     together = side_by_side(base, models, CONFIG)
     own = {t.data_ptr() for t in base_tensors(base)}
@@ -83,13 +83,13 @@ def test_target_modules_may_be_a_regular_expression():
         (("q_proj", "v_prjo"), "'v_prjo' fits no linear"),
     ],
 )
-def test_target_modules_that_are_not_there(targets, told):
+def test_unknown_target_modules_are_refused(targets, told):
     config = AdapterConfig(rank=2, target_modules=targets)
     with pytest.raises(ConfigError, match=told):
         adapter_models(small_model(), ["model_0"], config, 0)
 
 
-def test_side_by_side_plays_what_each_model_computes(family):
+def test_side_by_side_samples_as_each_model(family):
     base, models = family
     together = side_by_side(base, models, CONFIG).eval()
     for round_number in range(2):

@@ -72,7 +72,7 @@ def moved_samples(shift, version=5):
     return model, samples
 
 
-def test_an_engine_too_far_from_the_trainer_is_refused():
+def test_a_sampler_that_diverges_from_the_trainer_is_refused():
     model, samples = moved_samples(0.05)
     with pytest.raises(TrainingError, match=r"differ by 0\.05 .*max_divergence is 0\.04"):
         first_gradients(learner(model, max_divergence=0.04), samples, version=5)
@@ -111,7 +111,7 @@ def test_the_loss_of_each_token_is_weighed_by_its_ratio(correction, steps):
     assert relative_error(found, other) > 0.02
 
 
-def test_answers_that_were_cut_off_teach_nothing_and_complete_ones_of_the_same_episode_do():
+def test_truncated_answers_are_masked_and_complete_ones_are_trained():
     def played(first, last):  # (10, END) or (10, 11), some words of the environment, another answer
         return (*first, 4, 5, *last)
 

@@ -1,4 +1,4 @@
-"""What the `trl` section lets through reaches the loss; everything else is refused by name."""
+"""Options of the section `trl` reach the loss; unknown options are refused by name."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ def test_every_option_is_a_field_of_trls():
         ({"beta": 0.1}, "trl.beta: it is set by algorithm.beta"),
     ],
 )
-def test_what_cannot_be_handed_on(options, told):
+def test_unsupported_options_are_refused(options, told):
     with pytest.raises(ConfigError, match=told) as error:
         GrpoConfig(trl=options)
     assert "\n" not in str(error.value)
@@ -43,7 +43,7 @@ def test_a_value_of_another_type_than_trls_is_refused():
         ({"adam_beta1": 7.0}, {}, "Invalid beta"),
     ],
 )
-def test_what_trl_the_schedule_or_the_optimizer_refuses(trl, settings, told):
+def test_errors_of_trl_and_the_optimizer_name_the_section(trl, settings, told):
     with pytest.raises(ConfigError, match=told) as error:
         learner(trl=trl, **settings)
     assert "\n" not in str(error.value)
@@ -57,7 +57,7 @@ def test_what_trl_the_schedule_or_the_optimizer_refuses(trl, settings, told):
         {"loss": "cispo"},
     ],
 )
-def test_what_is_handed_on_changes_the_update(settings):
+def test_options_change_the_update(settings):
     samples = [
         dataclasses.replace(s, logprobs=tuple(-2.5 for _ in s.logprobs)) for s in some_samples()
     ]  # as if from older weights, so that ratios differ from 1 and are clipped

@@ -87,7 +87,7 @@ def test_a_step_is_adamw_on_the_gradient_clipped_once(limit):
         torch.testing.assert_close(weight, expected.detach(), rtol=1e-5, atol=1e-6, msg=name)
 
 
-def test_without_a_gradient_nothing_moves():
+def test_without_a_gradient_nothing_changes():
     one = learner()
     update(one, some_samples())  # momentum, which would carry a step with a zero gradient on
     weights, moments, counters = copied(one.weights()), optimizer_tensors(one), one.counters()
@@ -105,12 +105,12 @@ def test_without_a_gradient_nothing_moves():
 # ---- failures ------------------------------------------------------------------------------------
 
 
-def test_samples_that_make_no_update():
+def test_samples_that_do_not_divide_are_refused():
     with pytest.raises(TrainingError, match=r"model_0 has 6 samples.*rollout.group_size \(4\)"):
         learner().begin_update(some_samples()[:6], 0, 0)
 
 
-def test_a_loss_that_is_no_number_stops_the_run():
+def test_a_loss_that_is_not_finite_stops_the_run():
     model = small_model()
     one = learner(model)
     with torch.no_grad():

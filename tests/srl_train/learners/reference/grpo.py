@@ -107,7 +107,7 @@ def log_probs(model, one, temperature=1.0):
 
 
 def double(model):
-    """The same weights in float64; a deepcopy would keep the forward that TRL put on the model."""
+    """Return the same weights in float64; a deepcopy would keep the forward that TRL set."""
     with torch.random.fork_rng():
         exact = LlamaForCausalLM(model.config).double().eval()
     exact.load_state_dict(model.state_dict())
