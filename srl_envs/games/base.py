@@ -290,10 +290,10 @@ class SimultaneousGame(RoundGame):
         return self._every_action
 
     def drawn_in_text(self) -> str:
-        return rendering.ansi(self._scene())
+        return rendering.ansi(*self._drawn())
 
     def drawn_in_pixels(self) -> np.ndarray:
-        return rendering.rgb_array(self._scene())
+        return rendering.rgb_array(*self._drawn())
 
     # Used by games.
 
@@ -398,23 +398,18 @@ class SimultaneousGame(RoundGame):
             chosen.append(action)
         return chosen
 
-    def _scene(self) -> rendering.Scene:
-        chosen, rewards = self._shown
-        answers = [self.text_view.answers(agent) for agent in self.possible_agents]
-        words = [
-            "-" if choice is None else said[choice]
-            for said, choice in zip(answers, chosen, strict=True)
-        ]
-        return rendering.Scene(
-            headline=self.headline(),
-            agents=tuple(self.possible_agents),
-            choices=tuple(chosen),
-            words=tuple(words),
-            rewards=tuple(rewards),
-            ceiling=self.reward_ceiling,
-            widest=max(max(map(len, said)) for said in answers),
-            notes=tuple(self.notes()),
-        )
+    def _drawn(self) -> tuple[str, list[rendering.Line], float, int]:
+        """Return the headline, the lines, the reward of a full bar and the longest answer."""
+        lines, longest = [], 0
+        notes = self.notes() or [""] * len(self.possible_agents)
+        for agent, note, action, reward in zip(
+            self.possible_agents, notes, *self._shown, strict=True
+        ):
+            answers = self.text_view.answers(agent)
+            answer = "-" if action is None else answers[action]
+            lines.append(rendering.Line(agent, note, action, answer, reward))
+            longest = max(longest, *map(len, answers))
+        return self.headline(), lines, self.reward_ceiling, longest
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
         space = super()._space_of(vector)

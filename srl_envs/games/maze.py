@@ -348,13 +348,14 @@ class Maze(base.SimultaneousGame):
         return rows, rewards, infos
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        every = self._every_action
         if not self.mask_walls:
-            return every
-        return [
-            whole if arrived else self._board.open_ways(place)
-            for whole, arrived, place in zip(every, self._arrived, self._places, strict=True)
+            return self._every_action
+        doors = self._board.doors
+        legal = [
+            [arrived or there >= 0 for there in doors[place]]
+            for arrived, place in zip(self._arrived, self._places, strict=True)
         ]
+        return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
         """Draw the maze: A, B, ... agents, G goals, # walls, . free cells."""

@@ -391,10 +391,6 @@ class Board:
             self._views[place] = seen
         return seen
 
-    def open_ways(self, place: int) -> np.ndarray:
-        """Return the int8 mask of the actions that are not blocked at `place`."""
-        return np.array([there >= 0 for there in self.doors[place]], dtype=np.int8)
-
 
 board_of = lru_cache(maxsize=256)(Board)
 """Cached constructor of Board."""
