@@ -265,10 +265,10 @@ def make(name: str, /, **parameters: Any) -> Any:
     else:
         found = entry(name)
         constructor, defaults = found.load(), dict(found.defaults)
-    takes, given = inspect.signature(constructor), {**defaults, **parameters}
-    refuse_unknown(name, takes.parameters, parameters)
+    signature, given = inspect.signature(constructor), {**defaults, **parameters}
+    refuse_unknown(name, signature.parameters, parameters)
     try:
-        takes.bind(**given)
+        signature.bind(**given)
     except TypeError as error:  # A TypeError raised within the constructor is not caught.
         raise EnvConfigError(f"{name}: {error}") from error
     env = constructor(**given)

@@ -47,7 +47,7 @@ class Scenario:
 
     @property
     def holdout(self) -> bool:
-        """True if partners or options are held out for evaluation."""
+        """True if there are held-out partners or options."""
         return bool(self.held_out_partners or self.held_out_options)
 
     @property
@@ -164,8 +164,8 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     ]
     if not game:
         return None
-    takes = inspect.signature(import_module(module).parallel_env).parameters
-    given = {name: parameter.default for name, parameter in takes.items()}
+    signature = inspect.signature(import_module(module).parallel_env).parameters
+    given = {name: parameter.default for name, parameter in signature.items()}
     given |= {**({} if entry is None else entry.defaults), **options}
 
     def plays(option: str, kept: Any) -> bool:

@@ -173,19 +173,23 @@ def parallel_form(
     return parallel_env
 
 
-def refuse_unknown(name: str, takes: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
-    """Raise EnvConfigError with the nearest name for an argument that is not in `takes`.
+def refuse_unknown(
+    name: str, accepted: Mapping[str, inspect.Parameter], given: Iterable[str]
+) -> None:
+    """Raise EnvConfigError with the nearest name for an argument that is not in `accepted`.
 
     Args:
         name: Name of the environment, for the error.
-        takes: Parameters of its constructor. A `**` parameter allows all names.
+        accepted: Parameters of its constructor. A `**` parameter allows all names.
         given: Names of the given arguments.
     """
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
         return
     for argument in given:
-        if argument not in takes:
-            raise EnvConfigError(f"{name} has no parameter {argument!r}{nearest(argument, takes)}")
+        if argument not in accepted:
+            raise EnvConfigError(
+                f"{name} has no parameter {argument!r}{nearest(argument, accepted)}"
+            )
 
 
 def is_loopback(host: str) -> bool:

@@ -340,7 +340,7 @@ class SimultaneousGame(RoundGame):
             self._shown_phase = self.phase()
         self.played += 1
         out_of_time = self.played >= self.rounds
-        self._rows, earned, said = self.play_round(chosen, out_of_time)
+        self._rows, earned, round_infos = self.play_round(chosen, out_of_time)
         if out_of_time or self.finished:
             self.agents = []
         if self.render_mode is not None:
@@ -351,7 +351,7 @@ class SimultaneousGame(RoundGame):
         observations, rewards, infos = {}, {}, {}
         # `strict` would double the time: asking an array for a row past its end is slow.
         for agent, vector, reward, info, mask in zip(
-            agents, vectors, earned, said, masks, strict=False
+            agents, vectors, earned, round_infos, masks, strict=False
         ):
             info["action_mask"] = mask
             observations[agent], rewards[agent], infos[agent] = vector, reward, info

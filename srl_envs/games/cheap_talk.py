@@ -19,7 +19,6 @@ from srl_envs.validation import Step, true_or_false
 
 MESSAGE_LENGTH = 120  # characters of a message
 MESSAGE_RULE = "What you write above the last line is read by all others."
-SAYS = ' says: "'
 
 
 def message_in(answer: str) -> str:
@@ -34,18 +33,10 @@ def message_in(answer: str) -> str:
     return " ".join(words.split())[:MESSAGE_LENGTH].rstrip()
 
 
-def heard(observation: Any) -> str:
+def message_lines(observation: Any) -> str:
     """Return the messages in an observation as text, each on a new line."""
     messages = observation.get("messages", "") if isinstance(observation, Mapping) else ""
     return "".join(f"\n{line}" for line in messages.splitlines())
-
-
-def spoken(observation: Any) -> list[tuple[str, str]]:
-    """Return the messages in an observation as pairs (name of the agent, message)."""
-    messages = observation.get("messages") if isinstance(observation, Mapping) else None
-    lines = messages.splitlines() if isinstance(messages, str) else []
-    parts = [line.partition(SAYS) for line in lines if line.endswith('"')]
-    return [(speaker, words[:-1]) for speaker, says, words in parts if says]
 
 
 KEYWORD_REWARDS: Mapping[str, Mapping[str, float]] = MappingProxyType(
@@ -117,7 +108,7 @@ class TalkingGame(base.SimultaneousGame):
             messages = {speaker: message_in(text) for speaker, text in self._texts.items()}
             for agent, seen in observations.items():
                 seen["messages"] = "\n".join(
-                    f'{speaker}{SAYS}{message}"'
+                    f'{speaker} says: "{message}"'
                     for speaker, message in messages.items()
                     if message and speaker != agent
                 )

@@ -257,9 +257,9 @@ class CoopCompeteView(FixedChoices):
             parts.append("Nobody has chosen yet.")
         else:
             parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
-            company = self.players - 1
-            if company:
-                parts.append(f"Others cooperating: {round(others * company)} of {company}.")
+            count = self.players - 1
+            if count:
+                parts.append(f"Others cooperating: {round(others * count)} of {count}.")
         if level >= 0.0:
             parts.append(f"Cooperation level {level:.2f}, difficulty {difficulty:.2f}.")
         return " ".join(parts)

@@ -23,7 +23,7 @@ Draw = Callable[..., object]
 
 
 class BatchedRng:
-    """Random numbers of N environments, each with a generator of its own.
+    """Random numbers of N environments with one generator each.
 
     The numbers of an environment depend neither on other environments nor on the size of blocks.
     """
