@@ -379,8 +379,7 @@ class Maze(base.SimultaneousGame):
         headline = self.headline() + " " * (len(str(self.rounds)) - len(str(self.played)))
         cell = max(SMALLEST, min(LARGEST, FRAME // max(width, height)))
         frame = Frame(
-            2 * MARGIN + LINE + height * cell,
-            2 * MARGIN + max(width * cell, width_of(headline)),
+            2 * MARGIN + LINE + height * cell, 2 * MARGIN + max(width * cell, width_of(headline))
         )
 
         def square(place: int, inset: int, color: Colour) -> None:
@@ -418,11 +417,7 @@ class Maze(base.SimultaneousGame):
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return the maze of a level seed.
-
-        Raises:
-            EnvConfigError: The environment has a layout, or the maze is of another split.
-        """
+        """Return the maze of a level seed; raise EnvConfigError if it is of another split."""
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)

@@ -205,9 +205,6 @@ class SocialNegotiation(TalkingGame):
         max_cycles: Number of rounds until the deadline, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_negotiation_v0")

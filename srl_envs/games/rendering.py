@@ -25,7 +25,7 @@ _NUMBER = 7  # characters of a reward
 _LEAST_WIDTH = 480  # pixels
 
 
-class Line(NamedTuple):
+class AgentLine(NamedTuple):
     """One agent's line of a drawing. Action and reward are None before the first round."""
 
     agent: str
@@ -35,14 +35,11 @@ class Line(NamedTuple):
     reward: float | None
 
 
-def ansi(headline: str, lines: Sequence[Line], ceiling: float, widest: int) -> str:
+def ansi(headline: str, lines: Sequence[AgentLine], ceiling: float, widest: int) -> str:
     """Draw a round as plain text, with one line per agent below the headline.
 
-    Args:
-        headline: First line.
-        lines: One entry per agent.
-        ceiling: Reward that fills a bar.
-        widest: Number of characters of the longest possible answer.
+    `ceiling` is the reward that fills a bar, `widest` the number of characters of the longest
+    possible answer.
     """
     width = max(len(line.agent) for line in lines)
     rows = [headline]
@@ -95,7 +92,7 @@ def width_of(text: str) -> int:
     return len(text) * _ADVANCE
 
 
-def rgb_array(headline: str, lines: Sequence[Line], ceiling: float, widest: int) -> np.ndarray:
+def rgb_array(headline: str, lines: Sequence[AgentLine], ceiling: float, widest: int) -> np.ndarray:
     """Draw a round as a uint8 array (height, width, 3); the arguments are those of `ansi`.
 
     Each agent has one line with its name, note and answer, and its reward as a bar and a number.

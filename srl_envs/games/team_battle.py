@@ -122,8 +122,7 @@ class TeamBattleRules(ChoiceRules):
     def selfish_equilibrium(self) -> tuple[float, float]:
         """Return the symmetric Nash equilibrium of one round: cooperation probability, mean reward.
 
-        Raises:
-            EnvConfigError: The teams have different sizes.
+        Teams of different sizes raise EnvConfigError.
         """
         if self.team_sizes[0] != self.team_sizes[1]:
             raise EnvConfigError(f"team_size must be equal for both teams, got {self.team_sizes}")
@@ -174,9 +173,6 @@ class TeamBattle(base.SimultaneousGame):
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("team_battle_v0")

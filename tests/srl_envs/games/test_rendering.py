@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.games.rendering import Line, ansi, rgb_array
+from srl_envs.games.rendering import AgentLine, ansi, rgb_array
 
 SCALE = {"ceiling": 1.0, "widest": len("cooperate")}
-PLAYED = (Line("agent_0", "", 1, "cooperate", 0.5), Line("agent_10", "", 0, "compete", 1.0))
+PLAYED = (
+    AgentLine("agent_0", "", 1, "cooperate", 0.5),
+    AgentLine("agent_10", "", 0, "compete", 1.0),
+)
 UNPLAYED = tuple(line._replace(action=None, answer="-", reward=None) for line in PLAYED)
 
 
