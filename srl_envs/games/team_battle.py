@@ -189,8 +189,9 @@ class TeamBattle(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
-        is_pair = isinstance(team_size, Sequence) and not isinstance(team_size, str)
-        sizes: Any = tuple(team_size) if is_pair else (team_size, team_size)
+        sizes: Any = team_size
+        if not isinstance(team_size, Sequence) or isinstance(team_size, str):
+            sizes = (team_size, team_size)
         if len(sizes) != 2:
             raise EnvConfigError(f"team_size must be one number or (red, blue), got {team_size!r}")
         self.rules = TeamBattleRules(sizes, difficulty, cooperation_weight)
