@@ -47,7 +47,7 @@ class Scenario:
 
     @property
     def holdout(self) -> bool:
-        """True if there are held-out partners or options."""
+        """True if partners or options are kept for evaluation."""
         return bool(self.held_out_partners or self.held_out_options)
 
     @property
