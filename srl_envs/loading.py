@@ -151,12 +151,13 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "watch": ("uvicorn", "starlette"),
     "grpc": ("grpc", "google"),
     "judge": ("openskill",),
-} | {
-    name: (name,)
-    for name in (
-        *("gguf", "anthropic", "verl", "areal", "verifiers", "ray"),
-        *("tensorboard", "trackio", "wandb", "mlflow"),
-    )
+    **{
+        name: (name,)
+        for name in (
+            *("gguf", "anthropic", "verl", "areal", "verifiers", "ray"),
+            *("tensorboard", "trackio", "wandb", "mlflow"),
+        )
+    },
 }
 """Import names of the packages that each extra installs."""
 EXTRAS = {package: extra for extra, packages in PACKAGES.items() for package in packages}
@@ -185,11 +186,9 @@ def install_line(error: ImportError, what: str) -> str | None:
 
 @contextmanager
 def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
-    """Context for imports of optional packages: a missing one raises its install command.
+    """Context for imports of optional packages that `what` requires.
 
-    Args:
-        what: Name of the feature that requires the packages, for the error.
-        raising: Class of the error. Import errors with other causes pass unchanged.
+    A missing package raises `raising` with the install command; other errors pass unchanged.
     """
     try:
         yield

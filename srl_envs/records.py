@@ -46,11 +46,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """Return the value of JSON data written by `encode`.
-
-    Raises:
-        LookupError, TypeError, ValueError, ArithmeticError: `encode` never returns such data.
-    """
+    """Return the value of JSON data that `encode` returned; see `read_record` for errors."""
     if isinstance(value, dict):
         tag = value.get(_TAG)
         if tag == "array":

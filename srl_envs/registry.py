@@ -120,26 +120,14 @@ OWN: dict[str, Entry] = {
         )
         for layout, size in (("simple", "5x5"), ("medium", "7x7"), ("complex", "10x10"))
     },
-    "maze_race_v0": _maze(
-        "two agents in one maze: the first at the goal wins",
-        "generated",
-        "competition",
-        task="race",
-        num_agents=2,
-    ),
-    "maze_own_v0": _maze(
-        "two agents in one maze, one goal each; the episode ends when both have arrived",
-        "generated",
-        task="own",
-        num_agents=2,
-    ),
-    "maze_meet_v0": _maze(
-        "two agents in one maze: meet in any cell",
-        "generated",
-        "cooperation",
-        task="meet",
-        num_agents=2,
-    ),
+    **{
+        f"maze_{task}_v0": _maze(summary, "generated", *tags, task=task, num_agents=2)
+        for task, summary, *tags in (
+            ("race", "two agents in one maze: the first at the goal wins", "competition"),
+            ("own", "two agents in one maze, one goal each; both must arrive"),
+            ("meet", "two agents in one maze: meet in any cell", "cooperation"),
+        )
+    },
     "social_v0": Entry(
         "srl_envs.games.social:parallel_env",
         "trading or negotiation (`scenario`) under one name",
@@ -239,15 +227,12 @@ def _turns(name: Any) -> int | None:
 
 
 def make(name: str, /, **parameters: Any) -> Any:
-    """Make an environment.
+    """Make an environment, a PettingZoo ParallelEnv.
 
     Args:
         name: Name in the registry, 'module:function' of a function that returns a ParallelEnv, or a
             name with a scheme of ENV_SCHEMES, such as 'grpc://host:port/name'.
         **parameters: Keyword arguments of the environment.
-
-    Returns:
-        A PettingZoo ParallelEnv.
 
     Raises:
         EnvConfigError: The name or a parameter is unknown, or a value is not allowed.
@@ -265,10 +250,10 @@ def make(name: str, /, **parameters: Any) -> Any:
     else:
         found = entry(name)
         constructor, defaults = found.load(), dict(found.defaults)
-    takes, given = inspect.signature(constructor), {**defaults, **parameters}
-    refuse_unknown(name, takes.parameters, parameters)
+    signature, given = inspect.signature(constructor), {**defaults, **parameters}
+    refuse_unknown(name, signature.parameters, parameters)
     try:
-        takes.bind(**given)
+        signature.bind(**given)
     except TypeError as error:  # A TypeError raised within the constructor is not caught.
         raise EnvConfigError(f"{name}: {error}") from error
     env = constructor(**given)
@@ -315,9 +300,6 @@ def remake(
         trusted: Allow everything that `make` allows.
         allowing: Names of code that the user's own settings contain.
         **ours: Keyword arguments that override those of the record.
-
-    Returns:
-        A PettingZoo ParallelEnv.
 
     Raises:
         UntrustedError: The record names more than is allowed.

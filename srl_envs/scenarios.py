@@ -47,7 +47,7 @@ class Scenario:
 
     @property
     def holdout(self) -> bool:
-        """True if partners or options are held out for evaluation."""
+        """True if partners or options are kept for evaluation."""
         return bool(self.held_out_partners or self.held_out_options)
 
     @property
@@ -97,15 +97,10 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType({found.name: found for foun
 
 
 def names(environment: str | None = None, holdout: bool | None = None) -> tuple[str, ...]:
-    """Return the names of scenarios.
+    """Return the names of the scenarios of `environment`, with `holdout` or without; None for all.
 
-    Args:
-        environment: Environment of the scenarios, None for all. A user's environment,
-            'module:function', has one scenario, in which every agent is focal.
-        holdout: True or False for scenarios with or without held-out parts, None for all.
-
-    Raises:
-        EnvConfigError: The environment is not in the registry.
+    A user's environment, 'module:function', has one scenario, in which every agent is focal. An
+    unknown environment raises EnvConfigError.
     """
     if environment is not None and ":" in environment:
         return () if holdout else (f"{environment}{ALL_FOCAL}",)
@@ -125,10 +120,7 @@ def environments() -> tuple[str, ...]:
 
 
 def scenario(name: str) -> Scenario:
-    """Return the scenario of a name.
-
-    Args:
-        name: Name in SCENARIOS, or 'module:function.all' for a user's environment.
+    """Return the scenario of a name, which is 'module:function.all' for a user's environment.
 
     Raises:
         EnvConfigError: The name is unknown. The message contains the nearest one.
@@ -148,12 +140,9 @@ def scenario(name: str) -> Scenario:
 
 
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
-    """Return the first scenario whose held-out options include this environment, or None.
+    """Return the first scenario whose held-out options are those of an environment, or None.
 
-    Args:
-        environment: Name of the environment, as for `registry.make`. Names that refer to the same
-            module are the same game.
-        options: Options of the environment. Other options have their defaults.
+    All names of environments of one module are the same game. Missing options have their defaults.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module
@@ -164,8 +153,8 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     ]
     if not game:
         return None
-    takes = inspect.signature(import_module(module).parallel_env).parameters
-    given = {name: parameter.default for name, parameter in takes.items()}
+    signature = inspect.signature(import_module(module).parallel_env).parameters
+    given = {name: parameter.default for name, parameter in signature.items()}
     given |= {**({} if entry is None else entry.defaults), **options}
 
     def plays(option: str, kept: Any) -> bool:

@@ -47,10 +47,7 @@ class PluginTable(Mapping[str, P]):
     """
 
     def __init__(
-        self,
-        group: str,
-        parts: Mapping[str, P],
-        error: Callable[[str], Exception] = EnvConfigError,
+        self, group: str, parts: Mapping[str, P], error: Callable[[str], Exception] = EnvConfigError
     ) -> None:
         self.group = group
         self._own = dict(parts)

@@ -251,10 +251,9 @@ def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
 
 
 def view_for(view: TextView, observation: Any) -> TextView:
-    """Return the view for an observation.
+    """Return `view.of_observation(observation)` if there is such a method, else `view`.
 
-    This is `view` itself, unless it has a method `of_observation`, as the view of several
-    environments in one does (srl_envs.tasks.multitask).
+    The view of several environments in one has it (srl_envs.tasks.multitask).
     """
     choose = getattr(view, "of_observation", None)
     return view if choose is None else choose(observation)
@@ -281,14 +280,9 @@ def fallback_action(view: TextView, mask: Any = None) -> Any:
 def read_answer(
     view: TextView, agent: str, observation: Any, text: str, mask: Any = None
 ) -> Any | ParseFailure:
-    """Return the legal action that an answer names, or a failure with the action played instead.
+    """Return the legal action that the answer `text` to an observation names, or a failure.
 
-    Args:
-        view: Text view of the environment.
-        agent: Name of the agent.
-        observation: Observation that the agent answered.
-        text: The answer.
-        mask: Action mask of the agent, None if all actions are legal.
+    Without a `mask`, all actions are legal. A failure contains the action that is played instead.
     """
     view = view_for(view, observation)
     action = view.parse(agent, text)
@@ -508,12 +502,7 @@ class FocalAgent:
         self._error: EnvError | None = None
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
-        """Start an episode; return the rules and the first situation.
-
-        Args:
-            seed: Seed of the episode.
-            **row: Other columns of the dataset, which are ignored.
-        """
+        """Start the episode of the row's `seed`; return the rules and the first situation."""
         self._return, self._error = 0.0, None
         observations, _ = self._game.reset(seed=seed)
         first: str = observations[self._agent]

@@ -46,11 +46,7 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
 
 def read_json_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value that begins at index `start` of a text, and the index of its end.
-
-    Raises:
-        DocumentError: See `read_json`.
-    """
+    """Return the JSON value at index `start` of a text, and the index of its end."""
     with _one_kind_of_error():
         value, end = _DECODER.raw_decode(text, start)
     check_nesting(value)
@@ -70,15 +66,10 @@ def _one_kind_of_error() -> Iterator[None]:
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -> bytes:
-    """Return the bytes of a file.
-
-    Args:
-        path: The file.
-        max_bytes: Maximum number of bytes.
-        pipes: Allow named pipes, which may never end.
+    """Return the bytes of a file; `pipes` allows named pipes, which may never end.
 
     Raises:
-        DocumentError: The file is too large, or it is a folder, a device or a pipe.
+        DocumentError: The file has more than `max_bytes`, or is a folder, a device or a pipe.
         OSError: The file cannot be read.
     """
     if path.exists() and not path.is_file() and not (pipes and path.is_fifo()):

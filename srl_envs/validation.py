@@ -71,11 +71,7 @@ def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
 
 
 def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
-    """Return `value` (a string or list of strings among `allowed`) as a tuple; None for all.
-
-    Raises:
-        EnvConfigError: `value` is empty or has an entry that is not allowed.
-    """
+    """Return `value`, a string or strings among `allowed`, as a tuple; None for all of them."""
     choices = tuple(allowed)
     if value is None:
         return choices
@@ -123,12 +119,7 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
     """Check the actions of a step; return True for no actions after the end of an episode.
 
     As in PettingZoo's own games, such a step returns five empty dicts. PettingZoo's wrappers rely
-    on it.
-
-    Args:
-        begun: True after the first reset.
-        agents: Agents of the running episode, none after its end.
-        actions: Argument of `step`.
+    on it. `begun` is True after the first reset.
 
     Raises:
         EnvError: No episode is running, or `actions` are not one for each of `agents`.
@@ -173,19 +164,17 @@ def parallel_form(
     return parallel_env
 
 
-def refuse_unknown(name: str, takes: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
-    """Raise EnvConfigError with the nearest name for an argument that is not in `takes`.
-
-    Args:
-        name: Name of the environment, for the error.
-        takes: Parameters of its constructor. A `**` parameter allows all names.
-        given: Names of the given arguments.
-    """
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+def refuse_unknown(
+    name: str, accepted: Mapping[str, inspect.Parameter], given: Iterable[str]
+) -> None:
+    """Raise EnvConfigError if an argument of environment `name` is not in `accepted`."""
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
         return
     for argument in given:
-        if argument not in takes:
-            raise EnvConfigError(f"{name} has no parameter {argument!r}{nearest(argument, takes)}")
+        if argument not in accepted:
+            raise EnvConfigError(
+                f"{name} has no parameter {argument!r}{nearest(argument, accepted)}"
+            )
 
 
 def is_loopback(host: str) -> bool:

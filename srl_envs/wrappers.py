@@ -206,7 +206,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
     @property
     def unwrapped(self) -> GameWithText:
-        """This environment, because the game in `env` has no text view."""
+        """Environment with the text view, which is this wrapper."""
         return self
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:

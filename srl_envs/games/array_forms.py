@@ -7,20 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.games import bandit, team_battle
+from srl_envs.games import bandit, maze, team_battle
 from srl_envs.games.bandit import LOSS, WIN, Bandit
 from srl_envs.games.coop_compete import CoopCompete
-from srl_envs.games.maze import (
-    ARRIVAL,
-    DISTANCE,
-    OBSERVATION_FIELDS,
-    SHARES,
-    STEP,
-    TOO_LATE,
-    VISITS_SHOWN,
-    Maze,
-    seating,
-)
 from srl_envs.games.maze_levels import STEPS, Level
 from srl_envs.games.staged import Staged
 from srl_envs.games.team_battle import DRAW, TEAM_A, TEAM_B, TeamBattle
@@ -269,9 +258,9 @@ def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
 
 
 (X, Y, GOAL_X, GOAL_Y, OTHER_X, OTHER_Y, LAST_X, LAST_Y, STOPPED, ARRIVED, TIME, VISITS) = range(12)
-WALLS = OBSERVATION_FIELDS.index("walls")
+WALLS = maze.OBSERVATION_FIELDS.index("walls")
 STEPS_X, STEPS_Y = np.array(STEPS, np.float32).T.copy()
-VISITS_AS_SHOWN = np.array(SHARES, np.float32)
+VISITS_AS_SHOWN = np.array(maze.SHARES, np.float32)
 
 
 class Boards(NamedTuple):
@@ -287,7 +276,7 @@ class Boards(NamedTuple):
 
 def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
     """Return the tables of `levels`."""
-    seated = [seating(level, task, num_agents) for level in levels]
+    seated = [maze.seating(level, task, num_agents) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])
     seeds = np.array([level.seed for level in levels], object)
@@ -296,13 +285,13 @@ def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
 
 
 class VectorMaze(ArrayGame):
-    """Array form of Maze. Each environment has its own level.
+    """Array form of maze.Maze. Each environment has its own level.
 
     Cells are numbered in a grid with a border of width `view_radius`, so that the neighborhood of
     every cell has the same offsets in an array.
     """
 
-    def __init__(self, game: Maze, num_envs: int) -> None:
+    def __init__(self, game: maze.Maze, num_envs: int) -> None:
         super().__init__(game, num_envs)
         self._game = game
         levels = game.levels
@@ -319,7 +308,9 @@ class VectorMaze(ArrayGame):
         self._steps_to = np.array([dy * across + dx for dx, dy in STEPS])
         near = np.arange(-radius, radius + 1)
         self._window = (near[:, None] * across + near).ravel()
-        self._move_rewards = np.array([STEP + DISTANCE * away for away in range(width + height)])
+        self._move_rewards = np.array(
+            [maze.STEP + maze.DISTANCE * away for away in range(width + height)]
+        )
         self._solid = np.ones((num_envs, across * down), np.int8)
         self._visits = np.zeros((*self._shape, across * down), np.uint8)
         # Offsets of each environment's grid in `_solid`, and of each agent's in `_visits`.
@@ -378,7 +369,7 @@ class VectorMaze(ArrayGame):
         self._places = places = np.where(stays, places, there)
         visits, counts = self._visits.reshape(-1), self._counts + places
         count = visits.take(counts)
-        visits[counts] = count + (~stays & (count < VISITS_SHOWN))
+        visits[counts] = count + (~stays & (count < maze.VISITS_SHOWN))
         if self._game.task == "meet":
             self._goals = self._farthest(places)
         self._arrived = now = places == self._goals
@@ -387,9 +378,9 @@ class VectorMaze(ArrayGame):
         self._ends = finished | over
         rewards = self._move_rewards.take(self._away(places, self._goals))
         if self._ends.any():
-            rewards[self._ends] = TOO_LATE
+            rewards[self._ends] = maze.TOO_LATE
         if now.any():
-            rewards[now] = np.where(before[now], 0.0, ARRIVAL)
+            rewards[now] = np.where(before[now], 0.0, maze.ARRIVAL)
         seen[..., LAST_X], seen[..., LAST_Y], seen[..., STOPPED] = last_x, last_y, blocked
         self._look(None)
         return rewards, finished

@@ -1,7 +1,7 @@
 """Two-armed bandit whose better arm changes during an episode.
 
 In each of `max_cycles` rounds every agent pulls the left arm (action 0) or the right arm (action 1)
-of its own machine and earns 1 or 0. The probability of earning 1 is
+of one machine per agent and earns 1 or 0. The probability of earning 1 is
 
     arm0_prob          for the left arm
     arm1_prob_start    for the right arm in the first switch_pull rounds
@@ -59,9 +59,6 @@ class Bandit(base.SimultaneousGame):
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("bandit_v0")
@@ -159,16 +156,16 @@ class BanditView(FixedChoices):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        company = ""
+        several = ""
         if self.players > 1:
-            company = f"{self.players} players pull at the same time, each for themselves. "
+            several = f"{self.players} players pull at the same time, each for themselves. "
         change = "may change during the game"
         if self.switch is not None:
             change = f"changes after {self.switch} rounds"
         return (
             f"You are {agent}. Each round you pull the left or the right arm of your machine and "
             "win 1 or nothing. Each arm wins with its own chance; the right arm's chance "
-            f"{change}. {company}Win as often as you can. "
+            f"{change}. {several}Win as often as you can. "
             "Write your choice alone on the last line: left or right."
         )
 
@@ -181,10 +178,10 @@ class BanditView(FixedChoices):
             parts.append("Nobody has pulled yet.")
         else:
             parts.append(f"You pulled {ANSWERS[int(arm)]} and won {reward:.0f}.")
-            company = self.players - 1
-            if company:
-                right, won = round(others * company), round(their_reward * company)
-                parts.append(f"Of the {company} others {right} pulled right; {won} won.")
+            count = self.players - 1
+            if count:
+                right, won = round(others * count), round(their_reward * count)
+                parts.append(f"Of the {count} others {right} pulled right; {won} won.")
         if switched != base.HIDDEN:
             parts.append(f"The right arm has {'' if switched else 'not '}changed.")
         return " ".join(parts)

@@ -136,14 +136,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     # PettingZoo's interface.
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode.
+        """Start an episode; return observations and infos, both by agent.
 
         Args:
             seed: Seed that determines the episode. None continues the current random stream.
             options: Options of the game. Unknown ones are ignored, as PettingZoo's tests require.
-
-        Returns:
-            Observations and infos, both by agent.
 
         Raises:
             EnvConfigError: The seed, an option or `max_cycles` is invalid.
@@ -171,11 +168,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return a drawing of the last round in the render mode; "human" prints it instead.
-
-        Raises:
-            EnvError: `render_mode` is None, or no episode has been started.
-        """
+        """Return a drawing of the last round in the render mode; "human" prints it instead."""
         if self.render_mode is None:
             raise EnvError(
                 f"render() needs a render_mode: construct with one of "
@@ -253,12 +246,7 @@ class SimultaneousGame(RoundGame):
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
         self._shown_phase = ""
         super().__init__(
-            agents,
-            low,
-            high,
-            max_cycles=max_cycles,
-            obs_mode=obs_mode,
-            render_mode=render_mode,
+            agents, low, high, max_cycles=max_cycles, obs_mode=obs_mode, render_mode=render_mode
         )
 
     # Defined by each game.
@@ -290,10 +278,10 @@ class SimultaneousGame(RoundGame):
         return self._every_action
 
     def drawn_in_text(self) -> str:
-        return rendering.ansi(self._scene())
+        return rendering.ansi(*self._drawn())
 
     def drawn_in_pixels(self) -> np.ndarray:
-        return rendering.rgb_array(self._scene())
+        return rendering.rgb_array(*self._drawn())
 
     # Used by games.
 
@@ -320,14 +308,9 @@ class SimultaneousGame(RoundGame):
         return first
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round.
+        """Play one round with one action per agent; return PettingZoo's five dicts.
 
-        Args:
-            actions: One action for each of `self.agents`. An empty mapping after the end of an
-                episode returns five empty dicts.
-
-        Returns:
-            Observations, rewards, terminations, truncations and infos, each by agent.
+        After the end of an episode, an empty mapping of actions returns five empty dicts.
 
         Raises:
             EnvError: An agent is missing or unknown, an action is outside the space, or no episode
@@ -340,7 +323,7 @@ class SimultaneousGame(RoundGame):
             self._shown_phase = self.phase()
         self.played += 1
         out_of_time = self.played >= self.rounds
-        self._rows, earned, said = self.play_round(chosen, out_of_time)
+        self._rows, earned, round_infos = self.play_round(chosen, out_of_time)
         if out_of_time or self.finished:
             self.agents = []
         if self.render_mode is not None:
@@ -351,7 +334,7 @@ class SimultaneousGame(RoundGame):
         observations, rewards, infos = {}, {}, {}
         # `strict` would double the time: asking an array for a row past its end is slow.
         for agent, vector, reward, info, mask in zip(
-            agents, vectors, earned, said, masks, strict=False
+            agents, vectors, earned, round_infos, masks, strict=False
         ):
             info["action_mask"] = mask
             observations[agent], rewards[agent], infos[agent] = vector, reward, info
@@ -398,23 +381,18 @@ class SimultaneousGame(RoundGame):
             chosen.append(action)
         return chosen
 
-    def _scene(self) -> rendering.Scene:
-        chosen, rewards = self._shown
-        answers = [self.text_view.answers(agent) for agent in self.possible_agents]
-        words = [
-            "-" if choice is None else said[choice]
-            for said, choice in zip(answers, chosen, strict=True)
-        ]
-        return rendering.Scene(
-            headline=self.headline(),
-            agents=tuple(self.possible_agents),
-            choices=tuple(chosen),
-            words=tuple(words),
-            rewards=tuple(rewards),
-            ceiling=self.reward_ceiling,
-            widest=max(max(map(len, said)) for said in answers),
-            notes=tuple(self.notes()),
-        )
+    def _drawn(self) -> tuple[str, list[rendering.AgentLine], float, int]:
+        """Return the headline, the lines, the reward of a full bar and the longest answer."""
+        lines, longest = [], 0
+        notes = self.notes() or [""] * len(self.possible_agents)
+        for agent, note, action, reward in zip(
+            self.possible_agents, notes, *self._shown, strict=True
+        ):
+            answers = self.text_view.answers(agent)
+            answer = "-" if action is None else answers[action]
+            lines.append(rendering.AgentLine(agent, note, action, answer, reward))
+            longest = max(longest, *map(len, answers))
+        return self.headline(), lines, self.reward_ceiling, longest
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
         space = super()._space_of(vector)
@@ -453,11 +431,7 @@ class VectorLayout:
             self._length += size
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
-        """Return the numbers of each field of an observation in any mode.
-
-        Raises:
-            ValueError: The vector has another length.
-        """
+        """Return the fields of an observation; raise ValueError for a vector of another length."""
         vector = np.asarray(vector_of(observation), dtype=np.float64)
         if vector.shape != (self._length,):
             raise ValueError(

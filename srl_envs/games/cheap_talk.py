@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.text import TEXT_LENGTH, TextAction, TextSpace
-from srl_envs.validation import Reset, Step, true_or_false
+from srl_envs.validation import Step, true_or_false
 
 MESSAGE_LENGTH = 120  # characters of a message
 MESSAGE_RULE = "What you write above the last line is read by all others."
-SAYS = ' says: "'
 
 
 def message_in(answer: str) -> str:
@@ -34,18 +33,10 @@ def message_in(answer: str) -> str:
     return " ".join(words.split())[:MESSAGE_LENGTH].rstrip()
 
 
-def heard(observation: Any) -> str:
+def message_lines(observation: Any) -> str:
     """Return the messages in an observation as text, each on a new line."""
     messages = observation.get("messages", "") if isinstance(observation, Mapping) else ""
     return "".join(f"\n{line}" for line in messages.splitlines())
-
-
-def spoken(observation: Any) -> list[tuple[str, str]]:
-    """Return the messages in an observation as pairs (name of the agent, message)."""
-    messages = observation.get("messages") if isinstance(observation, Mapping) else None
-    lines = messages.splitlines() if isinstance(messages, str) else []
-    parts = [line.partition(SAYS) for line in lines if line.endswith('"')]
-    return [(speaker, words[:-1]) for speaker, says, words in parts if says]
 
 
 KEYWORD_REWARDS: Mapping[str, Mapping[str, float]] = MappingProxyType(
@@ -79,37 +70,31 @@ class TalkingGame(base.SimultaneousGame):
     def __init__(self, *game: Any, messages: bool, keyword_rewards: bool, **settings: Any) -> None:
         self.messages = true_or_false("messages", messages)
         self.keyword_rewards = true_or_false("keyword_rewards", keyword_rewards)
-        self._said: dict[str, str] = {}
+        self._texts: dict[str, str] = {}  # answers of the last round, by agent
         super().__init__(*game, **settings)
         if messages and self.obs_mode != "llm":
             raise EnvConfigError(f"obs_mode must be 'llm' with messages, got {self.obs_mode!r}")
 
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        self._said = {}
-        return super().reset(seed, options)
+    def begin(self, options: Mapping[str, Any]) -> None:
+        self._texts = {}
+        super().begin(options)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        if not (self.messages or self.keyword_rewards):
-            return super().step(actions)
-        words = {}
-        if isinstance(actions, Mapping):  # The base class refuses other types.
-            words = {a: act.text for a, act in actions.items() if isinstance(act, TextAction)}
-        before, self._said = self._said, {}
-        if self.messages:
-            said = {agent: message_in(text) for agent, text in words.items()}
-            self._said = {agent: message for agent, message in said.items() if message}
-        try:
-            outcome = super().step(actions)
-        except EnvError:
-            self._said = before
-            raise
+        outcome = super().step(actions)
         if self.keyword_rewards:
             _, rewards, _, _, infos = outcome
             for agent, info in infos.items():
                 info["game_reward"] = rewards[agent]
-                if agent in words:
-                    rewards[agent] = keyword_reward(self.scenario, words[agent])
+                if agent in self._texts:
+                    rewards[agent] = keyword_reward(self.scenario, self._texts[agent])
         return outcome
+
+    def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
+        chosen = super()._chosen(actions)
+        if self.messages or self.keyword_rewards:
+            texts = {a: act.text for a, act in actions.items() if isinstance(act, TextAction)}
+            self._texts = texts
+        return chosen
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
         space = super()._space_of(vector)
@@ -120,11 +105,12 @@ class TalkingGame(base.SimultaneousGame):
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
         observations = super()._observations(vectors)
         if self.messages:
+            messages = {speaker: message_in(text) for speaker, text in self._texts.items()}
             for agent, seen in observations.items():
                 seen["messages"] = "\n".join(
-                    f'{speaker}{SAYS}{message}"'
-                    for speaker, message in self._said.items()
-                    if speaker != agent
+                    f'{speaker} says: "{message}"'
+                    for speaker, message in messages.items()
+                    if message and speaker != agent
                 )
                 seen["text"] = self.text_view.describe(agent, seen)
         return observations

@@ -137,9 +137,6 @@ class CoopCompete(base.SimultaneousGame):
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("coop_compete_v0")
@@ -257,9 +254,9 @@ class CoopCompeteView(FixedChoices):
             parts.append("Nobody has chosen yet.")
         else:
             parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
-            company = self.players - 1
-            if company:
-                parts.append(f"Others cooperating: {round(others * company)} of {company}.")
+            count = self.players - 1
+            if count:
+                parts.append(f"Others cooperating: {round(others * count)} of {count}.")
         if level >= 0.0:
             parts.append(f"Cooperation level {level:.2f}, difficulty {difficulty:.2f}.")
         return " ".join(parts)

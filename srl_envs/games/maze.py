@@ -165,6 +165,11 @@ MAX_CYCLES = 64  # default for documented layouts, and the least default for oth
 WENT = tuple((float(dx), float(dy), 0.0) for dx, dy in STEPS)
 BLOCKED = tuple((float(dx), float(dy), 1.0) for dx, dy in STEPS)
 STAYED = (0.0, 0.0, 0.0)
+LETTERS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # marks of agents in text drawings; G marks goals
+CROWD = "*"  # mark of agents for which there is no letter
+WALL, FREE = (60, 60, 66), (226, 226, 222)  # colors of cells
+LARGEST, SMALLEST = 24, 6  # pixels per cell
+FRAME = 480  # greatest width or height in pixels, unless cells of the smallest size need more
 SHARES = tuple(visits / VISITS_SHOWN for visits in range(VISITS_SHOWN + 1))
 
 
@@ -343,23 +348,63 @@ class Maze(base.SimultaneousGame):
         return rows, rewards, infos
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        every = self._every_action
         if not self.mask_walls:
-            return every
-        return [
-            whole if arrived else self._board.open_ways(place)
-            for whole, arrived, place in zip(every, self._arrived, self._places, strict=True)
+            return self._every_action
+        doors = self._board.doors
+        legal = [
+            [arrived or there >= 0 for there in doors[place]]
+            for arrived, place in zip(self._arrived, self._places, strict=True)
         ]
+        return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
-        goals = () if self.task == "meet" else self._goals
-        return ansi(self.headline(), self.level, self._trails, goals)
+        """Draw the maze: A, B, ... agents, G goals, # walls, . free cells."""
+        width = self.level.width
+        marks = ["." if ways else "#" for ways in self.level.doors]
+        for goal in () if self.task == "meet" else self._goals:
+            marks[goal] = "G"
+        for agent, place in reversed(list(enumerate(self._places))):
+            marks[place] = LETTERS[agent] if agent < len(LETTERS) else CROWD
+        rows = ["".join(marks[at : at + width]) for at in range(0, len(marks), width)]
+        return "\n".join([self.headline(), *rows, ""])
 
     def drawn_in_pixels(self) -> np.ndarray:
+        """Draw the maze in colors.
+
+        Goals are hollow squares, black if agents share a goal. An agent is a filled square at the
+        end of a line that shows its path.
+        """
+        width, height = self.level.width, self.level.height
         # Padded to the length in the last round, so that all frames have one width.
         headline = self.headline() + " " * (len(str(self.rounds)) - len(str(self.played)))
-        goals = () if self.task == "meet" else self._goals
-        return rgb_array(headline, self.level, self._trails, goals)
+        cell = max(SMALLEST, min(LARGEST, FRAME // max(width, height)))
+        frame = Frame(
+            2 * MARGIN + LINE + height * cell, 2 * MARGIN + max(width * cell, width_of(headline))
+        )
+
+        def square(place: int, inset: int, color: Colour) -> None:
+            row, column = divmod(place, width)
+            top, left = MARGIN + LINE + row * cell + inset, MARGIN + column * cell + inset
+            frame.box(top, left, cell + 1 - 2 * inset, cell + 1 - 2 * inset, color)
+
+        frame.write(headline, MARGIN, MARGIN)
+        for place, ways in enumerate(self.level.doors):
+            square(place, 1, FREE if ways else WALL)
+        for agent, goal in enumerate(() if self.task == "meet" else self._goals):
+            shared = self._goals.count(goal) > 1
+            square(goal, cell // 8 + 1, INK if shared else COLOURS[agent % len(COLOURS)])
+            square(goal, cell // 4 + 1, FREE)
+        thick = max(1, cell // 12)
+        for agent, trail in enumerate(self._trails):
+            # Paths are shifted within a cell, so that they do not hide each other.
+            lane = cell // 2 + (agent % 5 - 2) * thick
+            cells = [divmod(place, width) for place in trail]
+            left, top = MARGIN + lane, MARGIN + LINE + lane
+            points = [(left + column * cell, top + row * cell) for row, column in cells]
+            color, (left, top) = COLOURS[agent % len(COLOURS)], points[-1]
+            frame.line(points, color, thick)
+            frame.box(top - 2 * thick, left - 2 * thick, 4 * thick, 4 * thick, color)
+        return frame.pixels()
 
     def draw_level(self, generator: np.random.Generator) -> Level:
         """Return a random maze for the next episode."""
@@ -372,11 +417,7 @@ class Maze(base.SimultaneousGame):
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return the maze of a level seed.
-
-        Raises:
-            EnvConfigError: The environment has a layout, or the maze is of another split.
-        """
+        """Return the maze of a level seed; raise EnvConfigError if it is of another split."""
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -463,59 +504,3 @@ def seating(
 
 
 parallel_env = parallel_form(Maze)
-
-
-LETTERS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # marks of agents; G marks goals
-CROWD = "*"  # mark of agents for whom there is no letter
-
-
-def ansi(headline: str, level: Level, trails: Sequence[Sequence[int]], goals: Sequence[int]) -> str:
-    """Draw the maze below the headline: A, B, ... agents, G goals, # walls, . free cells."""
-    marks = ["#" if not ways else "." for ways in level.doors]
-    for goal in goals:
-        marks[goal] = "G"
-    for agent, trail in reversed(list(enumerate(trails))):
-        marks[trail[-1]] = LETTERS[agent] if agent < len(LETTERS) else CROWD
-    rows = range(0, len(marks), level.width)
-    return "\n".join([headline, *("".join(marks[r : r + level.width]) for r in rows), ""])
-
-
-_WALL, _FREE = (60, 60, 66), (226, 226, 222)
-_LARGEST, _SMALLEST = 24, 6  # pixels per cell
-_FRAME = 480  # largest width or height in pixels, unless cells of the smallest size need more
-
-
-def rgb_array(
-    headline: str, level: Level, trails: Sequence[Sequence[int]], goals: Sequence[int]
-) -> np.ndarray:
-    """Draw the maze as a uint8 array (height, width, 3).
-
-    Goals are hollow squares, black if agents share a goal. An agent is a filled square at the end
-    of a line that shows its path.
-    """
-    cell = max(_SMALLEST, min(_LARGEST, _FRAME // max(level.width, level.height)))
-    height = 2 * MARGIN + LINE + level.height * cell
-    frame = Frame(height, 2 * MARGIN + max(level.width * cell, width_of(headline)))
-
-    def square(place: int, inset: int, colour: Colour) -> None:
-        row, column = divmod(place, level.width)
-        top, left = MARGIN + LINE + row * cell + inset, MARGIN + column * cell + inset
-        frame.box(top, left, cell + 1 - 2 * inset, cell + 1 - 2 * inset, colour)
-
-    frame.write(headline, MARGIN, MARGIN)
-    for place, ways in enumerate(level.doors):
-        square(place, 1, _FREE if ways else _WALL)
-    for agent, goal in enumerate(goals):
-        square(goal, cell // 8 + 1, INK if goals.count(goal) > 1 else COLOURS[agent % len(COLOURS)])
-        square(goal, cell // 4 + 1, _FREE)
-    thick = max(1, cell // 12)
-    for agent, trail in enumerate(trails):
-        # Paths are shifted within a cell, so that they do not hide each other.
-        lane = cell // 2 + (agent % 5 - 2) * thick
-        cells = [divmod(place, level.width) for place in trail]
-        left, top = MARGIN + lane, MARGIN + LINE + lane
-        points = [(left + column * cell, top + row * cell) for row, column in cells]
-        colour, (left, top) = COLOURS[agent % len(COLOURS)], points[-1]
-        frame.line(points, colour, thick)
-        frame.box(top - 2 * thick, left - 2 * thick, 4 * thick, 4 * thick, colour)
-    return frame.pixels()

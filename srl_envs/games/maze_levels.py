@@ -99,12 +99,7 @@ class Level:
 
     @classmethod
     def drawn(cls, lines: Sequence[str]) -> Level:
-        """Return the maze drawn by `lines`, top row first: A start, G goal, # wall, . free cell.
-
-        Raises:
-            EnvConfigError: The lines differ in length, contain another character, or have not
-                exactly one A and one G.
-        """
+        """Return the maze drawn by `lines`, top row first: A start, G goal, # wall, . free."""
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
         for y, line in enumerate(entries_of("layout", lines)):
             if not isinstance(line, str) or set(line) - set(at) or len(line) != len(lines[0]):
@@ -163,8 +158,7 @@ class Level:
     def stations(self, count: int) -> tuple[int, ...]:
         """Return `count` free cells: the start, the goal, then each the farthest from all before.
 
-        Raises:
-            EnvConfigError: The maze has fewer reachable cells.
+        A maze with fewer reachable cells raises EnvConfigError.
         """
         places = [self.number(self.start), self.number(self.goal)]
         nearest = self.distances(places[0]) if count > 2 else []
@@ -390,10 +384,6 @@ class Board:
             seen = tuple(cell for row in rows for cell in row[x : x + self._across])
             self._views[place] = seen
         return seen
-
-    def open_ways(self, place: int) -> np.ndarray:
-        """Return the int8 mask of the actions that are not blocked at `place`."""
-        return np.array([there >= 0 for there in self.doors[place]], dtype=np.int8)
 
 
 board_of = lru_cache(maxsize=256)(Board)

@@ -20,7 +20,7 @@ import numpy as np
 from srl_envs.games import bargaining, base
 from srl_envs.games.bargaining import ISSUES, POINTS, Bargain, NegotiationRules, assessment
 from srl_envs.games.base import VectorLayout
-from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, heard
+from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, message_lines
 from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
 from srl_envs.validation import parallel_form
 
@@ -71,28 +71,28 @@ class NegotiationView:
 
     def rules(self, agent: str) -> str:
         others = [other for other in self.agents if other != agent]
-        company = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
+        partners = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
         issues = [issue for issue, _ in self.bargain.issues]
         about = f"{', '.join(issues[:-1])} and {issues[-1]}" if issues[1:] else issues[0]
         if self.bargain.offers == "alternating":
-            course = "You take turns to propose, or to accept the proposal that stands; "
-            course += "a deal needs all."
+            procedure = "You take turns to propose, or to accept the proposal that stands; "
+            procedure += "a deal needs all."
         else:
-            course = (
+            procedure = (
                 "Each round both propose, or accept the other's last proposal; equal proposals "
                 "make a deal too. If both accept at once, the lot decides whose proposal it is."
             )
         answers = self.answers(agent)
-        said = answers if len(answers) <= LISTED else (answers[-1], *answers[:3])
+        shown = answers if len(answers) <= LISTED else (answers[-1], *answers[:3])
         discount = self.bargain.discount
         shrinking = f", times {discount:g} for each round played before" if discount < 1 else ""
         cost = cost_of_unread(self.parse_penalty)
         talk = f" {MESSAGE_RULE}" if self.messages else ""
         return (
-            f"You are {agent} and settle {about} with {company}. {course} A deal pays you its "
+            f"You are {agent} and settle {about} with {partners}. {procedure} A deal pays you its "
             f"points / 100{shrinking}; without one by the last round, or if anyone walks away, you "
             "get what no deal is worth to you. Write alone on the last line "
-            f"{any_of(said)}.{cost}{talk}"
+            f"{any_of(shown)}.{cost}{talk}"
         )
 
     def describe(self, agent: str, observation: Any) -> str:
@@ -113,7 +113,7 @@ class NegotiationView:
         parts.append(f"Your points: {'; '.join(issues)}.")
         parts.append(f"No deal: {100 * seen['reservation'][0]:.0f}.")
         parts += self._proposals(agent, seen)
-        return " ".join(parts) + heard(observation)
+        return " ".join(parts) + message_lines(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
         return tuple(_actions(self.bargain))
@@ -126,8 +126,8 @@ class NegotiationView:
         """
         actions = _actions(self.bargain)
 
-        def action_of(said: str) -> int | ParseFailure | None:
-            plain = " ".join(said.split())
+        def action_of(statement: str) -> int | ParseFailure | None:
+            plain = " ".join(statement.split())
             return self._proposed(plain) if plain.startswith("propose ") else actions.get(plain)
 
         return parse_statement(answer, action_of)
@@ -154,7 +154,7 @@ class NegotiationView:
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
         """Return sentences about each agent's latest proposal and the agents that accepted it."""
         agents = [agent, *(other for other in self.agents if other != agent)]
-        told, flags = [], iter(seen["proposal"])
+        sentences, flags = [], iter(seen["proposal"])
         for place, other in enumerate(agents):
             named = {
                 issue: option
@@ -167,14 +167,14 @@ class NegotiationView:
             name = "You" if place == 0 else other
             earlier = "" if seen["stands"][place] else "earlier "
             worth = f"{100 * seen['worth'][place]:.0f} points for you"
-            told.append(f"{name} {earlier}proposed {_terms(named)} ({worth}).")
+            sentences.append(f"{name} {earlier}proposed {_terms(named)} ({worth}).")
         if len(agents) > 2:
-            told += [
+            sentences += [
                 f"{'You' if place == 0 else other} agreed."
                 for place, other in enumerate(agents)
                 if seen["consents"][place] and not seen["stands"][place]
             ]
-        return told
+        return sentences
 
 
 class SocialNegotiation(TalkingGame):
@@ -205,9 +205,6 @@ class SocialNegotiation(TalkingGame):
         max_cycles: Number of rounds until the deadline, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_negotiation_v0")

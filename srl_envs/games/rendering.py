@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,41 +25,34 @@ _NUMBER = 7  # characters of a reward
 _LEAST_WIDTH = 480  # pixels
 
 
-@dataclass(frozen=True)
-class Scene:
-    """One round of a game. All tuples are in agent order."""
+class AgentLine(NamedTuple):
+    """One agent's line of a drawing. Action and reward are None before the first round."""
 
-    headline: str
-    agents: tuple[str, ...]
-    choices: tuple[int | None, ...]
-    """Actions of the round; None before the first round."""
-    words: tuple[str, ...]
-    """Answers that name the actions."""
-    rewards: tuple[float | None, ...]
-    ceiling: float
-    """Reward that fills a bar."""
-    widest: int
-    """Number of characters of the longest possible answer."""
-    notes: tuple[str, ...] = ()
-    """Label of each agent, such as its team; empty for no labels."""
-
-    def bar(self, agent: int) -> float:
-        """Return the share of its bar, from 0 to 1, that the reward of an agent number fills."""
-        reward = self.rewards[agent]
-        return 0.0 if reward is None else min(1.0, max(0.0, reward / self.ceiling))
+    agent: str
+    note: str
+    action: int | None
+    answer: str
+    reward: float | None
 
 
-def ansi(scene: Scene) -> str:
-    """Draw the scene as lines of plain text, one per agent below the headline."""
-    width = max(map(len, scene.agents))
-    lines = [scene.headline]
-    for agent, name in enumerate(scene.agents):
-        reward = scene.rewards[agent]
-        bar = "#" * round(BAR_LENGTH * scene.bar(agent))
-        number = "" if reward is None else f"{reward:.3f}"
-        word = f"{scene.words[agent]:<{scene.widest}}"
-        lines.append(f"{name:<{width}}  {word}  {bar:<{BAR_LENGTH}}  {number}".rstrip())
-    return "\n".join(lines) + "\n"
+def ansi(headline: str, lines: Sequence[AgentLine], ceiling: float, widest: int) -> str:
+    """Draw a round as plain text, with one line per agent below the headline.
+
+    `ceiling` is the reward that fills a bar, `widest` the number of characters of the longest
+    possible answer.
+    """
+    width = max(len(line.agent) for line in lines)
+    rows = [headline]
+    for line in lines:
+        bar = "#" * round(BAR_LENGTH * _filled(line.reward, ceiling))
+        number = "" if line.reward is None else f"{line.reward:.3f}"
+        row = f"{line.agent:<{width}}  {line.answer:<{widest}}  {bar:<{BAR_LENGTH}}  {number}"
+        rows.append(row.rstrip())
+    return "\n".join(rows) + "\n"
+
+
+def _filled(reward: float | None, ceiling: float) -> float:
+    return 0.0 if reward is None else min(1.0, max(0.0, reward / ceiling))
 
 
 class Frame:
@@ -99,31 +92,27 @@ def width_of(text: str) -> int:
     return len(text) * _ADVANCE
 
 
-def rgb_array(scene: Scene) -> np.ndarray:
-    """Draw the scene as a uint8 array (height, width, 3), of the same shape in all rounds.
+def rgb_array(headline: str, lines: Sequence[AgentLine], ceiling: float, widest: int) -> np.ndarray:
+    """Draw a round as a uint8 array (height, width, 3); the arguments are those of `ansi`.
 
-    Each agent has one line with its name, note and action, and its reward as a bar and a number.
+    Each agent has one line with its name, note and answer, and its reward as a bar and a number.
     """
-    note = MARGIN + width_of(max(scene.agents, key=len)) + MARGIN
-    word = note + max(map(width_of, scene.notes), default=0) + MARGIN
-    bar = word + scene.widest * _ADVANCE + MARGIN
+    note = MARGIN + max(width_of(line.agent) for line in lines) + MARGIN
+    answer = note + max(width_of(line.note) for line in lines) + MARGIN
+    bar = answer + widest * _ADVANCE + MARGIN
     number = bar + BAR + MARGIN
     width = max(number + _NUMBER * _ADVANCE + MARGIN, _LEAST_WIDTH)
-    frame = Frame(2 * MARGIN + LINE * (1 + len(scene.agents)), width)
-    frame.write(scene.headline, MARGIN, MARGIN)
-    for agent, name in enumerate(scene.agents):
-        top = MARGIN + LINE * (agent + 1)
-        frame.write(name, top, MARGIN)
-        if scene.notes:
-            frame.write(scene.notes[agent], top, note, QUIET)
+    frame = Frame(2 * MARGIN + LINE * (1 + len(lines)), width)
+    frame.write(headline, MARGIN, MARGIN)
+    for row, line in enumerate(lines, 1):
+        top = MARGIN + LINE * row
+        frame.write(line.agent, top, MARGIN)
+        frame.write(line.note, top, note, QUIET)
         frame.box(top, bar, LETTER, BAR, TRACK)
-        choice, reward = scene.choices[agent], scene.rewards[agent]
-        if choice is not None and reward is not None:
-            colour = COLOURS[choice % len(COLOURS)]
-            frame.write(scene.words[agent], top, word, colour)
-            frame.box(top, bar, LETTER, round(BAR * scene.bar(agent)), colour)
-            number_text = f"{reward:.3f}"
-            frame.write(
-                number_text if len(number_text) <= _NUMBER else f"{reward:.1e}", top, number
-            )
+        if line.action is not None and line.reward is not None:
+            color = COLOURS[line.action % len(COLOURS)]
+            frame.write(line.answer, top, answer, color)
+            frame.box(top, bar, LETTER, round(BAR * _filled(line.reward, ceiling)), color)
+            digits = f"{line.reward:.3f}"
+            frame.write(digits if len(digits) <= _NUMBER else f"{line.reward:.1e}", top, number)
     return frame.pixels()

@@ -18,16 +18,10 @@ SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_
 
 @parallel_form
 def parallel_env(*, scenario: str = "trading", **parameters: Any) -> Any:
-    """Make the game of a scenario.
+    """Make the game of a scenario, a PettingZoo ParallelEnv.
 
     Args:
         scenario: "trading" or "negotiation".
         **parameters: Arguments of SocialTrading or SocialNegotiation.
-
-    Returns:
-        A PettingZoo ParallelEnv.
-
-    Raises:
-        EnvConfigError: The scenario or a parameter is unknown, or a value is not allowed.
     """
     return registry.make(SCENARIOS[check_choice("scenario", scenario, SCENARIOS)], **parameters)

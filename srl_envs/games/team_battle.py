@@ -122,8 +122,7 @@ class TeamBattleRules(ChoiceRules):
     def selfish_equilibrium(self) -> tuple[float, float]:
         """Return the symmetric Nash equilibrium of one round: cooperation probability, mean reward.
 
-        Raises:
-            EnvConfigError: The teams have different sizes.
+        Teams of different sizes raise EnvConfigError.
         """
         if self.team_sizes[0] != self.team_sizes[1]:
             raise EnvConfigError(f"team_size must be equal for both teams, got {self.team_sizes}")
@@ -174,9 +173,6 @@ class TeamBattle(base.SimultaneousGame):
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("team_battle_v0")
@@ -193,9 +189,9 @@ class TeamBattle(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
-        sizes = (team_size, team_size)
-        if isinstance(team_size, Sequence) and not isinstance(team_size, str):
-            sizes = tuple(team_size)
+        sizes: Any = team_size
+        if not isinstance(team_size, Sequence) or isinstance(team_size, str):
+            sizes = (team_size, team_size)
         if len(sizes) != 2:
             raise EnvConfigError(f"team_size must be one number or (red, blue), got {team_size!r}")
         self.rules = TeamBattleRules(sizes, difficulty, cooperation_weight)

@@ -18,7 +18,7 @@ import numpy as np
 
 from srl_envs.games import base
 from srl_envs.games.base import VectorLayout
-from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, heard
+from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, message_lines
 from srl_envs.games.trading_market import (
     ACCEPTED,
     ANSWERS,
@@ -134,9 +134,9 @@ class TradingView:
 
     def rules(self, agent: str) -> str:
         if self.market.binding:
-            course = "First all may offer, then answer; what is accepted changes hands at once."
+            procedure = "First all may offer, then answer; what is accepted changes hands at once."
         else:
-            course = (
+            procedure = (
                 "First all may offer, then answer, then deliver what they agreed. Who passes "
                 "instead of delivering keeps the goods but breaks its word, and all see how well "
                 "each keeps its word: (kept + 1) / (promised + 2)."
@@ -152,7 +152,7 @@ class TradingView:
             f"You are {agent}, one of {len(self.agents)} traders of "
             f"{', '.join(self.market.names)}. Each values goods differently, but a coin is worth "
             f"{COIN_VALUE} to all. You earn what your goods gain in value "
-            f"to you. {course} "
+            f"to you. {procedure} "
             f"An offer is for {self._units()} of each good. Offer only what you hold, and accept "
             "only what you can pay beside your own offer. Write alone on the last line "
             f"{any_of(answers)}.{cost}{talk}"
@@ -190,7 +190,7 @@ class TradingView:
             ]
             rest = "; others 0.50" if len(known) < len(others) else ""
             parts += [f"Words kept: {', '.join(known)}{rest}."] if known else []
-        return " ".join(parts) + heard(observation)
+        return " ".join(parts) + message_lines(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
         return tuple(_actions(self.market, self.agents, agent))
@@ -203,8 +203,8 @@ class TradingView:
         """
         actions = _actions(self.market, self.agents, agent)
 
-        def action_of(said: str) -> int | ParseFailure | None:
-            plain = " ".join(said.split())
+        def action_of(statement: str) -> int | ParseFailure | None:
+            plain = " ".join(statement.split())
             if (offer := _OFFER.fullmatch(plain)) is not None:
                 return self._offered(agent, *offer.groups())
             if (accepted := _ACCEPT.fullmatch(plain)) is not None:
@@ -240,8 +240,8 @@ class TradingView:
                 return ParseFailure(f"{good} is not traded")
         if goods[give] == goods[want]:
             return ParseFailure(f"an offer of {goods[give]} for {goods[want]} exchanges nothing")
-        said = f"offer {int(given)} {goods[give]} for {int(wanted)} {goods[want]} to {partner}"
-        action = _actions(self.market, self.agents, agent).get(said)
+        answer = f"offer {int(given)} {goods[give]} for {int(wanted)} {goods[want]} to {partner}"
+        action = _actions(self.market, self.agents, agent).get(answer)
         if action is None:
             return ParseFailure(f"an offer is for {self._units()} of each good")
         return action
@@ -257,7 +257,7 @@ class TradingView:
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
         """Return sentences about the agent's offer, offers to the agent, and deliveries due."""
-        goods, told, owed = self.market.goods, [], []
+        goods, sentences, owed = self.market.goods, [], []
         to_you = [
             seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
         ]
@@ -265,12 +265,12 @@ class TradingView:
             slot, answer = seen["own_offer_to"].index(1), int(seen["own_offer_answer"][0])
             costs, brings = self._exchange(seen["own_offer"])
             if phase == ANSWERS:
-                told.append(f"You offered {others[slot]} {costs} for {brings}.")
+                sentences.append(f"You offered {others[slot]} {costs} for {brings}.")
             elif phase == DELIVERIES and answer == ACCEPTED:
                 owed.append((slot, seen["own_offer"]))
             else:
-                fate = {ACCEPTED: "accepted", DECLINED: "declined"}.get(answer, "did not answer")
-                told.append(f"{others[slot]} {fate} your offer of {costs} for {brings}.")
+                result = {ACCEPTED: "accepted", DECLINED: "declined"}.get(answer, "did not answer")
+                sentences.append(f"{others[slot]} {result} your offer of {costs} for {brings}.")
         if phase == ANSWERS:
             offers = []
             for slot, net in enumerate(to_you):
@@ -281,16 +281,16 @@ class TradingView:
                     worth = f"worth {abs(gain):g} {'less' if gain < 0 else 'more'} to you"
                     offers.append(f"{others[slot]} gives you {brings} for {costs} ({worth})")
             if not offers:
-                return [*told, "Nobody made you an offer, so you can only pass."]
-            told += [f"Offers to you: {'; '.join(offers)}.", "Accept one, decline or pass."]
+                return [*sentences, "Nobody made you an offer, so you can only pass."]
+            sentences += [f"Offers to you: {'; '.join(offers)}.", "Accept one, decline or pass."]
         if phase == DELIVERIES:
             owed += [(slot, to_you[slot]) for slot, agreed in enumerate(seen["agreed"]) if agreed]
             for slot, net in owed:
                 costs, brings = self._exchange(net)
-                told.append(f"You owe {others[slot]} {costs} for {brings}.")
+                sentences.append(f"You owe {others[slot]} {costs} for {brings}.")
             last = "Deliver or pass." if owed else "You owe nothing, so you can only pass."
-            told.append(last)
-        return told
+            sentences.append(last)
+        return sentences
 
 
 _PHASE_FLAGS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -321,9 +321,6 @@ class SocialTrading(TalkingGame):
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_trading_v0")

@@ -126,11 +126,7 @@ class TradingRules:
         return values.tolist(), stocks.tolist()
 
     def table(self, name: str, given: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-        """Return `given` as whole numbers from 0 to `most`, indexed [agent][good].
-
-        Raises:
-            EnvConfigError: `given` has another shape or other entries.
-        """
+        """Return `given` as whole numbers from 0 to `most`, indexed [agent][good]."""
         rows = np.asarray(given, dtype=object)
         if rows.shape != (self.num_agents, self.goods):
             raise EnvConfigError(

@@ -23,7 +23,7 @@ Draw = Callable[..., object]
 
 
 class BatchedRng:
-    """Random numbers of N environments, each with a generator of its own.
+    """Random numbers of N environments with one generator each.
 
     The numbers of an environment depend neither on other environments nor on the size of blocks.
     """
@@ -66,12 +66,8 @@ class BatchedRng:
 class ArrayGame(VectorGame):
     """Base class of vectorized games with rules on arrays.
 
-    A subclass defines `play_round`, `round_infos`, and `begin` or `_first`.
-
-    Args:
-        game: The single environment, which has checked the parameters.
-        num_envs: Number of environments N.
-        draw: Method that draws the numbers of `rng`.
+    A subclass defines `play_round`, `round_infos`, and `begin` or `_first`. `game` is the single
+    environment, and `draw` the method that draws the numbers of `rng`.
     """
 
     _first: np.ndarray
@@ -115,8 +111,6 @@ class ArrayGame(VectorGame):
     def masks(self) -> np.ndarray:
         """Return the masks of legal actions, a new int8 array (N, A, actions)."""
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
-
-    # Used by subclasses.
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
         """Return the noise (N, A) of rewards; environments marked in `idle` draw none."""

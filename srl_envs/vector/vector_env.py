@@ -75,25 +75,17 @@ class VectorGame:
         """Return all infos; `fresh` (N,) marks the environments that have just been reset."""
         raise NotImplementedError
 
-    # Interface of users.
-
     def reset(
         self,
         seed: int | Sequence[int | None] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start episodes in all environments.
+        """Start episodes in all environments; return observations and infos.
 
         Args:
             seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None continues the
                 random streams.
             options: Reset options, the same for every environment.
-
-        Returns:
-            Observations and infos.
-
-        Raises:
-            EnvError: `seed` or an option is invalid.
         """
         given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)
@@ -103,13 +95,7 @@ class VectorGame:
         return self._observations.copy(), self._report(everywhere)
 
     def step(self, actions: Any) -> Step:
-        """Play one round in every environment.
-
-        Args:
-            actions: Integers (N, A).
-
-        Returns:
-            Observations, rewards, terminations, truncations and infos.
+        """Play one round; return observations, rewards, terminations, truncations and infos.
 
         Raises:
             EnvError: The actions have another shape or dtype, an action is out of range, or no

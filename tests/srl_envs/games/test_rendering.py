@@ -1,32 +1,26 @@
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.games.rendering import Scene, ansi, rgb_array
+from srl_envs.games.rendering import AgentLine, ansi, rgb_array
 
-SCENE = Scene(
-    headline="game_v0 round 1/9",
-    agents=("agent_0", "agent_10"),
-    choices=(1, 0),
-    words=("cooperate", "compete"),
-    rewards=(0.5, 1.0),
-    ceiling=1.0,
-    widest=len("cooperate"),
+SCALE = {"ceiling": 1.0, "widest": len("cooperate")}
+PLAYED = (
+    AgentLine("agent_0", "", 1, "cooperate", 0.5),
+    AgentLine("agent_10", "", 0, "compete", 1.0),
 )
-NONE = (None, None)
-UNPLAYED = replace(SCENE, choices=NONE, words=("-", "-"), rewards=NONE)
+UNPLAYED = tuple(line._replace(action=None, answer="-", reward=None) for line in PLAYED)
 
 
 def test_text():
-    assert ansi(SCENE) == (
+    assert ansi("game_v0 round 1/9", PLAYED, **SCALE) == (
         "game_v0 round 1/9\n"
         "agent_0   cooperate  ##########            0.500\n"
         "agent_10  compete    ####################  1.000\n"
     )
-    assert ansi(UNPLAYED) == "game_v0 round 1/9\nagent_0   -\nagent_10  -\n"
+    assert ansi("game_v0", UNPLAYED, **SCALE) == "game_v0\nagent_0   -\nagent_10  -\n"
 
 
 def coloured(frame, colour):
@@ -34,7 +28,7 @@ def coloured(frame, colour):
 
 
 def test_picture():
-    frame, before = rgb_array(SCENE), rgb_array(UNPLAYED)
+    frame, before = (rgb_array("game_v0", lines, **SCALE) for lines in (PLAYED, UNPLAYED))
     assert frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3
     assert frame.shape == before.shape
     cooperating, competing = coloured(frame, (0, 114, 178)), coloured(frame, (213, 94, 0))
@@ -52,7 +46,7 @@ def test_missing_pillow_error_contains_install_command(monkeypatch):
     env.reset(seed=0)
     with pytest.raises(ImportError, match=r'pip install "core-srl\[render\]"'):
         env.render()
-    assert ansi(SCENE)
+    assert ansi("game_v0", PLAYED, **SCALE)
 
 
 @pytest.mark.parametrize("name", ["coop_compete_v0", "maze_race_v0", "social_trading_v0"])
