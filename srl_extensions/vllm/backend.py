@@ -102,9 +102,12 @@ class VLLMBackend:
         """Served name -> its open requests."""
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Sample from `served_as`, loaded on all servers, for new requests of `adapter`.
+        """Switch new requests to another version; open requests keep theirs.
 
-        `adapter` None is the base. Open requests end with the version before.
+        Args:
+            adapter: Adapter that requests name; None is the base.
+            version: Version that the answers are marked with.
+            served_as: Name of the version, which is loaded on all servers.
         """
         with self._lock:
             self._served[adapter] = Served(version, served_as)

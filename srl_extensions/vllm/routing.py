@@ -136,7 +136,12 @@ class Router(Generic[S]):
         self._stats_of(owner).score = score
 
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
-        """Return the result of `call(server)` for the server that the task is sent to.
+        """Return the result of `call` for the server that the task is sent to.
+
+        Args:
+            task: Owner, size and prefix of the request.
+            call: Function that sends the request to a server. If it raises ServerUnavailable, the
+                request moves to another server.
 
         Raises:
             BackendError: If there is no server, after `max_wait` seconds in the queue, after
