@@ -61,7 +61,7 @@ class RayEngine(Engine):
         close_cluster: Callable[[], None],
     ) -> None:
         self.spectator = lambda: None
-        self._players, self._learners, self._group_size = players, learners, group_size
+        self._actors, self._learners, self._group_size = players, learners, group_size
         self._check, self._close_cluster = check, close_cluster
         self._player_threads = [ThreadPoolExecutor(1, player.name) for player in players]
         self._learner_threads = ThreadPoolExecutor(max(1, len(learners)), "each")
@@ -76,7 +76,7 @@ class RayEngine(Engine):
         """Load the models of all players; return the fields `texts` and `adapters` of Players."""
         loading = [
             thread.submit(player.call, "models")
-            for thread, player in zip(self._player_threads, self._players, strict=True)
+            for thread, player in zip(self._player_threads, self._actors, strict=True)
         ]
         (texts, adapters), *_ = [loaded.result() for loaded in loading]
         return texts, adapters
@@ -114,12 +114,12 @@ class RayEngine(Engine):
 
     def _request(self, games: PlannedGames) -> list[Future[list[Episode]]]:
         """Request episodes, and return each player's share in order."""
-        shares = shares_of(len(games), len(self._players), self._group_size)
+        shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [
                 thread.submit(self._play, player, games.part(share), self._publications)
                 for thread, player, share in zip(
-                    self._player_threads, self._players, shares, strict=True
+                    self._player_threads, self._actors, shares, strict=True
                 )
                 if share
             ]
@@ -170,7 +170,7 @@ class RayEngine(Engine):
 
     def close(self) -> None:
         """End all actors, the servers and the cluster; shares that wait are cancelled."""
-        for thread, player in zip(self._player_threads, self._players, strict=True):
+        for thread, player in zip(self._player_threads, self._actors, strict=True):
             thread.shutdown(wait=False, cancel_futures=True)
             player.stop()
         for learner in self._learners.values():
