@@ -232,7 +232,7 @@ class Cluster:
         try:
             if address is None:
                 log.info("starting a Ray cluster on this machine")
-                # Actors may require more CPUs than the machine has; they share the machine's then.
+                # If actors require more CPUs than the machine has, they share its CPUs.
                 required = math.ceil(sum(one.get("CPU", 0.0) for one in self._bundles))
                 ray.init("local", num_cpus=max(required, os.cpu_count() or 1), **quiet)
             else:

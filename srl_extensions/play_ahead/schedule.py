@@ -167,7 +167,7 @@ class PlayAhead:
                     for learner in self._learners:
                         between_updates.enter_context(learner.learning)
                 plan = plan_round(self._run, number)
-            load_opponents(self._run, plan.opponents[0])  # RunConfig: the same in all groups
+            load_opponents(self._run, plan.opponents[0])  # RunConfig allows no other ones.
             self._playing[number] = playing = self._play_thread.submit(self._rollout(number, plan))
             playing.add_done_callback(lambda _: self._news.set())
             self._started += 1
@@ -213,7 +213,7 @@ class PlayAhead:
 
     def _learn(self, learner: LearnerThread, played: PlayedRound) -> dict[str, UpdateStats]:
         if learner.learned < played.number:
-            raise CancelledError  # an earlier round has failed
+            raise CancelledError  # An earlier round has failed.
         with learner.learning:
             self._activity.change("train", 1)
             updates = learn(self._run, played, learner.models)

@@ -184,7 +184,7 @@ class VLLMBackend:
             for start in range(0, len(indices), PROMPTS_PER_CALL):
                 part = indices[start : start + PROMPTS_PER_CALL]
                 calling = background_loop.submit(self._answers([batch[n] for n in part]))
-                # One future for all, so that their next requests are made at the same time again.
+                # The requests share one future, so their next requests are made together again.
                 answers = asyncio.wrap_future(calling)
                 places.update((index, (answers, place)) for place, index in enumerate(part))
         return [places[index] for index in range(len(batch))]

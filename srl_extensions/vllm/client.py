@@ -244,7 +244,7 @@ class VLLMClient:
             try:
                 await self._ask("post", path, body)
             except RejectedError:
-                # The attempt before may have succeeded and only its reply was lost.
+                # The previous attempt may have succeeded, and only its reply was lost.
                 if attempts == 1 or (name in await self.models()) is not loaded:
                     raise
 

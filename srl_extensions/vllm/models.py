@@ -290,7 +290,7 @@ def server_specs(
             f"backend.managed.gpus must be some of {[gpu.index for gpu in existing]}, the GPUs of "
             f"this machine, or left out, got {list(managed.gpus)}"
         )
-    options: list[str] = []  # A flag is true, its negation is false.
+    options: list[str] = []  # A true value is a flag, a false one its negation.
     for name, value in managed.options.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):

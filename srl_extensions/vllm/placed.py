@@ -81,7 +81,7 @@ class PlacedServers(ServedModels):
         with ThreadPoolExecutor(len(workers)) as threads:
             list(threads.map(lambda worker: worker("alive"), workers))
         self._key = secrets.token_urlsafe(32)
-        # One after another, because free ports are drawn.
+        # The calls follow one another, because each worker draws a free port.
         specs: list[ServerSpec] = [
             worker("spec", host, self._key, self._logs)
             for worker, host in zip(workers, hosts, strict=True)

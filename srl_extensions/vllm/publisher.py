@@ -258,7 +258,7 @@ class ServedPublisher(WeightPublisher):
                 held.discard(old.folder.name)
                 try:
                     await client.unload_adapter(old.served_as)
-                except BackendError as error:  # The server has ended, or holds it no more.
+                except BackendError as error:  # The server has ended, or no longer holds it.
                     log.warning("%s was not unloaded: %s", old.served_as, error)
         # The folder must outlive the name: a server may read an evicted adapter again.
         shutil.rmtree(old.folder, ignore_errors=True)

@@ -192,7 +192,7 @@ class Router(Generic[S]):
                 try:
                     return await turn
                 except asyncio.CancelledError:
-                    if not turn.cancelled() and turn.exception() is None:  # sent just now
+                    if not turn.cancelled() and turn.exception() is None:  # The request was sent just now.
                         self._leave(turn.result())
                     raise
         except TimeoutError as error:
@@ -215,7 +215,7 @@ class Router(Generic[S]):
                 return
             owner = min(waiting, key=self._used.__getitem__)
             task, turn = self._queues[owner].popleft()
-            if turn.done():  # cancelled
+            if turn.done():  # The request was cancelled.
                 continue
             self._clock = self._used[owner]
             self._used[owner] += task.cost / math.exp(self._stats_of(owner).score or 0.0)
