@@ -192,7 +192,8 @@ class Router(Generic[S]):
                 try:
                     return await turn
                 except asyncio.CancelledError:
-                    if not turn.cancelled() and turn.exception() is None:  # The request was sent just now.
+                    # The request may have been sent just before.
+                    if not turn.cancelled() and turn.exception() is None:
                         self._leave(turn.result())
                     raise
         except TimeoutError as error:
