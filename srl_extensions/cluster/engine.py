@@ -295,7 +295,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:
-    """Open a cluster for a run."""
+    """Connect to a cluster or start one, and reserve a place for each actor of a run."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 

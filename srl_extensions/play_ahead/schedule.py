@@ -51,13 +51,13 @@ class Activity:
         self._seconds = dict.fromkeys(("rollout", "train", "overlap"), 0.0)
 
     def change(self, kind: str, by: int) -> None:
-        """Start (1) or end (-1) a rollout or an update."""
+        """Count a rollout or an update (`kind`) that starts (by=1) or ends (by=-1)."""
         with self._lock:
             self._count()
             self._running[kind] += by
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds since the last call."""
+        """Return kind -> its seconds since the last call."""
         with self._lock:
             self._count()
             counted, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)

@@ -202,7 +202,7 @@ class VLLMBackend:
         return [one if isinstance(one, BaseException) else one[0] for one in alone]
 
     async def _call(self, group: Sequence[_Versioned]) -> list[Sampled]:
-        """Send one call for requests that differ in their contexts only."""
+        """Return the answers of one call, for requests that differ only in their contexts."""
         first, served = group[0].request, group[0].served
         answers, stop_ids = None, self.chat.stop_ids
         if first.answers is not None:
@@ -258,7 +258,7 @@ def completion(
 
 
 def _allowed(ids: Sequence[int], trie: TokenTrie) -> tuple[tuple[int, ...], ...]:
-    """Return the legal token ids at each token."""
+    """Return the token ids that were legal at each token of an answer."""
     allowed, node = [], trie
     for token in ids:
         allowed.append(node.allowed)

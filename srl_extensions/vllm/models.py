@@ -162,7 +162,7 @@ def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
 
 
 def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor | None:
-    """Write weights; of the processes that share a learner, only the first one writes."""
+    """Write weights in the first of the processes that share a learner; see write_weights."""
     return write_weights(module, *arguments) if processes.is_main() else None
 
 
