@@ -130,7 +130,7 @@ class Actor:
         ) from lost
 
     def stop(self) -> None:
-        """End the processes."""
+        """End all processes of the actor; current and later calls raise TrainingError."""
         self._stopped = True
         if ray.is_initialized():
             for handle in self._handles:
@@ -233,7 +233,7 @@ class Cluster:
         try:
             if address is None:
                 log.info("starting a Ray cluster on this machine")
-                # Actors may require more CPUs than the machine has; they share the machine's then.
+                # If actors require more CPUs than the machine has, they share its CPUs.
                 required = math.ceil(sum(one.get("CPU", 0.0) for one in self._bundles))
                 ray.init("local", num_cpus=max(required, os.cpu_count() or 1), **quiet)
             else:
@@ -281,7 +281,7 @@ class Cluster:
         return ray.put(value)
 
     def close(self) -> None:
-        """Release the places, and end the cluster or the connection if it was started here."""
+        """Release the places, and end the cluster or connection that this object opened."""
         was_open, self._open = self._open, False
         if was_open and ray.is_initialized():
             remove_placement_group(self._group)

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from srl_agents.episode import Episode
+from torch import Tensor
+
+from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm import tiny
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.matchmaking import Matchmaking
 from srl_envs.tables import Plugin
 from srl_extensions.cluster.learners import LearnerWorker, RemoteLearner
-from srl_extensions.cluster.players import (
-    PlayerPool,
-    PlayerSampler,
-    PlayerWorker,
-    RayPublisher,
-)
+from srl_extensions.cluster.players import PlayerWorker, Publications
 from srl_train.build import Parts, check_shares
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.run import RunConfig
 from srl_train.config.stages import StageConfig
-from srl_train.engines import Engine, Players, RolloutSettings
+from srl_train.engines import Engine, ModelText, Players, RolloutSettings
 from srl_train.errors import ConfigError
-from srl_train.learners.learner import Learner, StageLearner
+from srl_train.learners.learner import Learner, StageLearner, model_weights
 from srl_train.opponent_pool import OpponentPool
 from srl_train.plan import PlannedGames
 from srl_train.player_names import TINY
 from srl_train.publisher import WeightPublisher
 
 if TYPE_CHECKING:
-    from srl_extensions.cluster.actors import Cluster
+    from srl_extensions.cluster.actors import Actor, Cluster
 
 T = TypeVar("T")
 CHECKED_EVERY = 1.0
@@ -45,21 +45,49 @@ CHECKED_EVERY = 1.0
 class RayEngine(Engine):
     """Engine that calls the player and learner actors of a run.
 
-    `close` ends the servers and the cluster; `check` raises an error of the servers after which no
-    episode can be played.
+    Each share of episodes is sent with all publications, so a restarted player plays the same
+    episodes from the same weights. All shares of a rollout use the same publications. If possible,
+    one player plays all `group_size` episodes of a group. `check` raises an error of the model
+    servers after which no episode can be played; `close_cluster` ends everything but the actors.
     """
 
     def __init__(
         self,
-        pool: PlayerPool,
+        players: Sequence[Actor],
         learners: Mapping[str, RemoteLearner],
-        close: Callable[[], None],
+        group_size: int,
         check: Callable[[], None],
+        close_cluster: Callable[[], None],
     ) -> None:
         self.spectator = lambda: None
-        self._pool, self._learners = pool, learners
-        self._close, self._check = close, check
-        self._threads = ThreadPoolExecutor(max(1, len(learners)), thread_name_prefix="each")
+        self._actors, self._learners, self._group_size = players, learners, group_size
+        self._check, self._close_cluster = check, close_cluster
+        self._player_threads = [ThreadPoolExecutor(1, player.name) for player in players]
+        self._learner_threads = ThreadPoolExecutor(max(1, len(learners)), "each")
+        self._usage: dict[str, Usage] = {}
+        self._publications: Publications = {}
+        self._published = 0
+        self._open: dict[Future[list[Episode]], Publications] = {}
+        """Share of episodes that is not complete -> its publications."""
+        self._changed = threading.Lock()
+
+    def load_players(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
+        """Load the models of all players; return the fields `texts` and `adapters` of Players."""
+        loading = [
+            thread.submit(player.call, "models")
+            for thread, player in zip(self._player_threads, self._actors, strict=True)
+        ]
+        (texts, adapters), *_ = [loaded.result() for loaded in loading]
+        return texts, adapters
+
+    def publish(self, name: str, method: str, *arguments: Any) -> None:
+        """Use a publication (see Publications) for all episodes that are requested from now on.
+
+        An error of the publication is raised by the next episodes.
+        """
+        with self._changed:
+            self._published += 1
+            self._publications = {**self._publications, name: (self._published, method, arguments)}
 
     def play(self, games: PlannedGames) -> list[Episode]:
         """Play the planned episodes; each player plays a contiguous share."""
@@ -72,7 +100,7 @@ class RayEngine(Engine):
 
         A player plays its shares of several rounds one after the other.
         """
-        shares = [asyncio.wrap_future(share) for share in self._pool.play(games)]
+        shares = [asyncio.wrap_future(share) for share in self._request(games)]
         waiting: Collection[asyncio.Future[list[Episode]]] = shares
         while waiting:
             done, waiting = await asyncio.wait(
@@ -83,9 +111,50 @@ class RayEngine(Engine):
             self._check()
         return [episode for share in shares for episode in share.result()]
 
+    def _request(self, games: PlannedGames) -> list[Future[list[Episode]]]:
+        """Request episodes, and return each player's share in order."""
+        shares = shares_of(len(games), len(self._actors), self._group_size)
+        with self._changed:
+            requested = [
+                thread.submit(self._play, player, games.part(share), self._publications)
+                for thread, player, share in zip(
+                    self._player_threads, self._actors, shares, strict=True
+                )
+                if share
+            ]
+            self._open |= dict.fromkeys(requested, self._publications)
+        for share in requested:
+            share.add_done_callback(self._end)
+        return requested
+
+    def _play(
+        self, player: Actor, games: PlannedGames, publications: Publications
+    ) -> list[Episode]:
+        episodes: list[Episode]
+        episodes, usage = player.call("play", games, publications)
+        with self._changed:
+            for name, added in usage.items():
+                self._usage.setdefault(name, Usage()).add_usage(added)
+        return episodes
+
+    def _end(self, share: Future[list[Episode]]) -> None:
+        with self._changed:
+            self._open.pop(share, None)
+
+    async def drained(self, served_as: str) -> None:
+        """Wait until no current episode samples from this name of the servers."""
+        with self._changed:
+            users = [
+                asyncio.wrap_future(share)
+                for share, used in self._open.items()
+                if any(served_as in arguments for _, _, arguments in used.values())
+            ]
+        # The code that requested the shares receives their errors.
+        await asyncio.gather(*users, return_exceptions=True)
+
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """Call the function for all models at once, and return model to result."""
-        results = {model: self._threads.submit(function, model) for model in models}
+        results = {model: self._learner_threads.submit(function, model) for model in models}
         return {model: result.result() for model, result in results.items()}
 
     def stage_learner(
@@ -96,15 +165,52 @@ class RayEngine(Engine):
 
     def api_usage(self) -> dict[str, Usage]:
         """Return the usage of each frozen model behind an API, of all players together."""
-        return self._pool.usage
+        return self._usage
 
     def close(self) -> None:
-        """End all actors, the servers and the cluster."""
-        self._pool.close()
+        """End all actors, the servers and the cluster; shares that wait are cancelled."""
+        for thread, player in zip(self._player_threads, self._actors, strict=True):
+            thread.shutdown(wait=False, cancel_futures=True)
+            player.stop()
         for learner in self._learners.values():
             learner.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._close()
+        self._learner_threads.shutdown(wait=False, cancel_futures=True)
+        self._close_cluster()
+
+
+class RayPublisher(WeightPublisher):
+    """Publishes weights to all players, from one copy in the object store."""
+
+    def __init__(self, engine: RayEngine, put: Callable[[Any], Any]) -> None:
+        self._engine, self._put = engine, put
+
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
+        """Sample new episodes of `name` from these weights."""
+        self._engine.publish(name, "publish", version, self._put(model_weights(tensors)))
+
+
+class PlayerSampler:
+    """Players as the sampler of one base, which is `name` in records and `base` on the servers."""
+
+    def __init__(self, engine: RayEngine, name: str, base: str, stop_ids: frozenset[int]) -> None:
+        self.name, self.base, self.stop_ids = name, base, stop_ids
+        self.drained = engine.drained
+        self._engine = engine
+
+    def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
+        """Sample new episodes of an adapter (None: the base) from `served_as`."""
+        self._engine.publish(adapter or self.base, "serve", version, served_as)
+
+
+def shares_of(episodes: int, players: int, group: int) -> list[range]:
+    """Return one contiguous share of the episodes' numbers per player, as equal as possible.
+
+    Shares consist of whole groups, unless there are fewer groups than players.
+    """
+    unit = group if episodes % group == 0 and episodes // group >= players else 1
+    units = episodes // unit
+    cuts = [unit * (units * number // players) for number in range(players + 1)]
+    return [range(start, stop) for start, stop in pairwise(cuts)]
 
 
 def ray_parts(
@@ -135,7 +241,8 @@ def ray_parts(
         # The embedded model is written once, before all actors of this machine would write it.
         tiny.folder(make_env)
     bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.rollout_workers)
-    with ExitStack() as ends:
+    with ExitStack() as until_built:
+        ends = until_built.enter_context(ExitStack())
         cluster = open_cluster(engine, len(names), servers.count if servers else 0)
         ends.callback(cluster.close)
         first = engine.rollout_workers
@@ -147,7 +254,7 @@ def ray_parts(
             )
             learners[name] = RemoteLearner(name, actor, cluster.put)
         threads = ends.enter_context(ThreadPoolExecutor(len(names)))
-        loading = [threads.submit(one.parallelism) for one in learners.values()]
+        loading = [threads.submit(learner.parallelism) for learner in learners.values()]
         access = None
         if servers is not None:
             places = range(first, first + servers.count)
@@ -169,17 +276,15 @@ def ray_parts(
             )
             for n in range(engine.rollout_workers)
         ]
-        pool = PlayerPool(players, config.rollout.group_size)
+        check = servers.check if servers else lambda: None
+        started = RayEngine(players, learners, config.rollout.group_size, check, ends.close)
         for loaded in loading:
             loaded.result()
-        (texts, adapters), *_ = [loaded.result() for loaded in pool.models()]
-        publisher: WeightPublisher
+        texts, adapters = started.load_players()
+        publisher: WeightPublisher = RayPublisher(started, cluster.put)
         if servers is not None:
-            publisher = servers.publisher(lambda *base: PlayerSampler(pool, *base))
-        else:
-            publisher = RayPublisher(pool, cluster.put)
-        check = servers.check if servers else lambda: None
-        started = RayEngine(pool, learners, ends.pop_all().close, check)
+            publisher = servers.publisher(partial(PlayerSampler, started))
+        until_built.pop_all()
     pools = {
         name: OpponentPool(name, section, publisher)
         for name, section in config.opponent_pools.items()
@@ -189,7 +294,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:
-    """Open a cluster for a run."""
+    """Connect to a cluster or start one, and reserve a place for each actor of a run."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 

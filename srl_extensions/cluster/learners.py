@@ -197,7 +197,7 @@ class RemoteLearner:
         return partial(self._call, self.target, method, changes=changes, saves=ends)
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """See Learner."""
+        """Copy the given values into the trainable parameters in the actor."""
         before = self._weights
         self._call("learner", "set_weights", weights, changes=True)
         if before is not None:  # The actor copies the values into parameters of the same types.
@@ -211,7 +211,7 @@ class RemoteLearner:
         return dict(self._weights)
 
     def save_model(self, folder: Any) -> None:
-        """Write the model on this machine."""
+        """Write the files of the model, which the actor sends, to a folder of this machine."""
         for name, content in self._call("worker", "saved_model").items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ class RemoteLearner:
         return self._call("worker", "apply", function, *arguments)
 
     def in_stage(self, section: StageConfig, planned_steps: int) -> RemoteStageLearner:
-        """Open an offline stage and return its learner."""
+        """Open the offline stage of a section in the actor, and return its learner."""
         self.stage_losses = []
         self._call("worker", "open_stage", section, planned_steps, changes=True)
         return RemoteStageLearner(self)

@@ -50,13 +50,13 @@ class Activity:
         self._seconds = dict.fromkeys(("rollout", "train", "overlap"), 0.0)
 
     def change(self, kind: str, by: int) -> None:
-        """Start (1) or end (-1) a rollout or an update."""
+        """Count a rollout or an update (`kind`) that starts (by=1) or ends (by=-1)."""
         with self._lock:
             self._count()
             self._running[kind] += by
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds since the last call."""
+        """Return kind -> its seconds since the last call."""
         with self._lock:
             self._count()
             counted, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
@@ -166,7 +166,7 @@ class PlayAhead:
                     for learner in self._learners:
                         between_updates.enter_context(learner.learning)
                 plan = plan_round(self._run, number)
-            load_opponents(self._run, plan.opponents[0])  # RunConfig: the same in all groups
+            load_opponents(self._run, plan.opponents[0])  # RunConfig allows no other ones.
             self._playing[number] = playing = self._play_thread.submit(self._rollout(number, plan))
             playing.add_done_callback(lambda _: self._news.set())
             self._started += 1
@@ -212,7 +212,7 @@ class PlayAhead:
 
     def _learn(self, learner: LearnerThread, played: PlayedRound) -> dict[str, UpdateStats]:
         if learner.learned < played.number:
-            raise CancelledError  # an earlier round has failed
+            raise CancelledError  # An earlier round has failed.
         with learner.learning:
             self._activity.change("train", 1)
             updates = learn(self._run, played, learner.models)

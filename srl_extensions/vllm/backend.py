@@ -102,9 +102,12 @@ class VLLMBackend:
         """Served name -> its open requests."""
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Sample from `served_as`, loaded on all servers, for new requests of `adapter`.
+        """Switch new requests to another version; open requests keep theirs.
 
-        `adapter` None is the base. Open requests end with the version before.
+        Args:
+            adapter: Adapter that requests name; None is the base.
+            version: Version that the answers are marked with.
+            served_as: Name of the version, which is loaded on all servers.
         """
         with self._lock:
             self._served[adapter] = Served(version, served_as)
@@ -181,7 +184,7 @@ class VLLMBackend:
             for start in range(0, len(indices), PROMPTS_PER_CALL):
                 part = indices[start : start + PROMPTS_PER_CALL]
                 calling = background_loop.submit(self._answers([batch[n] for n in part]))
-                # One future for all, so that their next requests are made at the same time again.
+                # The requests share one future, so their next requests are made together again.
                 answers = asyncio.wrap_future(calling)
                 places.update((index, (answers, place)) for place, index in enumerate(part))
         return [places[index] for index in range(len(batch))]
@@ -199,7 +202,7 @@ class VLLMBackend:
         return [one if isinstance(one, BaseException) else one[0] for one in alone]
 
     async def _call(self, group: Sequence[_Versioned]) -> list[Sampled]:
-        """Send one call for requests that differ in their contexts only."""
+        """Return the answers of one call, for requests that differ only in their contexts."""
         first, served = group[0].request, group[0].served
         answers, stop_ids = None, self.chat.stop_ids
         if first.answers is not None:
@@ -255,7 +258,7 @@ def completion(
 
 
 def _allowed(ids: Sequence[int], trie: TokenTrie) -> tuple[tuple[int, ...], ...]:
-    """Return the legal token ids at each token."""
+    """Return the token ids that were legal at each token of an answer."""
     allowed, node = [], trie
     for token in ids:
         allowed.append(node.allowed)

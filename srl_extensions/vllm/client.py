@@ -235,7 +235,7 @@ class VLLMClient:
         await background_loop.await_(self._client.close())
 
     async def _change(self, path: str, body: Any, name: str, *, loaded: bool) -> None:
-        """Request a change after which `name` is served (`loaded`) or not."""
+        """Request a change after which `name` is served (`loaded` True) or not (False)."""
         attempts = 0
 
         async def attempt() -> None:
@@ -244,7 +244,7 @@ class VLLMClient:
             try:
                 await self._ask("post", path, body)
             except RejectedError:
-                # The attempt before may have succeeded and only its reply was lost.
+                # The previous attempt may have succeeded, and only its reply was lost.
                 if attempts == 1 or (name in await self.models()) is not loaded:
                     raise
 
@@ -255,7 +255,7 @@ class VLLMClient:
         return await background_loop.await_(self._retries.run(self.name, attempt))
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the JSON (or text) of one reply."""
+        """Send one request and return the JSON (or text) of the reply."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)

@@ -98,7 +98,7 @@ def arguments(spec: ServerSpec) -> list[str]:
         "--host", spec.host,
         "--port", spec.port,
         "--dtype", spec.dtype,
-        # Log-probabilities after masks, temperature and top_p: those of the sampled distribution.
+        # Return log-probabilities of the sampled distribution: after masks, temperature and top_p.
         "--logprobs-mode", "processed_logprobs",
         # The model's own sampling settings would apply to requests that name none.
         "--generation-config", "vllm",
@@ -140,8 +140,8 @@ def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
         # The newer model runner, vLLM's choice on GPUs, refuses logits processors of this kind.
         "VLLM_USE_V2_MODEL_RUNNER": "0",
-        "VLLM_SERVER_DEV_MODE": "1",  # endpoints that pause, load weights and resume
-        # Longer than between two rounds; vLLM closes idle connections after 5 seconds.
+        "VLLM_SERVER_DEV_MODE": "1",  # Endpoints that pause, load weights and resume.
+        # By default, vLLM closes idle connections after 5 seconds; rounds take longer.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "3600",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",

@@ -109,12 +109,12 @@ class VLLMBackendConfig(BackendSection):
 
     @property
     def divergence_limit(self) -> float:
-        """See BackendSection."""
+        """Mean difference in log-probability at which training stops."""
         return self.max_divergence
 
     @property
     def publication_lag(self) -> int:
-        """See BackendSection."""
+        """Largest number of updates that published weights are behind the learner."""
         return self.publish_every - 1
 
     def check_run(self, config: RunConfig) -> None:

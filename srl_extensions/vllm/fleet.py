@@ -173,7 +173,7 @@ class Fleet:
         self.close()
 
     def _opened(self, bring_in: Callable[[Member], Coroutine[Any, Any, None]]) -> Fleet:
-        """Bring in all servers at once, and watch them."""
+        """Call `bring_in` for all servers at once, then watch the servers in the background."""
 
         async def opening() -> None:
             async with asyncio.TaskGroup() as group:

@@ -89,8 +89,9 @@ class ServedModels:
         """Model in training -> folder or hub name that its learner loads."""
         self.sources = served_bases(config, self.starts)
         """Served base -> folder or hub name that its servers load."""
-        self._shapes, self._frozen = {name: name for name in models.names}, list[str]()
+        self._shapes = {name: name for name in models.names}
         """Sampled name -> model in training with parameters of the same shapes."""
+        self._frozen: list[str] = []
         if models.adapters is not None:
             # Servers on CPUs confuse the plain base with adapters, so a frozen model on the
             # adapters' base is served as an adapter of zeros.
@@ -100,7 +101,7 @@ class ServedModels:
         self.served = {name: BASE if models.adapters else name for name in self._shapes}
         """Model, opponent pool or frozen model that samples in the servers -> its served base."""
         self.ends = ExitStack()
-        """Everything that ends with the run."""
+        """Folder, fleet and publisher, which end with the run."""
         self._folder = Path(self.ends.enter_context(folder_for_weights(config.backend.folder)))
 
     def connect(self, fleet: Fleet, learners: Mapping[str, Apply]) -> None:
@@ -161,7 +162,7 @@ def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
 
 
 def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor | None:
-    """Write weights; of the processes that share a learner, only the first one writes."""
+    """Write weights in the first of the processes that share a learner; see write_weights."""
     return write_weights(module, *arguments) if processes.is_main() else None
 
 
@@ -289,7 +290,7 @@ def server_specs(
             f"backend.managed.gpus must be some of {[gpu.index for gpu in existing]}, the GPUs of "
             f"this machine, or left out, got {list(managed.gpus)}"
         )
-    options: list[str] = []  # A flag is true, its negation is false.
+    options: list[str] = []  # A true value is a flag, a false one its negation.
     for name, value in managed.options.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):

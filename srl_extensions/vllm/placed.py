@@ -81,7 +81,7 @@ class PlacedServers(ServedModels):
         with ThreadPoolExecutor(len(workers)) as threads:
             list(threads.map(lambda worker: worker("alive"), workers))
         self._key = secrets.token_urlsafe(32)
-        # One after another, because free ports are drawn.
+        # The calls follow one another, because each worker draws a free port.
         specs: list[ServerSpec] = [
             worker("spec", host, self._key, self._logs)
             for worker, host in zip(workers, hosts, strict=True)
@@ -137,7 +137,7 @@ class PublishedElsewhere(WeightPublisher):
     """Publisher of a process whose servers another process manages."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Raise TrainingError."""
+        """Raise TrainingError: this process has no learner."""
         raise TrainingError(f"{name} can be published only by the process that runs its servers")
 
 
@@ -198,7 +198,7 @@ class ServerWorker:
         self._server.start()
 
     def alive(self) -> bool:
-        """Return True if the server's process runs."""
+        """Return True if the process of the server runs on this node."""
         return self._server is not None and self._server.alive()
 
     def end(self, method: str) -> None:
@@ -207,7 +207,7 @@ class ServerWorker:
             getattr(self._server, method)()
 
     def cause_of_death(self) -> str:
-        """Return the cause of the server's end, from its log."""
+        """Return the cause of the server's last failure, from its log."""
         return self._server.cause_of_death() if self._server else "the process that ran it died"
 
 

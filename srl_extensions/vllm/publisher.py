@@ -151,7 +151,7 @@ class ServedPublisher(WeightPublisher):
         background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
 
     def publish_update(self, name: str, version: int, publish: Callable[[], None]) -> None:
-        """Publish an update if `every` updates have not been published."""
+        """Call `publish` if at least `every` updates of the model are unpublished."""
         current = self.current(name)
         if version - (int(current.version) if current else 0) >= self._every:
             publish()
@@ -190,7 +190,7 @@ class ServedPublisher(WeightPublisher):
                 await self._forget(name, one)
 
     async def _reload(self, base: str, client: VLLMClient) -> None:
-        """Load the weights that a server of the base lost."""
+        """Load all versions of a base on a server that was restarted."""
         async with self._changing:
             self._held[client.url] = set(await client.models())
             for name, held in self._versions.items():
@@ -258,7 +258,7 @@ class ServedPublisher(WeightPublisher):
                 held.discard(old.folder.name)
                 try:
                     await client.unload_adapter(old.served_as)
-                except BackendError as error:  # The server has ended, or holds it no more.
+                except BackendError as error:  # The server has ended, or no longer holds it.
                     log.warning("%s was not unloaded: %s", old.served_as, error)
         # The folder must outlive the name: a server may read an evicted adapter again.
         shutil.rmtree(old.folder, ignore_errors=True)

@@ -136,7 +136,12 @@ class Router(Generic[S]):
         self._stats_of(owner).score = score
 
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
-        """Return the result of `call(server)` for the server that the task is sent to.
+        """Return the result of `call` for the server that the task is sent to.
+
+        Args:
+            task: Owner, size and prefix of the request.
+            call: Function that sends the request to a server. If it raises ServerUnavailable, the
+                request moves to another server.
 
         Raises:
             BackendError: If there is no server, after `max_wait` seconds in the queue, after
@@ -187,7 +192,8 @@ class Router(Generic[S]):
                 try:
                     return await turn
                 except asyncio.CancelledError:
-                    if not turn.cancelled() and turn.exception() is None:  # sent just now
+                    # The request may have been sent just before.
+                    if not turn.cancelled() and turn.exception() is None:
                         self._leave(turn.result())
                     raise
         except TimeoutError as error:
@@ -210,7 +216,7 @@ class Router(Generic[S]):
                 return
             owner = min(waiting, key=self._used.__getitem__)
             task, turn = self._queues[owner].popleft()
-            if turn.done():  # cancelled
+            if turn.done():  # The request was cancelled.
                 continue
             self._clock = self._used[owner]
             self._used[owner] += task.cost / math.exp(self._stats_of(owner).score or 0.0)

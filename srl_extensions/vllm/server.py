@@ -82,7 +82,7 @@ class ModelServer:
                 stderr=subprocess.STDOUT,
                 env=environment(self.spec, os.environ),
                 cwd=self.log.parent,
-                start_new_session=True,  # a process group without signals of this terminal
+                start_new_session=True,  # Signals of this terminal do not reach the new group.
             )
 
     def stop(self) -> None:
@@ -140,7 +140,7 @@ def is_free(host: str, port: int) -> bool:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except (OSError, OverflowError):  # The latter is raised for a number that is no port.
+        except (OSError, OverflowError):  # OverflowError is raised for an invalid port.
             return False
     return True
 

@@ -6,8 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from srl_extensions.cluster.engine import on_device
-from srl_extensions.cluster.players import shares_of
+from srl_extensions.cluster.engine import on_device, shares_of
 from srl_train import resume
 from srl_train.build import build_run
 from srl_train.config.engine import RayEngineConfig

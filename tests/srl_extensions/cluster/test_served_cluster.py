@@ -93,7 +93,7 @@ def test_run_survives_deaths_and_leaves_no_process(tree, two_nodes, tmp_path):
             if number == 2:
                 actors[1].kill()
             if number == 3:
-                players = run.engine._pool._actors
+                players = run.engine._actors
                 ray.kill(players[0]._handles[0], no_restart=False)
             result = train_round(run, number)
             run.next_round = number + 1
