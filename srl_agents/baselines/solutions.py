@@ -69,13 +69,9 @@ class Agreement(NamedTuple):
 def fair_cycle(row_KK: Floats, column_KK: Floats) -> Agreement:
     """Return the Nash bargaining solution among cycles of one or two joint actions.
 
-    The solution maximizes the product of the players' gains over their maximin values (Nash 1950;
-    Littman and Stone 2005). Gains are measured from SLACK below the maximin value, so that an
-    agreement exists in zero-sum games too.
-
-    Args:
-        row_KK: Payoffs of the row player by joint action.
-        column_KK: Payoffs of the column player by joint action.
+    It maximizes the product of the players' gains over their maximin values (Nash 1950; Littman
+    and Stone 2005). Gains are measured from SLACK below the maximin value, so that an agreement
+    exists in zero-sum games too. Both tables are indexed [row player's action, column player's].
     """
     actions = len(row_KK)
     weight_AJ = _shares(actions)

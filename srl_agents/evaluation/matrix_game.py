@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from srl_agents.baselines.learners import SimplePGRuns, Uniforms
 from srl_agents.baselines.our_method import OurMethodRuns
 from srl_agents.baselines.solutions import best_plan
 from srl_agents.scripted import Always, Bernoulli, MemoryOne, TitForTat
-from srl_agents.scripted.memory_one import SITUATIONS, START, distributions, mirrored
+from srl_agents.scripted.memory_one import START, distributions, mirrored
 from srl_envs.games.coop_compete import CoopCompeteRules
 
 NOISE = 0.05
@@ -62,15 +62,6 @@ class Player(Protocol):
         """Learn from the actions and rewards of an episode."""
 
 
-@runtime_checkable
-class PlaysAhead(Protocol):
-    """Player whose actions within an episode do not depend on its opponent."""
-
-    def act_ahead(self, rounds: int) -> Actions:
-        """Return the actions (N, rounds) of an episode."""
-        ...
-
-
 class Scripted:
     """N runs of a memory-one strategy, one per seed."""
 
@@ -90,16 +81,6 @@ class Scripted:
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
         self._situation = np.full_like(self._situation, START)
-
-
-class Coin(Scripted):
-    """N runs of a strategy with the same probability in each situation."""
-
-    def __init__(self, seeds: Seeds, chance: float) -> None:
-        super().__init__(seeds, [chance] * SITUATIONS)
-
-    def act_ahead(self, rounds: int) -> Actions:
-        return np.asarray(self._uniforms.take(rounds) < self._chances[START], np.int8).T
 
 
 @dataclass(frozen=True)
@@ -148,19 +129,10 @@ def play_match(
     horizon: int,
     seed: Sequence[int],
 ) -> MatchOutcome:
-    """Play two players against each other in independent runs.
+    """Play two players against each other, in episodes of `horizon` rounds and independent runs.
 
     Rewards are the payoffs plus normal noise, at least 0. Each player and each noise has one
     generator per run, so a run does not depend on the number of runs.
-
-    Args:
-        make_a: Constructor of player A from one seed per run.
-        make_b: Constructor of player B.
-        payoff_22: Mean rewards [own action, opponent's action] of both players.
-        runs: Number of runs.
-        episodes: Number of episodes per run; players learn after each.
-        horizon: Number of rounds per episode.
-        seed: Seed, a sequence of integers.
     """
     a, b = (make(_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
     noises = [[np.random.default_rng(s) for s in _seeds(seed, role, runs)] for role in (2, 3)]
@@ -183,8 +155,6 @@ def play_match(
 
 
 def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
-    if isinstance(a, PlaysAhead) and isinstance(b, PlaysAhead):
-        return a.act_ahead(horizon), b.act_ahead(horizon)
     a_TN, b_TN = np.empty((2, horizon, runs), np.int8)
     for t in range(horizon):
         a_TN[t], b_TN[t] = a.act()[0], b.act()[0]
@@ -336,10 +306,7 @@ def tuned_rate(
 def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
     """Return the constructor of a player; `tuned` is the learning rate of PG_TUNED."""
     if name in SCRIPTED:
-        chances = SCRIPTED[name].chances
-        if len(set(chances)) == 1:
-            return lambda seeds: Coin(seeds, chances[0])
-        return lambda seeds: Scripted(seeds, chances)
+        return partial(Scripted, chances=SCRIPTED[name].chances)
     learners: Mapping[str, Callable[[Seeds], Player]] = {
         "OUR": OurMethodRuns,
         "PG": lambda seeds: SimplePGRuns(seeds, lr=PG_RATE),
