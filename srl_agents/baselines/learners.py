@@ -97,7 +97,7 @@ class SimplePG:
         return int(action), log(chance if action else 1.0 - chance)
 
     def update(self, trajectories: Sequence[tuple[int, float, float]]) -> None:
-        """Take a gradient step.
+        """Take one gradient step from the rounds of an episode.
 
         Args:
             trajectories: (action, log-probability, reward) of each round, at least one.

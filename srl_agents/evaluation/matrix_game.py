@@ -167,6 +167,15 @@ def _seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequ
     return [np.random.SeedSequence([*seed, role, run]) for run in range(runs)]
 
 
+def check_counts(runs: int, episodes: int, horizon: int, seed: int) -> None:
+    """Raise ValueError if runs, episodes or horizon is below 1, or the seed is below 0."""
+    for name, value in (("runs", runs), ("episodes", episodes), ("horizon", horizon)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")
+
+
 def run_benchmark(
     runs: int = 5,
     episodes: int = 200,
@@ -175,6 +184,7 @@ def run_benchmark(
     horizon: int = 32,
     seed: int = 42,
     *,
+    players: Sequence[str] = PLAYERS,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Play all players against each other at one setting.
@@ -186,48 +196,14 @@ def run_benchmark(
         difficulty: Difficulty of the game, in [0, 1].
         horizon: Number of rounds per episode.
         seed: Seed of all randomness.
+        players: Names of the players.
         progress: Callback that receives lines of text.
 
     Returns:
-        {"params": the arguments} and the results of `cross_play`.
+        JSON data. Averages are mean rewards per round over all episodes, including learning;
+        deviations are population standard deviations over the runs.
 
-    Raises:
-        ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].
-    """
-    check_counts(runs, episodes, horizon, seed)
-    params: dict[str, Any] = {"runs": runs, "episodes": episodes, "horizon": horizon}
-    params |= {"coop_level": coop_level, "difficulty": difficulty, "seed": seed}
-    return {"params": params, **cross_play(**params, progress=progress)}
-
-
-def check_counts(runs: int, episodes: int, horizon: int, seed: int) -> None:
-    """Raise ValueError if runs, episodes or horizon is below 1, or the seed is below 0."""
-    for name, value in (("runs", runs), ("episodes", episodes), ("horizon", horizon)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    if seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {seed}")
-
-
-def cross_play(
-    *,
-    runs: int,
-    episodes: int,
-    horizon: int,
-    coop_level: float,
-    difficulty: float,
-    seed: int,
-    players: Sequence[str] = PLAYERS,
-    progress: Callable[[str], None] = lambda line: None,
-) -> dict[str, Any]:
-    """Play each pair of players and compare rewards with exact best responses.
-
-    Averages are mean rewards per round over all episodes, including learning. Deviations are
-    population standard deviations over the runs.
-
-    Returns:
-        JSON data:
-
+        - "params": the numbers above.
         - "metrics": player -> avg_A, avg_B, std_A, std_B in self-play.
         - "oracle": see `oracle`.
         - "references": opponent -> best known reward against it: the exact best response to a
@@ -236,7 +212,11 @@ def cross_play(
         - "tuning": {"rate", "grid": rate -> self-play value on other seeds} of PG_TUNED.
         - "self_play": player -> its worst run, and the number of runs in the worse agreement.
         - "curves": learner -> its mean reward in self-play by episode.
+
+    Raises:
+        ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].
     """
+    check_counts(runs, episodes, horizon, seed)
     payoff_22 = payoffs(coop_level, difficulty)
     settings = {"runs": runs, "episodes": episodes, "horizon": horizon}
     rate, grid = PG_RATE, dict[str, float]()
@@ -274,7 +254,9 @@ def cross_play(
             "worst": float(min(a.min(), b.min())),
             "runs_in_the_worse_agreement": runs_in_the_worse_agreement(outcome, payoff_22),
         }
+    levels = {"coop_level": coop_level, "difficulty": difficulty, "seed": seed}
     return {
+        "params": {**settings, **levels},
         "metrics": metrics,
         "oracle": oracle(payoff_22),
         "references": references,
