@@ -132,14 +132,9 @@ def best_plan(
 ) -> Plan:
     """Compute the best response to known partners, by backward induction over the situations.
 
-    Situation 0 is the start of an episode; 1 + K * own + other follows a joint action.
-
-    Args:
-        reply_NCK: Distribution of the partner's action by run and situation.
-        payoff_NKK: Payoffs by run, own action and partner's action.
-        rounds: Number of rounds of the episode.
-        doubt_NC: Makes the plan optimistic: the best reply has at least this probability, as in
-            interval estimation (Strehl and Littman 2008, eq. 3.2).
+    Situation 0 is the start of an episode; 1 + K * own + other follows a joint action. With
+    `doubt_NC`, the plan is optimistic: the best reply has at least this probability, as in interval
+    estimation (Strehl and Littman 2008, eq. 3.2).
     """
     runs, situations = reply_NCK.shape[:2]
     action_NTC = np.empty((runs, rounds, situations), np.int8)

@@ -123,12 +123,8 @@ class RetryPolicy:
     async def run(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Await `attempt()`, again after each TransientError, and return its result.
 
-        `name` is the model's or server's, for errors.
-
-        Raises:
-            ServerUnavailable: The server accepted no connection for `unreachable` seconds.
-            BackendError: There was no answer before the deadline. Other errors of `attempt` are
-                raised at once.
+        Raises ServerUnavailable if the server `name` accepted no connection for `unreachable`
+        seconds, and BackendError at the deadline. Other errors of `attempt` are raised at once.
         """
         with needed_by(name, BackendError):
             import tenacity
