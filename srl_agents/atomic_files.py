@@ -16,11 +16,7 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
 
     The content is written to a temporary file in the same folder, which is created if it is
     missing. After an error in the block, an existing file at `path` remains unchanged. Symbolic
-    links are not followed; a link at `path` is replaced.
-
-    Args:
-        path: File to write.
-        mode: "w" for UTF-8 text, "wb" for bytes.
+    links are not followed; a link at `path` is replaced. `mode` is "w" (UTF-8 text) or "wb".
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")

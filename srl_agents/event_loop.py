@@ -34,11 +34,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class LoopThread:
-    """Event loop in a background thread.
-
-    Args:
-        name: Name of the thread.
-    """
+    """Event loop in a background thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -88,11 +84,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never suspends, without an event loop.
-
-    Raises:
-        RuntimeError: The coroutine suspended.
-    """
+    """Return the result of a coroutine without an event loop; raise RuntimeError if it suspends."""
     try:
         coroutine.send(None)
     except StopIteration as end:

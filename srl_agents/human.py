@@ -1,4 +1,4 @@
-"""Policy of a person who plays in the terminal."""
+"""Policy of a human player in the terminal."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ WIDTH = 88
 class Human:
     """Policy of a person, who reads the same prompts as language models.
 
-    After an answer that cannot be parsed or is illegal, the person is asked again. If the person
-    leaves, `act` raises BackendError.
+    After an invalid answer, the person may answer again. If the person leaves, `act` raises
+    BackendError.
     """
 
     def __init__(

@@ -15,20 +15,10 @@ from srl_agents import seeding
 def assign_agents(
     agents: Sequence[str], models: Sequence[str], fixed: Mapping[str, str]
 ) -> dict[str, str]:
-    """Assign players to agents: those in `fixed`, then the models in turn.
+    """Return agent -> player: those in `fixed`, then the models in turn.
 
     Four models in an eight-player game of two teams play the agents i and i + 4: one in each team.
-
-    Args:
-        agents: All agents of the environment.
-        models: Names of the models.
-        fixed: Agent -> name of its player.
-
-    Returns:
-        Agent -> name of its player, for all agents.
-
-    Raises:
-        ValueError: An agent in `fixed` is unknown, or a model has no agent.
+    Raises ValueError for an unknown agent in `fixed`, and for a model without an agent.
     """
     if unknown := sorted(set(fixed) - set(agents)):
         raise ValueError(f"agents must be among {', '.join(agents)}, got {unknown[0]!r}")
@@ -61,18 +51,11 @@ class Matchmaking:
         *,
         seed: int = 0,
     ) -> None:
-        """Create an assignment.
+        """Create an assignment by `name`: fixed (see assign_agents), rotating (fixed, shifted by
+        one agent per group), uniform (random) or round_robin.
 
-        Args:
-            agents: All agents of the environment.
-            models: Names of the models.
-            seats: Agent -> name of its fixed player.
-            name: fixed (see assign_agents), rotating (fixed, shifted by one agent per group),
-                uniform (random) or round_robin.
-            seed: Seed of the draws.
-
-        Raises:
-            ValueError: An agent is unknown, agents are too few, or `seats` leaves none to draw for.
+        Raises ValueError as assign_agents does, and if models are drawn but `seats` names a player
+        for every agent.
         """
         self.agents = tuple(agents)
         self._fixed, self._name, self._seed = dict(seats), name, seed

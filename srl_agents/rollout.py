@@ -51,7 +51,7 @@ class Game:
     speaks_first: SpeaksFirst
     reset_options: dict[str, Any] | None = None
     given_names: Mapping[str, str] = field(default_factory=dict)
-    """Agent -> name in the record, in place of the policy's name."""
+    """Agent -> name in the record; otherwise the policy's name is used."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Data for `Episode.extra`."""
     states: list[np.ndarray] | None = None

@@ -64,15 +64,9 @@ _BETWEEN_PROCESSES = 1_000_003
 
 
 def sequence(seed: int, name: str, *indices: int) -> np.random.SeedSequence:
-    """Return the seed sequence of a stream.
+    """Return the seed sequence of the stream `name` for these values of its indices, in order.
 
-    Args:
-        seed: Seed of all streams.
-        name: Key of STREAMS.
-        indices: Values of the stream's indices, in order.
-
-    Raises:
-        ValueError: The seed or an index is outside 0 to MOST.
+    Raises ValueError if the seed or an index is outside 0 to MOST.
     """
     stream = STREAMS[name]
     values = dict(zip(stream.indices, indices, strict=True))

@@ -36,16 +36,9 @@ _Phase = Callable[[list[int]], None]
 
 
 class Handshake:
-    """One side of a handshake.
+    """One side of a handshake in a game of K actions, which calls or answers a call.
 
-    Args:
-        actions: Number of actions K of each player.
-        coins: Random bits for the choice of a leader.
-        calls: True to call, False to answer a call.
-
-    Attributes:
-        over: True if the partner deviated from the protocol.
-        agreed: Own and partner's actions of the agreed cycle; None before the agreement.
+    `coins` are random bits for the choice of a leader.
     """
 
     def __init__(self, actions: int, coins: Sequence[int], *, calls: bool) -> None:
@@ -61,7 +54,9 @@ class Handshake:
         self._sent = np.zeros((2, actions, actions))  # rewards sent by leader and follower
         self._again = False  # True in the second exchange
         self.over = False
+        """True if the partner deviated from the protocol."""
         self.agreed: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        """Own and partner's actions of the agreed cycle; None before the agreement."""
         if calls:
             self._begin(CALL, None, self._called)
         else:

@@ -32,11 +32,7 @@ LOOKAHEAD = 128  # number of future episodes over which a lead is evaluated
 
 
 class LearnerFilter:
-    """Beliefs about the logits of N learners, for each direction D, rate R and grid point G.
-
-    Args:
-        runs: Number of learners N.
-    """
+    """Beliefs about the logits of N learners, for each direction D, rate R and grid point G."""
 
     def __init__(self, runs: int) -> None:
         belief = np.exp(-0.5 * (LOGITS / START) ** 2)

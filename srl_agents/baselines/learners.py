@@ -35,12 +35,7 @@ def drawn(chance_NK: Floats, uniform_N: Floats) -> NDArray[np.int64]:
 
 
 class SimplePGRuns:
-    """N independent SimplePG learners in array form.
-
-    Args:
-        seeds: Seed of each learner.
-        lr: Learning rate, above 0.
-    """
+    """N independent SimplePG learners in array form, one per seed."""
 
     def __init__(self, seeds: Sequence[int | np.random.SeedSequence], *, lr: float = 0.05) -> None:
         if not lr > 0:
@@ -54,10 +49,6 @@ class SimplePGRuns:
         """Return the actions of a round and the probabilities of cooperation, both (N,)."""
         chance = self.chance()
         return (self._uniforms.take(1)[0] < chance).astype(np.int8), chance
-
-    def act_ahead(self, rounds: int) -> Actions:
-        """Return the actions of the next rounds, (N, rounds)."""
-        return (self._uniforms.take(rounds) < self.chance()).astype(np.int8).T
 
     def observe_opponent(self, other_N: Actions) -> None:
         """Do nothing: the policy does not depend on the opponent."""
@@ -106,7 +97,7 @@ class SimplePG:
         return int(action), log(chance if action else 1.0 - chance)
 
     def update(self, trajectories: Sequence[tuple[int, float, float]]) -> None:
-        """Take a gradient step.
+        """Take one gradient step from the rounds of an episode.
 
         Args:
             trajectories: (action, log-probability, reward) of each round, at least one.

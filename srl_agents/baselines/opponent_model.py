@@ -25,12 +25,7 @@ PRIOR_WEIGHT = 0.1  # weight in rounds of the mean of all rewards as prior of ea
 
 
 class PayoffTable:
-    """Statistics of own rewards per joint action, tables (N, own action, other's action).
-
-    Args:
-        runs: Number of independent tables N.
-        actions: Number of actions of each player.
-    """
+    """Statistics of own rewards per joint action, in N tables (own action, other's action)."""
 
     def __init__(self, runs: int, actions: int = 2) -> None:
         self._cells = actions * actions
@@ -100,11 +95,8 @@ _lgamma = np.vectorize(lgamma, otypes=[float])
 class PartnerModel:
     """Beliefs about the partner's type and next actions, for N runs.
 
-    Args:
-        runs: Number of runs N.
-        fading: Share of counts and evidence that is kept per episode, in (0, 1].
-        actions: Number of actions K. The C = 1 + K * K situations are the start of an episode and
-            the joint actions of the last round.
+    `fading` in (0, 1] is the share of counts and evidence that is kept per episode. The
+    C = 1 + K * K situations are the start of an episode and the joint actions of the last round.
     """
 
     def __init__(self, runs: int, fading: float, actions: int = 2) -> None:

@@ -311,7 +311,7 @@ class OurMethodPolicy:
         self._runs.observe_opponent(np.array([opp_action], np.int8))
 
     def update(self, trajectories: Sequence[tuple[int, float, float]], env: object = None) -> None:
-        """Learn from an episode.
+        """Learn from the actions and rewards of an episode.
 
         Args:
             trajectories: (own action, log-probability, reward) of each round.

@@ -69,13 +69,9 @@ class Agreement(NamedTuple):
 def fair_cycle(row_KK: Floats, column_KK: Floats) -> Agreement:
     """Return the Nash bargaining solution among cycles of one or two joint actions.
 
-    The solution maximizes the product of the players' gains over their maximin values (Nash 1950;
-    Littman and Stone 2005). Gains are measured from SLACK below the maximin value, so that an
-    agreement exists in zero-sum games too.
-
-    Args:
-        row_KK: Payoffs of the row player by joint action.
-        column_KK: Payoffs of the column player by joint action.
+    It maximizes the product of the players' gains over their maximin values (Nash 1950; Littman
+    and Stone 2005). Gains are measured from SLACK below the maximin value, so that an agreement
+    exists in zero-sum games too. Both tables are indexed [row player's action, column player's].
     """
     actions = len(row_KK)
     weight_AJ = _shares(actions)
@@ -136,14 +132,9 @@ def best_plan(
 ) -> Plan:
     """Compute the best response to known partners, by backward induction over the situations.
 
-    Situation 0 is the start of an episode; 1 + K * own + other follows a joint action.
-
-    Args:
-        reply_NCK: Distribution of the partner's action by run and situation.
-        payoff_NKK: Payoffs by run, own action and partner's action.
-        rounds: Number of rounds of the episode.
-        doubt_NC: Makes the plan optimistic: the best reply has at least this probability, as in
-            interval estimation (Strehl and Littman 2008, eq. 3.2).
+    Situation 0 is the start of an episode; 1 + K * own + other follows a joint action. With
+    `doubt_NC`, the plan is optimistic: the best reply has at least this probability, as in interval
+    estimation (Strehl and Littman 2008, eq. 3.2).
     """
     runs, situations = reply_NCK.shape[:2]
     action_NTC = np.empty((runs, rounds, situations), np.int8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from srl_agents.baselines.learners import SimplePGRuns, Uniforms
 from srl_agents.baselines.our_method import OurMethodRuns
 from srl_agents.baselines.solutions import best_plan
 from srl_agents.scripted import Always, Bernoulli, MemoryOne, TitForTat
-from srl_agents.scripted.memory_one import SITUATIONS, START, distributions, mirrored
+from srl_agents.scripted.memory_one import START, distributions, mirrored
 from srl_envs.games.coop_compete import CoopCompeteRules
 
 NOISE = 0.05
@@ -62,15 +62,6 @@ class Player(Protocol):
         """Learn from the actions and rewards of an episode."""
 
 
-@runtime_checkable
-class PlaysAhead(Protocol):
-    """Player whose actions within an episode do not depend on its opponent."""
-
-    def act_ahead(self, rounds: int) -> Actions:
-        """Return the actions (N, rounds) of an episode."""
-        ...
-
-
 class Scripted:
     """N runs of a memory-one strategy, one per seed."""
 
@@ -90,16 +81,6 @@ class Scripted:
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
         self._situation = np.full_like(self._situation, START)
-
-
-class Coin(Scripted):
-    """N runs of a strategy with the same probability in each situation."""
-
-    def __init__(self, seeds: Seeds, chance: float) -> None:
-        super().__init__(seeds, [chance] * SITUATIONS)
-
-    def act_ahead(self, rounds: int) -> Actions:
-        return np.asarray(self._uniforms.take(rounds) < self._chances[START], np.int8).T
 
 
 @dataclass(frozen=True)
@@ -148,19 +129,10 @@ def play_match(
     horizon: int,
     seed: Sequence[int],
 ) -> MatchOutcome:
-    """Play two players against each other in independent runs.
+    """Play two players against each other, in episodes of `horizon` rounds and independent runs.
 
     Rewards are the payoffs plus normal noise, at least 0. Each player and each noise has one
     generator per run, so a run does not depend on the number of runs.
-
-    Args:
-        make_a: Constructor of player A from one seed per run.
-        make_b: Constructor of player B.
-        payoff_22: Mean rewards [own action, opponent's action] of both players.
-        runs: Number of runs.
-        episodes: Number of episodes per run; players learn after each.
-        horizon: Number of rounds per episode.
-        seed: Seed, a sequence of integers.
     """
     a, b = (make(_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
     noises = [[np.random.default_rng(s) for s in _seeds(seed, role, runs)] for role in (2, 3)]
@@ -183,8 +155,6 @@ def play_match(
 
 
 def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
-    if isinstance(a, PlaysAhead) and isinstance(b, PlaysAhead):
-        return a.act_ahead(horizon), b.act_ahead(horizon)
     a_TN, b_TN = np.empty((2, horizon, runs), np.int8)
     for t in range(horizon):
         a_TN[t], b_TN[t] = a.act()[0], b.act()[0]
@@ -197,6 +167,15 @@ def _seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequ
     return [np.random.SeedSequence([*seed, role, run]) for run in range(runs)]
 
 
+def check_counts(runs: int, episodes: int, horizon: int, seed: int) -> None:
+    """Raise ValueError if runs, episodes or horizon is below 1, or the seed is below 0."""
+    for name, value in (("runs", runs), ("episodes", episodes), ("horizon", horizon)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")
+
+
 def run_benchmark(
     runs: int = 5,
     episodes: int = 200,
@@ -205,6 +184,7 @@ def run_benchmark(
     horizon: int = 32,
     seed: int = 42,
     *,
+    players: Sequence[str] = PLAYERS,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Play all players against each other at one setting.
@@ -216,48 +196,14 @@ def run_benchmark(
         difficulty: Difficulty of the game, in [0, 1].
         horizon: Number of rounds per episode.
         seed: Seed of all randomness.
+        players: Names of the players.
         progress: Callback that receives lines of text.
 
     Returns:
-        {"params": the arguments} and the results of `cross_play`.
+        JSON data. Averages are mean rewards per round over all episodes, including learning;
+        deviations are population standard deviations over the runs.
 
-    Raises:
-        ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].
-    """
-    check_counts(runs, episodes, horizon, seed)
-    params: dict[str, Any] = {"runs": runs, "episodes": episodes, "horizon": horizon}
-    params |= {"coop_level": coop_level, "difficulty": difficulty, "seed": seed}
-    return {"params": params, **cross_play(**params, progress=progress)}
-
-
-def check_counts(runs: int, episodes: int, horizon: int, seed: int) -> None:
-    """Raise ValueError if runs, episodes or horizon is below 1, or the seed is below 0."""
-    for name, value in (("runs", runs), ("episodes", episodes), ("horizon", horizon)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    if seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {seed}")
-
-
-def cross_play(
-    *,
-    runs: int,
-    episodes: int,
-    horizon: int,
-    coop_level: float,
-    difficulty: float,
-    seed: int,
-    players: Sequence[str] = PLAYERS,
-    progress: Callable[[str], None] = lambda line: None,
-) -> dict[str, Any]:
-    """Play each pair of players and compare rewards with exact best responses.
-
-    Averages are mean rewards per round over all episodes, including learning. Deviations are
-    population standard deviations over the runs.
-
-    Returns:
-        JSON data:
-
+        - "params": the numbers above.
         - "metrics": player -> avg_A, avg_B, std_A, std_B in self-play.
         - "oracle": see `oracle`.
         - "references": opponent -> best known reward against it: the exact best response to a
@@ -266,7 +212,11 @@ def cross_play(
         - "tuning": {"rate", "grid": rate -> self-play value on other seeds} of PG_TUNED.
         - "self_play": player -> its worst run, and the number of runs in the worse agreement.
         - "curves": learner -> its mean reward in self-play by episode.
+
+    Raises:
+        ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].
     """
+    check_counts(runs, episodes, horizon, seed)
     payoff_22 = payoffs(coop_level, difficulty)
     settings = {"runs": runs, "episodes": episodes, "horizon": horizon}
     rate, grid = PG_RATE, dict[str, float]()
@@ -304,7 +254,9 @@ def cross_play(
             "worst": float(min(a.min(), b.min())),
             "runs_in_the_worse_agreement": runs_in_the_worse_agreement(outcome, payoff_22),
         }
+    levels = {"coop_level": coop_level, "difficulty": difficulty, "seed": seed}
     return {
+        "params": {**settings, **levels},
         "metrics": metrics,
         "oracle": oracle(payoff_22),
         "references": references,
@@ -336,10 +288,7 @@ def tuned_rate(
 def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
     """Return the constructor of a player; `tuned` is the learning rate of PG_TUNED."""
     if name in SCRIPTED:
-        chances = SCRIPTED[name].chances
-        if len(set(chances)) == 1:
-            return lambda seeds: Coin(seeds, chances[0])
-        return lambda seeds: Scripted(seeds, chances)
+        return partial(Scripted, chances=SCRIPTED[name].chances)
     learners: Mapping[str, Callable[[Seeds], Player]] = {
         "OUR": OurMethodRuns,
         "PG": lambda seeds: SimplePGRuns(seeds, lr=PG_RATE),

@@ -18,12 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class LongWork:
-    """Progress messages of one piece of work, logged at level INFO.
-
-    Args:
-        work: Description, such as "playing 32 episodes".
-        clock: Function that returns the time in seconds.
-    """
+    """Progress messages of one piece of work, such as "playing 32 episodes", at level INFO."""
 
     def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._work, self._clock = work, clock

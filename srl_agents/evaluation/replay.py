@@ -185,19 +185,10 @@ class Watched:
 
 
 def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: int) -> list[Turn]:
-    """Replay steps with another first action of one agent, on a copy of the environment.
+    """Replay `turns` with another first action of `agent`, and return the new steps.
 
-    Args:
-        watched: Environment before `turns`.
-        turns: Recorded steps. Their actions that become illegal are replaced by the default.
-        agent: Agent whose first action is replaced.
-        action: Its new action.
-
-    Returns:
-        The new steps, without observations.
-
-    Raises:
-        EnvError: The environment cannot be copied.
+    The steps are played on a copy of `watched` and have no observations. Recorded actions that
+    become illegal are replaced by the default. Raises EnvError if there can be no copy.
     """
     game = Watched(copied(watched.env), watched.infos)
     found: list[Turn] = []

@@ -29,8 +29,7 @@ log = logging.getLogger(__name__)
 def template_of(name: str) -> str:
     """Return the template of this name in TEMPLATES, or the content of the file `name`.
 
-    Raises:
-        BackendError: The file cannot be read or is empty.
+    Raises BackendError if the file cannot be read or is empty.
     """
     if name in TEMPLATES:
         return TEMPLATES[name]
@@ -170,11 +169,9 @@ class ChatFormat:
         return str(rendered)
 
     def prompts(self, turns: Sequence[ChatTurn]) -> list[tuple[int, ...]]:
-        """Tokenize turns, each of another conversation.
+        """Return the token ids that each turn appends, up to the next answer.
 
-        Returns:
-            The token ids that each turn appends, up to the next answer. They begin with the end of
-            the previous answer if the model did not sample it.
+        They begin with the end of the previous answer if the model did not sample it.
         """
         prompts = []
         encoded = self._encode_pieces([self._pieces(turn) for turn in turns])
@@ -194,11 +191,7 @@ class ChatFormat:
         return self._known_answers[text]
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Return the token ids of several answers.
-
-        Raises:
-            PolicyError: An answer has no tokens, or two answers have the same.
-        """
+        """Return the token ids of answers; raise PolicyError if they are empty or not distinct."""
         known: dict[tuple[int, ...], str] = {}
         for text in texts:
             ids = self.answer(text)

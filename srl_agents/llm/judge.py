@@ -64,15 +64,10 @@ class LLMJudge:
                 )
 
     def judge(self, debate: Debate) -> Verdict:
-        """Judge a debate; the caller is blocked until the model has answered.
+        """Judge a debate; raise JudgeError if the backend fails.
 
-        Returns:
-            The verdict. Its info contains `orders` (both verdicts: "pro", "con", "tie", or None
-            for one that could not be parsed, which counts as a tie), `agreed` and `unreadable`
-            (their number).
-
-        Raises:
-            JudgeError: The backend failed.
+        The verdict's info contains `orders` (both verdicts: "pro", "con", "tie", or None for one
+        that could not be parsed, which counts as a tie), `agreed` and `unreadable` (their number).
         """
         firsts = (PRO, CON)
         try:

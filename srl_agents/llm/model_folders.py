@@ -1,10 +1,10 @@
-"""Folders of models: the cache, local folders in place of hub names, and GGUF files.
+"""Folders of models: the cache, local folders for hub names, and GGUF files.
 
 The environment variable CORE_SRL_MODELS lists local folders::
 
     CORE_SRL_MODELS=Qwen/Qwen2.5-14B-Instruct=/models/qwen,meta-llama/Llama-3.1-8B-Instruct=/models/llama
 
-A folder is used in place of the name for loading, serving and training, with a warning in the log.
+Each folder replaces its name in loading, serving and training, with a warning in the log.
 """
 
 from __future__ import annotations
@@ -33,13 +33,9 @@ log = logging.getLogger(__name__)
 
 
 def folders() -> dict[str, str]:
-    """Parse CORE_SRL_MODELS.
+    """Return hub name, or NAME@REVISION -> absolute folder, from CORE_SRL_MODELS.
 
-    Returns:
-        Hub name, or NAME@REVISION -> absolute path of the folder.
-
-    Raises:
-        BackendError: An entry is not NAME=FOLDER, or its folder does not exist.
+    Raises BackendError if an entry is not NAME=FOLDER, or its folder does not exist.
     """
     found = {}
     for entry in filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(","))):

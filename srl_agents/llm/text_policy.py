@@ -25,11 +25,8 @@ def rules_for(view: TextView, seen: AgentObservation) -> str:
 
 
 def situation(view: TextView, seen: AgentObservation, failure: ParseFailure | None = None) -> str:
-    """Return the user message of a step.
-
-    The message contains, in order: feedback on `failure`, the reason why the agent's last answer
-    could not be parsed; the messages of other agents; the description of the observation.
-    """
+    """Return the user message of a step: feedback on the last answer's parse failure, messages of
+    other agents, and the description of the observation."""
     lines = []
     if failure is not None:
         lines.append(feedback(view, seen.agent, failure))
@@ -48,18 +45,10 @@ def decided(
     tokens: Tokens | None = None,
     ending: str = "",
 ) -> tuple[Decision, ParseFailure | None]:
-    """Parse an answer.
+    """Parse an answer and return the decision, and the parse failure or None.
 
-    Args:
-        view: Text view of the environment.
-        seen: Observation that was answered.
-        text: Answer.
-        tokens: Tokens of the answer, for the decision.
-        ending: Text appended to the reason of a parse failure.
-
-    Returns:
-        The decision, and the parse failure or None. After a failure the decision's action is the
-        environment's default.
+    After a failure, the decision has the environment's default action. `ending` is appended to the
+    reason of the failure.
     """
     action = read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
     if not isinstance(action, ParseFailure):
@@ -209,11 +198,7 @@ def turn_of(
 ) -> ChatTurn:
     """Return the next message to the model.
 
-    Args:
-        view: Text view of the environment.
-        seen: Observation to describe.
-        failure: Reason why the last answer could not be parsed.
-        last: Last token id of the previous answer; None opens the conversation with the rules.
+    `last` is the last token id of the previous answer; None opens the conversation with the rules.
     """
     rules = rules_for(view, seen) if last is None else None
     return ChatTurn(situation(view, seen, failure), rules=rules, last=last)

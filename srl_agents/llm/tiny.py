@@ -72,22 +72,10 @@ def random_dialogues(
     turns: int,
     seed: int,
 ) -> list[Dialogue]:
-    """Play episodes of random legal answers.
+    """Play `games` episodes of at most `turns` steps and return the dialogues of all agents.
 
     Answers are drawn uniformly from the legal answers, or from the environment's `sample_answers`
-    if it accepts any text.
-
-    Args:
-        make_env: Constructor of the environment.
-        games: Number of episodes.
-        turns: Maximum number of steps per episode.
-        seed: Seed of all randomness.
-
-    Returns:
-        The dialogues of all agents.
-
-    Raises:
-        PolicyError: The environment has no text view, or neither legal nor sample answers.
+    if it accepts any text. Raises PolicyError without a text view or without either.
     """
     rng = np.random.default_rng(seed)
     dialogues, played = [], 0.0

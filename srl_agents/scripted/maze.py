@@ -15,7 +15,7 @@ from srl_envs.games.maze_levels import STEPS, around
 
 CLOCKWISE = (0, 3, 1, 2)
 """Actions in clockwise order: up, right, down, left."""
-WAIT_SHARE = 0.5  # probability of waiting for an adjacent agent that must be met
+WAIT_SHARE = 0.5  # probability of waiting for an adjacent agent that is the goal
 WALL = 1
 
 
@@ -47,13 +47,7 @@ class Sight:
 
 
 class MazeWalker(PerAgentPolicy):
-    """Base class of maze policies; a subclass implements `step`.
-
-    Args:
-        width: Width of the maze in cells.
-        height: Height of the maze in cells.
-        view_radius: Number of visible cells in each direction.
-    """
+    """Base class of policies for mazes of a given size in cells; a subclass implements `step`."""
 
     name: str
 

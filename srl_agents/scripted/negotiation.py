@@ -75,12 +75,8 @@ class Negotiator(PerAgentPolicy):
     ) -> float:
         """Return the minimum utility of a deal that is proposed or accepted.
 
-        Args:
-            time: Share of the episode that is over, 0 to 1.
-            reservation: Utility without a deal.
-            best: Utility of the best deal.
-            worth: Index of another agent -> own utility of its last proposal.
-            talks: Memory of the agent.
+        `time` is the share of the episode that is over, `reservation` the utility without a deal,
+        `best` that of the best deal, and `worth` that of the last proposal of each other agent.
         """
         if self._beta == 0:
             return best

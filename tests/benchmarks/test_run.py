@@ -6,7 +6,6 @@ from benchmarks import run
 from benchmarks.run import COOP_LEVELS, DIFFICULTIES, check_summary, checks
 from srl_agents.evaluation.matrix_game import (
     PLAYERS,
-    cross_play,
     run_benchmark,
     tuned_rate,
 )
@@ -43,8 +42,8 @@ def test_every_pair_plays(small):
 
 def test_same_seed_gives_the_same_numbers(small):
     arguments = {**small["params"], "players": ("OUR", "TFT")}
-    one, again = cross_play(**arguments), cross_play(**arguments)
-    assert one == again != cross_play(**{**arguments, "seed": 8})
+    one, again = run_benchmark(**arguments), run_benchmark(**arguments)
+    assert one == again != run_benchmark(**{**arguments, "seed": 8})
 
 
 def test_tuning_finds_that_a_higher_rate_helps():
@@ -89,7 +88,7 @@ def test_checks_fail_for_invalid_numbers(small):
 @pytest.mark.parametrize(("level", "difficulty"), [(0.6, 0.6)])
 def test_self_play_reaches_the_oracle(level, difficulty):
     settings = {"runs": 6, "episodes": 200, "horizon": 32, "seed": 1}
-    result = cross_play(coop_level=level, difficulty=difficulty, players=("OUR",), **settings)
+    result = run_benchmark(coop_level=level, difficulty=difficulty, players=("OUR",), **settings)
     for check in checks(result):
         assert check.held, check
 
@@ -107,6 +106,6 @@ MISSED = {
 @pytest.mark.parametrize("level", COOP_LEVELS)
 def test_all_criteria_at_50_runs_except_known_misses(level, difficulty):
     settings = {"runs": 50, "episodes": 200, "horizon": 32, "seed": 42}
-    result = cross_play(coop_level=level, difficulty=difficulty, **settings)
+    result = run_benchmark(coop_level=level, difficulty=difficulty, **settings)
     failed = [check.claim.rpartition(",")[0] for check in checks(result) if not check.held]
     assert failed == MISSED.get((level, difficulty), [])

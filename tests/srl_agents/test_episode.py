@@ -1,4 +1,4 @@
-"""Episodes survive JSON lines without loss, and what is not an episode is refused."""
+"""Episode records as JSON lines."""
 
 import json
 import math
@@ -26,7 +26,7 @@ from srl_agents.errors import EpisodeError
 
 
 def same(one, other):
-    """Equal in value, type, dtype and shape, NaN equal to itself; mappings by content."""
+    """Return True for equal values, types, dtypes and shapes; NaN equals itself."""
     if isinstance(one, np.ndarray | np.generic):
         return (
             type(one) is type(other)
@@ -144,7 +144,7 @@ any_episode = st.builds(
 
 @settings(max_examples=30, deadline=None)
 @given(any_episode)
-def test_a_line_gives_back_an_equal_episode(episode):
+def test_json_round_trip(episode):
     line = to_json(episode)
     assert "\n" not in line and line.isascii()
     assert same(from_json(line), episode)
@@ -159,7 +159,7 @@ def test_a_line_gives_back_an_equal_episode(episode):
         {("a", 1): {2: (3,)}},
     ],
 )
-def test_what_looks_like_our_own_marks_comes_back_too(value):
+def test_json_round_trip_of_reserved_names(value):
     episode = Episode("g", 0, {}, (), extra={"value": value})
     assert same(from_json(to_json(episode)), episode)
 
@@ -173,13 +173,13 @@ def an_episode(seed=1, text="compete"):
     return Episode("game_v0", seed, {"a": "model_0", "b": "other"}, turns)
 
 
-def test_steps_and_returns_by_seat():
+def test_steps_and_returns_by_agent():
     episode = an_episode()
     assert [s.reward for s in episode.steps_of("b")] == [2.0, 0.25]
     assert episode.returns() == {"a": 1.0, "b": 2.25}
 
 
-def test_a_file_gives_back_its_episodes_in_order(tmp_path):
+def test_files_keep_the_order_of_episodes(tmp_path):
     path = tmp_path / "new" / "folder" / "episodes.jsonl"
     written = [an_episode(1), an_episode(2, "zwei\n\u2028 \U0001f600 \ud800"), an_episode(3)]
     write_jsonl(path, iter(written))
@@ -189,7 +189,7 @@ def test_a_file_gives_back_its_episodes_in_order(tmp_path):
     assert len(list(read_jsonl(path))) == 3
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+def test_a_failed_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "episodes.jsonl"
     write_jsonl(path, [an_episode(1)])
 
@@ -203,7 +203,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
 
 
 @pytest.mark.parametrize("version", [0, 3, "4", None])
-def test_another_schema_version_is_refused(version):
+def test_another_schema_version_is_rejected(version):
     record = json.loads(to_json(an_episode()))
     record["schema_version"] = version
     with pytest.raises(EpisodeError, match="schema_version must be 4"):
@@ -211,7 +211,7 @@ def test_another_schema_version_is_refused(version):
 
 
 @pytest.mark.parametrize("line", ["", "{", "[1]", "3", "null", '"text"', '{"schema_version": 4}'])
-def test_what_is_no_episode_is_refused(line):
+def test_other_json_is_rejected(line):
     with pytest.raises(EpisodeError):
         from_json(line)
 
@@ -229,7 +229,7 @@ def test_what_is_no_episode_is_refused(line):
         (("made_as",), {"name": "maze_v0", "options": 3}),
     ],
 )
-def test_a_damaged_record_is_refused(place, value):
+def test_a_damaged_record_is_rejected(place, value):
     record = json.loads(to_json(an_episode()))
     *path, last = place
     inner = record

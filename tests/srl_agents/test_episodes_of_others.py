@@ -1,4 +1,4 @@
-"""Records that anybody may have written: whatever is in a line, only EpisodeError comes out."""
+"""Records from untrusted sources raise EpisodeError only."""
 
 import contextlib
 import copy
@@ -48,7 +48,7 @@ def played():
 
 
 def written():
-    """An episode with something in every field."""
+    """Return an episode with a value in every field."""
     tokens = Tokens((1, 2), (3,), (-0.5,), ModelVersion("model_0", 1, None, "a5"), ((3, 4),))
     step = AgentStep(
         "agent_0", {"observation": np.zeros(2, np.float32), "text": "go"},
@@ -72,7 +72,7 @@ def places(value, path=()):
 
 
 def changed(record, rng):
-    """The record with an odd value, or nothing, in up to three places."""
+    """Return the record with up to three values replaced or deleted."""
     record = json.loads(json.dumps(record))
     for _ in range(rng.randint(1, 3)):
         *path, last = rng.choice([path for path in places(record) if path])
@@ -86,7 +86,7 @@ def changed(record, rng):
     return json.dumps(record)
 
 
-def test_whatever_a_line_holds_only_episode_errors_come_out():
+def test_mutated_lines_raise_only_episode_errors():
     rng, record, read = random.Random(0), json.loads(to_json(written())), 0
     for _ in range(300):
         line = changed(record, rng)
@@ -100,7 +100,7 @@ def test_whatever_a_line_holds_only_episode_errors_come_out():
     assert read > 5  # so that not everything is refused for one reason
 
 
-def test_whatever_a_record_holds_it_is_replayed_or_refused():
+def test_mutated_records_are_replayed_or_rejected():
     rng, record, same = random.Random(1), json.loads(to_json(played())), 0
     for _ in range(150):
         try:
@@ -123,7 +123,7 @@ def test_whatever_a_record_holds_it_is_replayed_or_refused():
         '"' + "x" * 100,
     ],
 )
-def test_what_is_no_line_of_json_is_an_episode_error(text):
+def test_invalid_json_raises_episode_error(text):
     with pytest.raises(EpisodeError):
         from_json(text)
 
@@ -140,7 +140,7 @@ def test_a_short_line_takes_little_memory(entry):
     assert most < 2**20
 
 
-def test_a_line_without_end_is_not_read_to_its_end(tmp_path, monkeypatch):
+def test_an_endless_line_is_not_read_completely(tmp_path, monkeypatch):
     monkeypatch.setattr("srl_agents.episode.MAX_BYTES", 1000)
     (tmp_path / "long.jsonl").write_text('{"a": "' + "x" * 10_000)
     with pytest.raises(EpisodeError, match="line 1: an episode must be a line of JSON"):

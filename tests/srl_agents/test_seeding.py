@@ -1,4 +1,4 @@
-"""Named random streams: their table, what they draw, and that no two start alike."""
+"""Named random streams."""
 
 from collections import Counter
 from itertools import product
@@ -31,7 +31,7 @@ def every_stream():
                 yield name, seed, indices
 
 
-def test_no_two_streams_start_alike():
+def test_streams_are_distinct():
     drawn = Counter()
     for name, seed, indices in every_stream():
         if name == "update":
@@ -42,7 +42,7 @@ def test_no_two_streams_start_alike():
     assert max(drawn.values()) == 1
 
 
-def test_the_streams_that_recorded_results_rest_on_keep_their_numbers():
+def test_streams_of_recorded_results_are_unchanged():
     kept = {
         ("round", (4,)): [9, 4],
         ("evaluation", (64,)): [9, 7_919, 64],
@@ -71,6 +71,6 @@ def test_the_streams_that_recorded_results_rest_on_keep_their_numbers():
         (0, (1, 2), "longer"),
     ],
 )
-def test_what_would_take_the_place_of_another_number_is_refused(seed, indices, message):
+def test_numbers_out_of_range_are_rejected(seed, indices, message):
     with pytest.raises(ValueError, match=message):
         sequence(seed, "round", *indices)

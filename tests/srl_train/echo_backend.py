@@ -1,4 +1,8 @@
-"""Sampling backend `echo`: models that always answer the same words."""
+"""Sampling backend `echo`: models that always answer the same words.
+
+A complete example of a backend, for authors of extensions. The module defines `open_model`, for
+models without training, and `SECTION`, for models in training.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -12,22 +16,41 @@ from srl_train.publisher import WeightPublisher
 
 
 class EchoModel:
-    """Model of a player that is called echo:WORDS."""
+    """Model behind an API (srl_agents.llm.backends.chat_backend.ChatModel).
+
+    Args:
+        words: Words of every answer. A player is named echo:WORDS.
+    """
 
     takes_seed = False
+    """Requests contain no seed."""
 
     def __init__(self, words):
         self.name, self.words, self.usage = f"echo:{words}", words, Usage()
 
-    def check(self, sampling): ...
+    def check(self, sampling):
+        """Accept all sampling settings; a model with limits raises PolicyError here.
+
+        Args:
+            sampling: Sampling settings of an agent.
+        """
 
     async def answer(self, request):
+        """Answer a conversation.
+
+        Args:
+            request: ChatRequest with messages and sampling settings.
+
+        Returns:
+            A ChatAnswer. A model that fails raises BackendError instead.
+        """
         answer = ChatAnswer(self.words, "stop", True, self.name)
         self.usage.add(answer)
         return answer
 
 
 open_model = EchoModel
+"""Constructor of the model of a player echo:WORDS, called with WORDS."""
 
 
 class EchoConfig(BackendSection):
@@ -42,11 +65,12 @@ class EchoConfig(BackendSection):
 
 
 SECTION = EchoConfig
+"""Configuration section of this backend."""
 
 
 @dataclass
 class EchoSampler:
-    """Sampler of one model."""
+    """Sampler of one model in training (srl_agents.llm.backends.token_backend.Backend)."""
 
     words: str
     name: str
@@ -56,25 +80,54 @@ class EchoSampler:
     version: int = 0
 
     async def complete(self, request):
+        """Sample a completion.
+
+        Args:
+            request: Request with context, sampling settings and seed.
+
+        Returns:
+            A Completion: token ids with their log-probabilities, 0 for a certain answer.
+        """
         ids = (*self.chat.answer(self.words), self.chat.end_of_turn)
         model = ModelVersion(self.name, version=self.version)
         return Completion(ids, (0.0,) * len(ids), ended=True, model=model)
 
-    def release(self, conversation): ...
+    def release(self, conversation):
+        """Do nothing: this backend has no caches.
+
+        Args:
+            conversation: Id of a conversation that has ended.
+        """
 
 
 @dataclass
 class EchoPublisher(WeightPublisher):
-    """Publisher of versions to samplers that need no weights."""
+    """Publisher of new versions to samplers that need no weights."""
 
     samplers: dict
 
     def publish(self, name, version, tensors):
+        """Set the version of a model's sampler.
+
+        Args:
+            name: Name of the model.
+            version: Number of its weight updates.
+            tensors: Its new weights, which are ignored.
+        """
         self.samplers[name].version = version
 
 
 def open_samplers(config, start):
-    """Load the modules that train; the samplers do not use them."""
+    """Load the models of a run and create their samplers.
+
+    Args:
+        config: RunConfig.
+        start: Start of the run, with `make_env`.
+
+    Returns:
+        Samplers: the modules that are trained, the sampler of each model, and the publisher of new
+        weights.
+    """
     own, modules, _ = learning_models(
         config.models, config.models.bases, start.make_env, config.seed
     )

@@ -31,11 +31,7 @@ def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the background loop, block until its end, and return its result.
-
-    Raises:
-        RuntimeError: The caller runs in the background loop itself.
-    """
+    """Run a coroutine in the background loop and return its result, from any other thread."""
     if _thread().runs_here:
         coroutine.close()
         raise RuntimeError("background_loop.run inside the background loop: await the coroutine")

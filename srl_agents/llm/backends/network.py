@@ -93,18 +93,14 @@ log = logging.getLogger(__name__)
 
 
 class TransientError(BackendError):
-    """Failure of an attempt that is retried.
-
-    Args:
-        message: Message of the error.
-        retry_after: Minimum number of seconds before the next attempt.
-        unreachable: True if no connection was made.
-    """
+    """Failure of an attempt that is retried."""
 
     def __init__(self, message: str, *, retry_after: float = 0.0, unreachable: bool = False):
         super().__init__(message)
         self.retry_after = retry_after
+        """Minimum number of seconds before the next attempt."""
         self.unreachable = unreachable
+        """True if no connection was made."""
 
 
 class RejectedError(BackendError):
@@ -127,14 +123,8 @@ class RetryPolicy:
     async def run(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Await `attempt()`, again after each TransientError, and return its result.
 
-        Args:
-            name: Name of the model or server, for errors.
-            attempt: Function that sends the request once.
-
-        Raises:
-            ServerUnavailable: The server accepted no connection for `unreachable` seconds.
-            BackendError: There was no answer before the deadline. Other errors of `attempt` are
-                raised at once.
+        Raises ServerUnavailable if the server `name` accepted no connection for `unreachable`
+        seconds, and BackendError at the deadline. Other errors of `attempt` are raised at once.
         """
         with needed_by(name, BackendError):
             import tenacity
@@ -178,12 +168,7 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
     """Convert errors of an SDK, raised in the block, to errors of this project.
 
     Failures that are worth a retry become TransientError, refusals RejectedError, and all others
-    BackendError.
-
-    Args:
-        sdk: Module of the SDK.
-        any_error: Base class of the SDK's exceptions.
-        name: Name of the model or server, for the messages.
+    BackendError. `any_error` is the base class of the SDK's exceptions.
     """
     try:
         yield

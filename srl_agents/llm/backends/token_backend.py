@@ -31,14 +31,9 @@ class TokenTrie:
 
 
 def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> TokenTrie:
-    """Build the trie of legal answers.
+    """Return the trie of the answers' token ids, each followed by `end_of_turn`.
 
-    Args:
-        answers: Token ids of each answer.
-        end_of_turn: Token id appended to each answer.
-
-    Raises:
-        ValueError: There is no answer, an answer is empty, or two answers are equal.
+    Raises ValueError if there is no answer, an answer is empty, or two answers are equal.
     """
     sequences = [tuple(answer) for answer in answers]
     if not sequences or not all(sequences) or len(set(sequences)) < len(sequences):

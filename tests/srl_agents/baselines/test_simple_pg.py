@@ -42,13 +42,6 @@ def test_runs_in_array_form_equal_single_learners():
         assert runs.theta.tolist() == [single.theta for single in singles]
 
 
-def test_act_ahead_equals_act():
-    ahead, steps = SimplePGRuns([7, 8]), SimplePGRuns([7, 8])
-    for rounds in (3, 2000, 5):
-        expected = np.stack([steps.act()[0] for _ in range(rounds)], axis=1)
-        assert np.array_equal(ahead.act_ahead(rounds), expected)
-
-
 def test_invalid_arguments_are_rejected():
     with pytest.raises(ValueError, match="at least one"):
         SimplePG().update([])

@@ -1,4 +1,4 @@
-"""Intervals of means: what belongs together is drawn together; few values are told apart less."""
+"""Bootstrap intervals with clusters, and Student's t intervals."""
 
 import math
 
@@ -11,7 +11,7 @@ from srl_agents.evaluation.bootstrap import bootstrap_interval, mean_interval
 VALUES = [0.0, 0.25, 0.5, 1.0, 1.0, 0.0, 0.75, 0.5]
 
 
-def test_values_of_one_cluster_are_worth_no_more_than_one():
+def test_values_of_one_cluster_count_once():
     once = bootstrap_interval(VALUES, seed=3)
     four_times = np.repeat(VALUES, 4)
     together = bootstrap_interval(four_times, 3, np.repeat(range(len(VALUES)), 4))
@@ -22,7 +22,7 @@ def test_values_of_one_cluster_are_worth_no_more_than_one():
 
 
 @pytest.mark.parametrize("largest", [1, 5])
-def test_they_cover_the_mean_as_often_as_they_say(largest):
+def test_intervals_have_the_stated_coverage(largest):
     rng = np.random.default_rng(3)
     covered = 0
     for trial in range(60):
@@ -34,7 +34,7 @@ def test_they_cover_the_mean_as_often_as_they_say(largest):
     assert 52 <= covered <= 60
 
 
-def test_the_interval_of_a_few_seeds_is_students():
+def test_mean_interval_by_hand():
     mean, low, high = mean_interval([0.80, 0.81, 0.82])
     # t(2) = 4.3027, standard deviation .01: 4.3027 * .01 / sqrt(3) = .024842
     assert (mean, high - mean, mean - low) == pytest.approx((0.81, 0.024842, 0.024842), abs=1e-6)

@@ -1,16 +1,11 @@
-from functools import partial
-
 import numpy as np
 import pytest
 
 from srl_agents.baselines import SimplePG
-from srl_agents.baselines.learners import SimplePGRuns
 from srl_agents.evaluation.matrix_game import (
     NOISE,
     PLAYERS,
     SCRIPTED,
-    Coin,
-    PlaysAhead,
     best_response,
     maker,
     oracle,
@@ -24,7 +19,7 @@ GAME = payoffs(0.6, 0.3)
 
 
 @pytest.mark.parametrize(("level", "difficulty"), SETTINGS)
-def test_payoffs_are_the_documented_ones(level, difficulty):
+def test_payoffs_by_formula(level, difficulty):
     scale = max(0.1, 1 - difficulty)
     expected = [
         [scale + 0.25 * (1 - level), scale - 0.1],
@@ -35,7 +30,7 @@ def test_payoffs_are_the_documented_ones(level, difficulty):
 
 
 @pytest.mark.parametrize(("level", "difficulty"), SETTINGS)
-def test_payoffs_and_noise_are_the_environments(level, difficulty):
+def test_payoffs_and_noise_equal_the_environment(level, difficulty):
     rounds = 2000
     env = coop_compete_v0.parallel_env(
         variant="pair", cooperation_level=level, difficulty=difficulty, max_cycles=rounds
@@ -60,32 +55,14 @@ def play(row, column, **settings):
 
 
 @pytest.mark.parametrize(("row", "column"), [("OUR", "PG_TUNED"), ("TFT", "RANDOM_0.5")])
-def test_a_run_is_the_same_however_many_there_are(row, column):
+def test_a_run_does_not_depend_on_the_number_of_runs(row, column):
     few, many = play(row, column, runs=2), play(row, column, runs=5)
     assert np.array_equal(few.rewards_2NE, many.rewards_2NE[:, :2])
     other = play(row, column, runs=2, seed=(2,))
     assert not np.array_equal(few.rewards_2NE, other.rewards_2NE)
 
 
-def test_playing_ahead_changes_nothing():
-    def step_by_step(make):
-        class Stepping:
-            def __init__(self, seeds):
-                player = make(seeds)
-                self.act, self.update = player.act, player.update
-                self.observe_opponent = player.observe_opponent
-
-        assert isinstance(make([0]), PlaysAhead) and not isinstance(Stepping([0]), PlaysAhead)
-        return Stepping
-
-    makers = [partial(SimplePGRuns, lr=3.0), partial(Coin, chance=0.3)]
-    settings = {"runs": 3, "episodes": 5, "horizon": 8, "seed": (0,)}
-    ahead = play_match(*makers, GAME, **settings)
-    stepped = play_match(*map(step_by_step, makers), GAME, **settings)
-    assert np.array_equal(ahead.rewards_2NE, stepped.rewards_2NE)
-
-
-def test_a_match_is_what_the_documented_classes_play():
+def test_match_equals_the_documented_classes():
     outcome = play("PG_TUNED", "AC", runs=1, episodes=3)
     [draws] = [np.random.default_rng(np.random.SeedSequence([1, role, 0])) for role in (2,)]
     learner = SimplePG(5.0, seed=np.random.SeedSequence([1, 0, 0]))
@@ -100,7 +77,7 @@ def test_a_match_is_what_the_documented_classes_play():
 
 
 @pytest.mark.parametrize("partner", SCRIPTED)
-def test_nobody_beats_the_best_response(partner):
+def test_no_player_beats_the_best_response(partner):
     best = best_response(GAME, SCRIPTED[partner].chances, 16)
     for name in PLAYERS:
         value = play(name, partner, runs=20, episodes=20).of(0)

@@ -22,7 +22,7 @@ def test_uneven_cycles_by_hand(margins, weights):
     assert_allclose(found.values, 0.0, atol=1e-8)
 
 
-def test_copies_and_losers_change_no_value():
+def test_copies_and_losers_do_not_change_values():
     copied = ROCK_PAPER_SCISSORS[np.ix_([0, 0, 1, 2], [0, 0, 1, 2])]
     assert_allclose(nash_average(copied).weights, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=1e-8)
     with_loser = np.zeros((4, 4))
@@ -34,7 +34,7 @@ def test_copies_and_losers_change_no_value():
 
 
 def mixtures(rng, players):
-    """Payoffs of random mixtures of rock, paper and scissors, with noise."""
+    """Return noisy payoffs of random mixtures of rock, paper and scissors."""
     chances = rng.dirichlet(np.ones(3), players)
     return chances @ ROCK_PAPER_SCISSORS @ chances.T + rng.normal(size=(players, players)) / 8
 
@@ -51,7 +51,7 @@ def mixtures(rng, players):
         mixtures,
     ],
 )
-def test_no_player_beats_the_average_of_any_game(payoffs_of):
+def test_no_player_beats_the_average(payoffs_of):
     rng = np.random.default_rng(0)
     for players in [*range(2, 13), *[17, 21] * 10]:
         weights, values = nash_average(payoffs_of(rng, players))
@@ -63,6 +63,6 @@ def test_no_player_beats_the_average_of_any_game(payoffs_of):
     ("payoffs", "reason"),
     [(np.zeros((2, 3)), "square"), ([[0.0, np.nan], [0.0, 0.0]], "finite")],
 )
-def test_other_arrays_are_refused(payoffs, reason):
+def test_invalid_arrays_are_rejected(payoffs, reason):
     with pytest.raises(ValueError, match=reason):
         nash_average(payoffs)

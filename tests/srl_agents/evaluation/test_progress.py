@@ -3,7 +3,7 @@ import logging
 from srl_agents.evaluation.progress import BETWEEN, FIRST, LongWork
 
 
-def test_a_line_every_few_seconds_and_none_before(caplog):
+def test_messages_are_rate_limited(caplog):
     caplog.set_level(logging.INFO, logger="srl_agents")
     now = 0.0
     work = LongWork("baking", clock=lambda: now)

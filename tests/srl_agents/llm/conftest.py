@@ -1,4 +1,4 @@
-"""The embedded model, and a game of four that it plays too."""
+"""Fixtures: the embedded model and an environment of four agents."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def tiny_folder(tiny_folder: str) -> Path:
 
 @pytest.fixture
 def backend(tiny_folder: Path) -> HuggingFaceBackend:
-    """A fresh object each time: tests change weights and modes."""
+    """Return a new backend, because tests change weights and modes."""
     return HuggingFaceBackend.load(tiny_folder, device="cpu", name="tiny")
 
 
 @pytest.fixture(scope="session")
 def tokenizer_of(tiny_folder: Path) -> Callable[..., Any]:
-    """A fresh tokenizer with another chat template and its control tokens."""
+    """Return a function that loads a tokenizer with another chat template and control tokens."""
 
     def load(template: str | None = None, control: tuple[str, ...] = (), eos: str | None = None):
         from transformers import AutoTokenizer

@@ -29,7 +29,7 @@ def server():
 
 
 class Scripted:
-    """A ChatModel that answers with the given texts, cut where they end in '...'."""
+    """ChatModel that answers with the given texts; those that end in '...' are cut."""
 
     name, takes_seed = "scripted", True
 
@@ -56,7 +56,7 @@ def make_env():
     return registry.make("coop_compete_v0", num_agents=2, variant="pair", max_cycles=3)
 
 
-def test_a_conversation_reads_as_it_should():
+def test_rendered_conversation():
     model = Scripted(["go", "perhaps", "stay"])
     policy = ChatPolicy(model, Vote())
     state = policy.start(0)
@@ -83,7 +83,7 @@ def test_a_conversation_reads_as_it_should():
     assert model.requests[2].messages == state.messages[:-1]
 
 
-def test_it_is_told_the_very_words_that_a_model_with_tokens_is_told():
+def test_prompts_equal_those_of_text_policy():
     answers = ["cooperate", "what?", "compete"]
     view = make_env().unwrapped.text_view
     backend, model = ScriptedBackend(answers * 2), Scripted(answers * 2)
@@ -104,7 +104,7 @@ def test_it_is_told_the_very_words_that_a_model_with_tokens_is_told():
         assert backend.heard(index) == rendered + "<|im_start|>assistant\n"
 
 
-def test_an_unread_answer_that_was_cut_says_so():
+def test_the_parse_failure_of_a_cut_answer_names_the_reason():
     policy = ChatPolicy(Scripted(["I think that...", "", "go"]), Vote())
     cut, state = one_turn(policy, policy.start(0))
     empty, state = one_turn(policy, state)
@@ -114,7 +114,7 @@ def test_an_unread_answer_that_was_cut_says_so():
     assert read.parse_failure is None
 
 
-def test_no_seed_where_the_api_has_none():
+def test_no_seed_for_apis_without_seeds():
     model = Scripted(["go"])
     model.takes_seed = False
     policy = ChatPolicy(model, Vote())
@@ -122,7 +122,7 @@ def test_no_seed_where_the_api_has_none():
     assert model.requests[0].seed is None
 
 
-def test_seats_have_their_own_sampling_which_is_checked_at_once():
+def test_sampling_per_agent_is_checked_at_construction():
     model = Scripted(["go", "go"])
     own = Sampling(temperature=0.0)
     policy = ChatPolicy(model, Vote(), sampling=Sampling(top_p=0.5), per_agent={"b": own})
@@ -155,14 +155,14 @@ def test_plays_games_over_a_real_connection(server, name):
     assert len(server.bodies) == 18
 
 
-def test_an_api_that_fails_spoils_the_episodes_and_no_more(server):
+def test_a_failing_api_fails_only_its_episodes(server):
     server.trouble = [400] * 9
     policy = ChatPolicy(api_model("openai:m"), make_env().unwrapped.text_view)
     [episode] = play_many(make_env, dict.fromkeys(("agent_0", "agent_1"), policy), [0])
     assert episode.failure.startswith("RejectedError: openai:m: BadRequestError: ")
 
 
-def test_the_guide_is_true(server, capsys):
+def test_documented_example(server, capsys):
     docs = Path(__file__).parents[3] / "docs"
     guide = (docs / "agents" / "api_models.md").read_text(encoding="utf-8")
     [code] = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
@@ -173,8 +173,8 @@ def test_the_guide_is_true(server, capsys):
     )
 
 
-def test_what_was_really_played_is_recorded_and_told():
-    """Whoever is to move in Nim may not pass, which is the default: the first move is played."""
+def test_the_default_action_is_recorded_and_reported():
+    """Passing is the default but illegal in Nim: the first legal action is played."""
 
     def nim():
         return with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))

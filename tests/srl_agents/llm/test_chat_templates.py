@@ -9,7 +9,7 @@ from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, ChatTurn, fill_in,
 
 @pytest.fixture
 def bare(backend):
-    """A tokenizer as base models have them."""
+    """Return a tokenizer without a chat template."""
     tokenizer = copy.deepcopy(backend.tokenizer)
     tokenizer.chat_template = None
     return tokenizer
@@ -21,7 +21,7 @@ def test_without_a_template_the_error_names_the_setting(bare):
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
-def test_conversations_are_appended_to_as_the_template_writes_them(bare, name):
+def test_appended_tokens_equal_the_rendered_template(bare, name):
     fill_in(bare, name)
     chat = ChatFormat(bare)
     [first] = chat.prompts([ChatTurn("Round 1.", rules="Choose.")])
@@ -40,7 +40,7 @@ def test_conversations_are_appended_to_as_the_template_writes_them(bare, name):
     assert "Round 2." in bare.decode(more)
 
 
-def test_a_template_of_its_own_is_kept_and_said_so(backend, caplog):
+def test_the_tokenizers_own_template_is_kept_with_a_warning(backend, caplog):
     own = backend.tokenizer.chat_template
     with caplog.at_level(logging.WARNING):
         fill_in(backend.tokenizer, None)
@@ -57,8 +57,8 @@ def test_a_template_may_be_a_file(bare, tmp_path):
     assert ChatFormat(bare).render([("user", "hello")]).strip().endswith("hello\nAnswer:")
 
 
-def test_neither_a_name_nor_a_file(tmp_path):
-    with pytest.raises(BackendError, match="or a readable file, got .plan."):
+def test_an_unknown_template_is_rejected(tmp_path):
+    with pytest.raises(BackendError, match="a readable file, got 'plan'"):
         template_of("plan")
     with pytest.raises(BackendError, match="or a readable file, got"):
         template_of(str(tmp_path))

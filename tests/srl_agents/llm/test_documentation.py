@@ -7,6 +7,6 @@ PAGE = Path(__file__).parents[3] / "docs" / "agents" / "language_models.md"
 
 
 @pytest.mark.usefixtures("one_model")
-def test_the_pages_example_runs():
+def test_documented_example_runs():
     [block] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     exec(compile(block, str(PAGE), "exec"), {})

@@ -1,4 +1,4 @@
-"""Answers in free text: what is written is the action, in rollouts, records and warm starts."""
+"""Actions in free text: rollouts, records and the embedded model."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ def played(answers, **parameters):
     return episode, backend, env
 
 
-def test_an_episode_is_what_was_written():
+def test_free_text_is_the_action_and_recorded():
     seen, _ = make_math().reset(seed=0)
     one, sign, two, *_ = seen["agent_0"]["text"].split()
     truth = int(one) + int(two) if sign == "+" else int(one) - int(two)
@@ -37,20 +37,20 @@ def test_an_episode_is_what_was_written():
     assert [step.reward for step in steps] == pytest.approx([0, -0.05, 0.95])
     assert to_json(from_json(to_json(episode))) == to_json(episode)
     question = seen["agent_0"]["text"]
-    # The question stands on every turn, and the reason once.
+    # The question is repeated every step, the reason is not.
     assert backend.heard(2).count(question) == 3
     assert backend.heard(2).count("Your last answer was not read: no line says") == 1
     assert "was played" not in backend.heard(2)
 
 
-def test_constrained_sampling_is_refused():
+def test_constrained_sampling_is_rejected():
     env = make_math()
     policy = TextPolicy(ScriptedBackend(["x"]), env.text_view, constrained=True)
     with pytest.raises(PolicyError, match="constrained must be False"):
         play_many(lambda: env, {"agent_0": policy}, [0])
 
 
-def test_warm_starts_teach_the_form():
+def test_the_warm_start_teaches_the_answer_format():
     dialogues = random_dialogues(make_math, games=2, turns=16, seed=0)
     assert len(dialogues) == 2 * FREE_GAMES
     view, env = make_math().text_view, make_math()
@@ -76,6 +76,6 @@ class Silent(Task):
         return Grade.wrong()
 
 
-def test_a_task_without_answers_to_start_from_is_refused():
+def test_a_task_without_sample_answers_is_rejected():
     with pytest.raises(PolicyError, match=r"silent_v0 .* must define sample_answers"):
         random_dialogues(lambda: TaskEnv(Silent()), games=1, turns=2, seed=0)

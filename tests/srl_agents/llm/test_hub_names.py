@@ -1,4 +1,4 @@
-"""Local folders in place of hub names (CORE_SRL_MODELS)."""
+"""Local folders for hub names (CORE_SRL_MODELS)."""
 
 import re
 

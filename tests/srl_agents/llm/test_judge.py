@@ -9,7 +9,7 @@ from tests.fakes import ScriptedBackend
 DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))
 
 
-def test_both_orders_are_asked():
+def test_both_orders_are_judged():
     backend = ScriptedBackend(["Verdict: A", "Verdict: B"])
     verdict = LLMJudge(backend).judge(DEBATE)
     first, second = backend.heard(0), backend.heard(1)
@@ -25,7 +25,7 @@ def test_both_orders_are_asked():
 @pytest.mark.parametrize(
     ("answers", "pro", "agreed", "unreadable"),
     [
-        (("Verdict: A", "Verdict: A"), 0.5, False, 0),  # whoever speaks first: even
+        (("Verdict: A", "Verdict: A"), 0.5, False, 0),  # always the first speaker: a tie
         (("Verdict: B", "Verdict: A"), 0.0, True, 0),
         (("Verdict: tie", "Verdict: tie"), 0.5, True, 0),
         (("Verdict: A", "Verdict: tie"), 0.75, False, 0),
@@ -39,7 +39,7 @@ def test_verdicts_are_averaged(answers, pro, agreed, unreadable):
     assert (verdict.info["agreed"], verdict.info["unreadable"]) == (agreed, unreadable)
 
 
-def test_seeds_follow_from_the_debate_and_not_from_those_before():
+def test_seeds_depend_only_on_the_debate():
     other = Debate("Rain is good.", DEBATE.speeches)
 
     def seeds(*debates, **settings):
@@ -67,11 +67,11 @@ def test_seeds_follow_from_the_debate_and_not_from_those_before():
         ("", None),
     ],
 )
-def test_only_the_last_line_counts_and_only_as_asked(answer, side):
+def test_the_verdict_is_parsed_from_the_last_line(answer, side):
     assert parse_verdict(answer, PRO) == side
 
 
-def test_judges_the_environments_debates():
+def test_the_environment_uses_the_judge():
     judge = LLMJudge(ScriptedBackend(["Verdict: A", "Verdict: B"]))
     env = parallel_env(judge=judge, debate_rounds=1)
     env.reset(seed=0)

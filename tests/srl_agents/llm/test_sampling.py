@@ -15,6 +15,6 @@ from srl_agents.llm.sampling import Sampling
         ("max_new_tokens", 0),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_value(field, value):
+def test_invalid_settings_are_rejected(field, value):
     with pytest.raises(ValueError, match=f"{field} must be .* got {value}"):
         Sampling(**{field: value})

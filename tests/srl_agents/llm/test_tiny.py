@@ -27,11 +27,11 @@ def cache(tmp_path, monkeypatch):
 
 
 def quick(**changes):
-    """A model of seconds' work in a fraction of one; it has learnt little."""
+    """Return a model after a very short warm start."""
     return tiny_model.folder(make_env, **{"steps": 4, "turns": 2, **changes})
 
 
-def test_it_answers_legally_and_without_preference(backend):
+def test_answers_are_legal_and_uniform(backend):
     view = make_env().unwrapped.text_view
     policy = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=4))
     seats = make_env().possible_agents
@@ -50,7 +50,7 @@ def test_it_answers_legally_and_without_preference(backend):
     assert 0.45 < np.mean(late) < 0.55
 
 
-def test_answers_are_single_tokens_and_digits_stand_alone(backend):
+def test_each_answer_and_each_digit_is_one_token(backend):
     view = make_env().unwrapped.text_view
     assert [len(backend.chat.answer(text)) for text in view.answers("agent_0")] == [1, 1]
     situation = "Round 1 of 8. Cooperation level 0.60, difficulty 0.30."
@@ -58,7 +58,7 @@ def test_answers_are_single_tokens_and_digits_stand_alone(backend):
     assert [piece for piece in pieces if set(piece) & set("0123456789")] == list("18060030")
 
 
-def test_the_same_inputs_give_the_same_bytes(cache, monkeypatch):
+def test_equal_inputs_give_equal_weights(cache, monkeypatch):
     monkeypatch.setattr(tiny_model, "ROUNDS", 2)
     first = quick()
     weights = (first / "model.safetensors").read_bytes()
@@ -88,7 +88,7 @@ def test_other_inputs_give_another_folder(cache, monkeypatch):
     assert quick() in folders
 
 
-def test_it_is_built_once_and_leaves_nothing_behind(cache):
+def test_the_folder_is_built_once_without_temporary_files(cache):
     folder = quick()
     stamp = (folder / "model.safetensors").stat().st_mtime_ns
     assert quick() == folder
@@ -96,7 +96,7 @@ def test_it_is_built_once_and_leaves_nothing_behind(cache):
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def test_global_state_is_left_alone(cache, monkeypatch):
+def test_global_state_is_restored(cache, monkeypatch):
     used = []
     build = tiny_model._build
     monkeypatch.setattr(
@@ -114,7 +114,7 @@ def test_global_state_is_left_alone(cache, monkeypatch):
     assert torch.equal(torch.random.get_rng_state(), random)
 
 
-def test_dialogues_show_mistakes_hearsay_and_every_seat():
+def test_dialogues_contain_mistakes_messages_and_all_agents():
     dialogues = random_dialogues(make_env, games=20, turns=8, seed=0)
     lines = [line for dialogue in dialogues for line in dialogue.lines]
     assert len({dialogue.rules for dialogue in dialogues}) == 4
@@ -135,7 +135,7 @@ def test_dialogues_show_mistakes_hearsay_and_every_seat():
         ({"HOME": "/z"}, "/z/.cache/core-srl"),
     ],
 )
-def test_where_models_are_kept(monkeypatch, variables, folder):
+def test_cache_folder(monkeypatch, variables, folder):
     for name in ("CORE_SRL_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -1,4 +1,4 @@
-"""A game of two turns whose every reward can be worked out by hand."""
+"""An environment of two steps whose rewards can be computed by hand."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from srl_envs.text import FixedChoices
 
 
 class View(FixedChoices):
-    """Three answers, of which the first is the default."""
+    """Text view with three answers; the first is the default."""
 
     choices: ClassVar = ("zero", "one", "two")
     default_action = 0
@@ -23,8 +23,11 @@ class View(FixedChoices):
 
 
 class CarryGame:
-    """Agents a and b pick 0, 1 or 2. Each is paid twice its own number, less the other's, and what
-    a picked in the turn before; after a's 2, b may pick 0 and 1 alone."""
+    """Environment in which agents a and b choose 0, 1 or 2.
+
+    The reward is twice the own number, minus the other's, plus the last number of a. After a
+    chooses 2, b may choose only 0 and 1.
+    """
 
     metadata: ClassVar = {"name": "carry"}
     possible_agents: ClassVar = ["a", "b"]

@@ -1,4 +1,4 @@
-"""A game that goes on for ever, and is cut off, ended, or both at once."""
+"""An endless environment, whose agents are truncated or terminated."""
 
 import numpy as np
 from gymnasium import spaces
@@ -8,10 +8,10 @@ from srl_envs.wrappers import with_text
 
 
 class Endless(ParallelEnv):
-    """Every step pays 1. `cut` and `over` say after how many turns a seat is truncated or
-    terminated; without `cut`, all are truncated after 1 to 4 turns, which the seed draws.
+    """Environment that pays 1 per step and does not show the time.
 
-    Nothing that is observed tells the time.
+    `cut` and `over` map agents to the step at which they are truncated or terminated; without
+    `cut`, all are truncated after 1 to 4 steps, drawn from the seed.
     """
 
     metadata = {"name": "endless_v0"}  # noqa: RUF012
@@ -47,7 +47,7 @@ class Endless(ParallelEnv):
 
 
 def endless(*args, tells_time=False, **kwargs):
-    """The game in words."""
+    """Return the environment with a text view."""
     return with_text(
         Endless(*args, **kwargs),
         rules="Go on.",

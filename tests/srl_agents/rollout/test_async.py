@@ -1,4 +1,4 @@
-"""Episodes as coroutines: who waits for whom, and what ends them."""
+"""Concurrent episodes: order of requests, limits and errors."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
 
 
 class Waiting(Scribe):
-    """Decides as Scribe does, some turns of the event loop later."""
+    """Policy that decides like Scribe after some iterations of the event loop."""
 
     def __init__(self, name, number=0, *, turns=1, **settings):
         super().__init__(name, number, **settings)
@@ -41,7 +41,7 @@ def seated(kind, **settings):
 
 
 @pytest.mark.parametrize(("in_flight", "most"), [(1, 1), (2, 2), (9, 5), (None, 5)])
-def test_at_most_so_many_episodes_are_under_way(in_flight, most):
+def test_in_flight_limits_concurrent_episodes(in_flight, most):
     open_now, most_open = [], []
 
     class Counted(Ledger):
@@ -59,12 +59,12 @@ def test_at_most_so_many_episodes_are_under_way(in_flight, most):
     assert (max(most_open), policy.most, open_now) == (most, most, [])
 
 
-def test_in_flight_is_a_number_of_episodes():
+def test_in_flight_must_be_positive():
     with pytest.raises(ValueError, match="in_flight must be 1 or more"):
         play_many(Ledger, dict.fromkeys("ab", Scribe("p")), [1], in_flight=0)
 
 
-def test_games_that_are_not_over_in_time_are_stopped():
+def test_timeout_stops_episodes():
     closed = []
 
     class Noting(Ledger):
@@ -82,7 +82,7 @@ def test_games_that_are_not_over_in_time_are_stopped():
     assert play_many(lambda: Ledger({"a": 1}), {"a": Waiting("p")}, [1], timeout=600.0)
 
 
-def test_a_failing_call_spoils_its_episode_only_and_every_memory_is_given_back():
+def test_a_failing_call_fails_only_its_episode_and_releases_all_memories():
     flaky = Waiting("flaky", fails_at_call=1)
     made = []
 
@@ -97,7 +97,7 @@ def test_a_failing_call_spoils_its_episode_only_and_every_memory_is_given_back()
 
 
 class Struck(Waiting):
-    """Fails in its `at`-th call, with `error`."""
+    """Policy that raises `error` in call number `at`."""
 
     def __init__(self, error, at):
         super().__init__("struck")
@@ -112,7 +112,7 @@ class Struck(Waiting):
 @pytest.mark.parametrize("error", [KeyError("a fault of ours"), KeyboardInterrupt()])
 @pytest.mark.parametrize("at", [0, 1, 3])
 @pytest.mark.parametrize("others", [Waiting, Scribe])
-def test_a_fault_or_an_interrupt_ends_all_and_closes_what_was_opened(error, at, others):
+def test_an_exception_or_interrupt_stops_all_episodes_and_closes_environments(error, at, others):
     made = []
 
     def make():
@@ -124,7 +124,7 @@ def test_a_fault_or_an_interrupt_ends_all_and_closes_what_was_opened(error, at, 
     assert made and [env.closed for env in made] == [1] * len(made)
 
 
-def test_play_many_may_be_called_where_an_event_loop_runs():
+def test_play_many_works_inside_a_running_event_loop():
     wanted = play_many(lambda: Ledger(LIVES), seated(Scribe), [1, 2])
 
     async def notebook():
@@ -146,7 +146,7 @@ def test_play_many_may_be_called_where_an_event_loop_runs():
     assert run(notebook()) == (wanted, wanted)
 
 
-def test_scripted_play_has_no_event_loop():
+def test_scripted_policies_need_no_event_loop():
     class Alone(Scribe):
         def act(self, seen, states):
             with pytest.raises(RuntimeError, match="no running event loop"):

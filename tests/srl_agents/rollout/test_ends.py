@@ -1,4 +1,4 @@
-"""How each seat's part in a game ended, and what it was shown last."""
+"""Recorded ends of agents, and their last observations."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def writer(env, backend=None, **settings):
     return TextPolicy(backend or ScriptedBackend(lambda request: "yes"), env.text_view, **settings)
 
 
-def test_terminations_truncations_and_failures_are_told_apart():
+def test_terminations_truncations_and_failures_are_distinguished():
     env = Endless(("a", "b", "c"), cut={"a": 2, "c": 3}, over={"b": 1, "c": 3})
     episode = play(env, dict.fromkeys(env.possible_agents, Always(0)), 0)
     # c reached its limit in the very step that ended its game: it ended
@@ -27,7 +27,7 @@ def test_terminations_truncations_and_failures_are_told_apart():
     assert broken.failure and broken.ends == {"a": End(False)}
 
 
-def test_what_a_truncated_seat_saw_last_is_kept():
+def test_the_last_observation_of_a_truncated_agent_is_recorded():
     env = registry.make("coop_compete_pair_v0", max_cycles=2)
     episode = play(env, dict.fromkeys(env.possible_agents, Always(1)), 0)
     env.reset(seed=0)
@@ -39,7 +39,7 @@ def test_what_a_truncated_seat_saw_last_is_kept():
 
 
 @pytest.mark.parametrize("answer", ["yes", "hm"], ids=["read", "unread"])
-def test_the_last_observation_reads_as_the_next_turn_would_have(answer):
+def test_tokens_of_the_last_observation_equal_the_next_prompt(answer):
     env, longer = endless(cut={"a": 2}), endless(cut={"a": 3})
     short, long = (
         play(game, {"a": writer(game, ScriptedBackend([answer] * 3))}, 0) for game in (env, longer)
@@ -49,7 +49,7 @@ def test_the_last_observation_reads_as_the_next_turn_would_have(answer):
     assert from_json(to_json(short)) == short
 
 
-def test_nothing_is_read_where_the_time_is_told_or_the_game_ended():
+def test_no_tokens_if_the_time_is_shown_or_the_episode_terminated():
     told = endless(cut={"a": 2}, tells_time=True)
     assert play(told, {"a": writer(told)}, 0).ends == {"a": End(True, 1)}
     over = endless(over={"a": 2}, cut={"b": 9})
@@ -60,7 +60,7 @@ def test_nothing_is_read_where_the_time_is_told_or_the_game_ended():
     assert all(end.truncated and end.prompt_ids is None for end in ends.values())
 
 
-def test_the_state_is_kept_beside_it_where_states_are():
+def test_the_last_state_is_recorded_with_the_states():
     env = endless(cut={"a": 1})
     without, held = (
         play_many(lambda: env, {"a": writer(env)}, [0], record_states=states)[0]

@@ -1,4 +1,4 @@
-"""Event loops in threads of their own."""
+"""Event loops in background threads."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from srl_agents.event_loop import LoopThread, run
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-def test_a_loop_goes_on_after_what_ends_programs(error):
+def test_a_loop_survives_system_exit(error):
     async def ends():
         raise error
 

@@ -41,7 +41,7 @@ class Tokenizer(ByteTokenizer):
 
 
 def untrained(number):
-    """A model that has learnt nothing: answers of all lengths."""
+    """Return an untrained model, whose answers have all lengths."""
     torch.manual_seed(number)
     config = LlamaConfig(
         vocab_size=END + 1, hidden_size=32, intermediate_size=32, num_hidden_layers=2,
@@ -53,7 +53,7 @@ def untrained(number):
 
 
 def played(label, **settings):
-    """Two models, one of them in two places, and a scripted policy where there is room for it."""
+    """Return agents of two models, one with two agents, and a scripted policy if there is room."""
     name, options, constrained = GAMES[label]
     env = make(name, **options)
     view, agents = env.unwrapped.text_view, env.possible_agents
@@ -86,7 +86,7 @@ def tokens_of(episodes):
 
 
 @pytest.mark.parametrize("label", GAMES)
-def test_tokens_are_those_of_the_lock_step_player(label):
+def test_tokens_equal_lock_step_sampling(label):
     episodes = played(label)
     assert not any(episode.failure for episode in episodes)
     assert tokens_of(episodes) == RECORDED[label]

@@ -1,4 +1,4 @@
-"""Games of which partners play a part: what is left is played as in the whole game."""
+"""Environments in which policies play some of the agents."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ GAMES = {
 
 
 @pytest.mark.parametrize(("name", "options"), GAMES.items())
-def test_an_episode_with_partners_is_the_whole_game_s(name, options):
+def test_an_episode_with_partners_equals_the_full_episode(name, options):
     env = make(name, **options)
     uniform = classic_policy("uniform", env)
     agents = env.possible_agents
@@ -45,7 +45,7 @@ def alone(**options):
     return WithPartners(env, {"agent_1": classic_policy("uniform", env)})
 
 
-def test_it_keeps_the_contract_of_environments():
+def test_passes_the_environment_check():
     def partly():
         env = make("coop_compete_v0", num_agents=4, max_cycles=4)
         return WithPartners(
@@ -56,7 +56,7 @@ def test_it_keeps_the_contract_of_environments():
 
 
 class Thinking(PerAgentPolicy):
-    """Waits before it cooperates, and counts the episodes that it was let go of."""
+    """Asynchronous policy that cooperates and counts the released memories."""
 
     def __init__(self):
         self.left, self.asked = 0, []
@@ -75,7 +75,7 @@ class Thinking(PerAgentPolicy):
         self.left += 1
 
 
-def test_partners_that_wait_are_asked_together_and_let_go():
+def test_asynchronous_partners_are_queried_together_and_released():
     thinking = Thinking()
     env = make("coop_compete_v0", num_agents=3, max_cycles=2)
     game = WithPartners(env, {"agent_0": thinking, "agent_2": thinking})
@@ -95,7 +95,7 @@ def test_partners_that_wait_are_asked_together_and_let_go():
         (("agent_0", "agent_1"), "must leave out one agent"),
     ],
 )
-def test_partners_are_some_of_the_agents(partners, told):
+def test_invalid_partners_are_rejected(partners, told):
     env = make("coop_compete_v0", variant="pair", num_agents=2)
     with pytest.raises(PolicyError, match=told):
         WithPartners(env, dict.fromkeys(partners, classic_policy("uniform", env)))

@@ -1,4 +1,4 @@
-"""play and play_many: who is asked when, and with what."""
+"""Queries of policies in play and play_many."""
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from srl_envs.errors import EnvError
 
 
 class Ledger:
-    """A game whose rewards tell who did what: 100 * seed + 10 * turn + action, seats leave early.
+    """Environment whose rewards identify the action: 100 * seed + 10 * turn + action.
 
-    `lives` says how many turns each seat takes part in; `breaks_at` the turn that fails.
+    `lives` maps agents to their number of steps; `breaks_at` is the step that fails.
     """
 
     metadata = {"name": "ledger_v0"}  # noqa: RUF012
@@ -52,7 +52,7 @@ class Ledger:
 
 
 class Scribe:
-    """Answers its number plus the draw of its seat; writes down how it was asked."""
+    """Policy that answers its number plus a draw, and records its calls."""
 
     def __init__(self, name, number=0, fails_at_call=None, says=None):
         self.name, self.number, self.says = name, number, says
@@ -79,7 +79,7 @@ class Nameless(Scribe):
         del self.name
 
 
-def test_each_policy_is_asked_once_per_turn_for_all_its_seats_of_an_episode():
+def test_each_policy_is_queried_once_per_step_for_all_its_agents():
     shared, other = Scribe("shared"), Scribe("other")
     seats = {"a": shared, "b": other, "c": shared}
     lives = {"a": 3, "b": 3, "c": 2}
@@ -91,7 +91,7 @@ def test_each_policy_is_asked_once_per_turn_for_all_its_seats_of_an_episode():
     assert asked == [(seed, seat) for seed in (1, 2, 3, 4) for seat in "ac"]
 
 
-def test_every_answer_reaches_its_own_seat_and_episode():
+def test_each_decision_reaches_its_agent_and_episode():
     low, high = Scribe("low", 0), Scribe("high", 5)
     lives = {"a": 3, "b": 2, "c": 3}
     seats = {"a": low, "b": high, "c": low}
@@ -115,7 +115,7 @@ def actions(episode):
     return [[step.decision.action for step in turn] for turn in episode.turns]
 
 
-def test_the_same_seeds_give_the_same_episodes_of_a_noisy_game():
+def test_equal_seeds_give_equal_episodes():
     class Coin:
         def start(self, seed):
             return np.random.default_rng(seed)
@@ -139,7 +139,7 @@ def test_the_same_seeds_give_the_same_episodes_of_a_noisy_game():
     assert first[0] != first[1]
 
 
-def test_names_options_and_extra_are_kept():
+def test_names_options_and_extra_are_recorded():
     made = []
 
     def make():
@@ -163,7 +163,7 @@ def test_names_options_and_extra_are_kept():
     assert made[0].options is None
 
 
-def test_a_vacant_seat_is_refused():
+def test_an_agent_without_policy_is_rejected():
     with pytest.raises(ValueError, match=r"\['b', 'c'\]"):
         play(Ledger({"a": 1, "b": 1, "c": 1}), {"a": Scribe("p"), "z": Scribe("p")}, 1)
 
@@ -171,7 +171,7 @@ def test_a_vacant_seat_is_refused():
 # ---- leaders -------------------------------------------------------------------------------------
 
 
-def test_a_leader_is_asked_first_and_its_hearers_get_its_words():
+def test_leaders_decide_first_and_their_hearers_read_the_answers():
     calls = []
 
     class Noted(Scribe):
@@ -194,7 +194,7 @@ def test_a_leader_is_asked_first_and_its_hearers_get_its_words():
 
 
 class InTurns(Ledger):
-    """Seats move in turn; whoever is not to move may only take action 0, `says` it or not."""
+    """Agents move in turn; the others have only action 0. `says` adds TO_MOVE to the infos."""
 
     def __init__(self, lives=None, says=True):
         super().__init__(lives)
@@ -223,7 +223,7 @@ class Mover(Scribe):
         return [Decision(action=2, text="two") for _ in seen], list(states)
 
 
-def test_a_seat_without_a_say_is_not_asked_and_its_only_action_is_played():
+def test_an_agent_that_is_not_to_move_is_not_queried():
     one, other = Mover("one"), Mover("other")
     lives = {"a": 3, "b": 3}
     episode = play(InTurns(lives), {"a": one, "b": other}, 1)
@@ -240,7 +240,7 @@ def test_a_seat_without_a_say_is_not_asked_and_its_only_action_is_played():
     assert from_json(to_json(episode)).turns[0][1].decision == episode.turns[0][1].decision
 
 
-def test_the_joint_state_before_each_turn_is_kept_where_it_is_asked_for():
+def test_record_states_records_the_state_before_each_step():
     class Stated(Ledger):
         def state(self):
             return np.array([self.seed, self.turn])

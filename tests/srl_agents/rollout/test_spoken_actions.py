@@ -1,4 +1,4 @@
-"""What a seat writes reaches the game with its action."""
+"""Text that reaches the environment with an action."""
 
 from srl_agents.episode import Decision, from_json, to_json
 from srl_agents.rollout import play
@@ -7,7 +7,7 @@ from srl_envs.wrappers import CustomRewards
 
 
 class Says:
-    """Passes, with the same words every turn, or without any."""
+    """Policy that passes, always with the same text or without text."""
 
     def __init__(self, text):
         self.text = text
@@ -19,7 +19,7 @@ class Says:
         return [Decision(action=0, text=self.text) for _ in seen], list(states)
 
 
-def test_seats_hear_what_others_write():
+def test_agents_observe_the_text_of_others():
     env = registry.make("social_negotiation_v0", messages=True, obs_mode="llm", max_cycles=2)
     seats = {"agent_0": Says("Let us agree soon.\npass"), "agent_1": Says(None)}
     episode = play(env, seats, seed=0)
@@ -29,7 +29,7 @@ def test_seats_hear_what_others_write():
     assert to_json(from_json(to_json(episode))) == to_json(episode)
 
 
-def test_rewards_of_ones_own_see_what_was_written():
+def test_custom_rewards_receive_the_text():
     told = []
     env = CustomRewards(
         registry.make("coop_compete_pair_v0", max_cycles=1),

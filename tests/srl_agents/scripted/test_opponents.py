@@ -1,4 +1,4 @@
-"""Each partner does what it claims."""
+"""Behavior of the scripted policies."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ ROUNDS = 8
 
 
 class Plays:
-    """Plays the given actions in order."""
+    """Policy that plays the given actions in order."""
 
     name = "plays"
 
@@ -38,7 +38,7 @@ def actions(episode, agent):
 
 
 def games(name, seats, count, **options):
-    """Episodes with these classic policies (one name for all, or one per seat in turn)."""
+    """Return episodes of scripted policies: one name for all agents, or one per agent in turn."""
     env = registry.make(name, **options)
     who = [seats] if isinstance(seats, str) else list(seats)
     held = {
@@ -99,7 +99,7 @@ def test_win_stay_lose_shift():
         assert stayed == (before.reward > 0)
 
 
-def test_thompson_sampling_finds_the_arm_that_got_better():
+def test_thompson_sampling_finds_the_improved_arm():
     arms = {"arm0_prob": 0.3, "arm1_prob_start": 0.1, "arm1_prob_after": 0.8, "switch_pull": 60}
     played = games("bandit_v0", "thompson_sampling", 20, max_cycles=160, **arms)
     pulled = np.array([actions(episode, "agent_0") for episode in played])
@@ -138,7 +138,7 @@ def test_truthful_traders_gain_most_of_the_surplus(options, least):
     assert min(gains) >= 0, "nobody agrees to what it loses by, and all keep their word"
 
 
-def test_truthful_traders_keep_their_word_and_defaulters_do_not():
+def test_truthful_traders_deliver_and_defaulters_do_not():
     _, played = surplus_share(["truthful_trader", "defaulting_trader"], num_agents=2)
     honest, false = (
         [turn[seat].info["reputation"] for episode in played for turn in episode.turns[-1:]]
@@ -147,9 +147,9 @@ def test_truthful_traders_keep_their_word_and_defaulters_do_not():
     assert min(honest) >= 0.5 and max(false) <= 0.5 and np.mean(false) < 0.45
 
 
-def test_late_defaulters_keep_their_word_until_late():
+def test_late_defaulters_deliver_until_late():
     _, played = surplus_share("late_defaulter")
-    owed = {True: [], False: []}  # late or not -> what was done about it
+    owed = {True: [], False: []}  # late or not -> actions on owed deliveries
     for episode in played:
         for turn in episode.turns:
             if turn[0].info["phase"] != "deliveries":
@@ -165,7 +165,7 @@ def test_late_defaulters_keep_their_word_until_late():
 
 @pytest.mark.parametrize("options", [{}, {"offers": "simultaneous"}, {"conflict": 1.0}])
 @pytest.mark.parametrize(("who", "least"), [("conceder", 0.9), ("reciprocator", 0.7)])
-def test_conceders_and_reciprocators_come_to_agree(who, least, options):
+def test_conceders_and_reciprocators_reach_agreements(who, least, options):
     played = games("social_negotiation_v0", who, 30, **options)
     assert np.mean([last(e)["outcome"] == "agreement" for e in played]) > least
     assert all(all(last(e)["individually_rational"].values()) for e in played)
@@ -176,13 +176,13 @@ def test_conceders_and_reciprocators_come_to_agree(who, least, options):
     # 0.2 + 0.8 * (1 - time ** (1 / beta))
     [(1.0, 0.5, 0.6), (2.0, 0.25, 0.6), (0.5, 0.5, 0.8), (0.2, 0.0, 1.0), (3.0, 1.0, 0.2)],
 )
-def test_targets_fall_with_time(beta, time, target):
+def test_targets_decrease_with_time(beta, time, target):
     policy = Negotiator(bargaining.NegotiationRules(), 10, beta=beta)
     found = policy.target(time, 0.2, 1.0, {}, policy.start(0))
     assert found == pytest.approx(target)
 
 
-def test_reciprocators_give_way_as_far_as_the_others_did():
+def test_reciprocators_concede_as_much_as_the_others():
     policy = Reciprocator(bargaining.NegotiationRules(), 10)
     talks = Talks(first_worth={0: 0.1}, moves=2)
     gave_way = policy.target(0.5, 0.2, 1.0, {0: 0.3}, talks)

@@ -17,7 +17,7 @@ A_NUMBER = 3
 
 
 class Zero(PerAgentPolicy):
-    """Always play the action 0."""
+    """Policy that plays action 0."""
 
     def __init__(self, action=0):
         self.action = action
@@ -27,7 +27,7 @@ class Zero(PerAgentPolicy):
 
 
 class Last(Zero):
-    """Always play the last action."""
+    """Policy that plays the last action."""
 
     def __init__(self, env):
         super().__init__(env.action_space(env.possible_agents[0]).n - 1)
@@ -60,7 +60,7 @@ def env():
 
 
 @pytest.mark.parametrize(("name", "action"), [("Zero", 0), ("Last", 1), ("make", 1)])
-def test_a_class_is_given_the_environment_if_it_takes_one(name, action, env):
+def test_a_class_with_an_env_argument_receives_the_environment(name, action, env):
     assert classic_policy(f"{__name__}:{name}", env).action == action
 
 
@@ -76,12 +76,12 @@ def test_a_class_is_given_the_environment_if_it_takes_one(name, action, env):
         ("zero", "no scripted policy 'zero'"),
     ],
 )
-def test_a_name_of_no_policy_is_refused(name, said, env):
+def test_a_class_that_is_no_policy_is_rejected(name, said, env):
     with pytest.raises(PolicyError, match=said):
         classic_policy(name, env)
 
 
-def test_a_scenario_has_partners_of_the_users_own():
+def test_a_scenario_may_name_a_users_policy():
     half = Scenario(
         "mine", "coop_compete_pair_v0", "", ("agent_0",), {"agent_1": f"{__name__}:Last"},
         {"max_cycles": 2, "noise_std": 0.0},
@@ -99,7 +99,7 @@ def others(tmp_path, monkeypatch):
     assert "bot_of_others" not in sys.modules
 
 
-def test_a_record_imports_no_policy(others, env):
+def test_a_record_cannot_import_a_policy(others, env):
     with loading.closed(), pytest.raises(UntrustedError, match="is code that a record names"):
         classic_policy(others, env)
 
@@ -117,5 +117,5 @@ def test_a_record_imports_no_policy(others, env):
         ("org/model", False),
     ],
 )
-def test_a_name_says_by_itself_whether_it_is_scripted(name, expected):
+def test_is_scripted_imports_nothing(name, expected):
     assert is_scripted(name) == expected

@@ -1,5 +1,4 @@
-"""The table: everyone plays legally what they are listed for, and docs/environments/scenarios.md
-lists them."""
+"""Registry of scripted policies, and its page docs/environments/scenarios.md."""
 
 import re
 from pathlib import Path
@@ -41,7 +40,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "options", "who"), CASES)
-def test_plays_legally_and_from_its_seed_alone(name, options, who):
+def test_policies_play_legally_and_depend_only_on_their_seed(name, options, who):
     def play():
         env = registry.make(name, **options)
         seats = dict.fromkeys(env.possible_agents, classic_policy(who, env))
@@ -57,7 +56,7 @@ def test_plays_legally_and_from_its_seed_alone(name, options, who):
     assert all(type(action) is int for episode in actions for action in episode)
 
 
-def test_who_can_play_what():
+def test_can_play():
     maze, pair = registry.make("maze_v0"), registry.make("coop_compete_pair_v0")
     assert set(names(maze)) == {
         "uniform", "random_walker", "greedy_walker", "explorer", "wall_follower",
@@ -67,7 +66,7 @@ def test_who_can_play_what():
     assert set(names()) == set(POLICIES)
 
 
-def test_what_cannot_be_played_is_refused_and_told():
+def test_a_policy_for_another_game_is_rejected():
     maze = registry.make("maze_v0")
     with pytest.raises(PolicyError, match=r"tit_for_tat cannot play maze_v0.*explorer"):
         classic_policy("tit_for_tat", maze)
@@ -75,7 +74,7 @@ def test_what_cannot_be_played_is_refused_and_told():
         classic_policy("explorr", maze)
 
 
-def test_policies_that_look_at_nothing_play_other_games_with_two_actions():
+def test_blind_policies_play_any_game_with_two_actions():
     env = registry.make("bandit_v0")
     assert not entry_of("always_cooperate").can_play(env), "right is not cooperating"
     env.metadata = {"name": "my_own_v0"}
@@ -88,7 +87,7 @@ def test_policies_that_look_at_nothing_play_other_games_with_two_actions():
 
 
 @pytest.mark.parametrize("name", scenarios.names())
-def test_scenarios_seat_whom_they_can_and_say_who_is_held_out(name):
+def test_scenarios_name_playable_and_held_out_policies(name):
     scenario = scenarios.scenario(name)
     env = scenario.make()
     for who in scenario.background.values():
@@ -97,7 +96,7 @@ def test_scenarios_seat_whom_they_can_and_say_who_is_held_out(name):
     assert holdout == set(scenario.held_out_partners)
 
 
-def test_uniform_plays_games_whose_seats_have_different_actions_and_no_masks():
+def test_uniform_with_different_numbers_of_actions_per_agent():
     env = registry.make("coop_compete_pair_v0")
     env.metadata = {"name": "my_own_v0"}
     env.action_spaces = {"agent_0": Discrete(1), "agent_1": Discrete(5)}

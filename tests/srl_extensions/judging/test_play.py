@@ -33,7 +33,7 @@ def test_play_prints_a_complete_episode(play):
     assert out.startswith("coop_compete_pair_v0, seed 1. You are agent_0.")
     assert "You are agent_0, one of 2 players." in out and "Round 2 of 2." in out
     assert "coop_compete_v0 round 1/2" in out  # the picture
-    assert "That was not read:" in out and "Legal now: compete, cooperate" in out
+    assert "This answer is not valid:" in out and "Legal now: compete, cooperate" in out
     # In step 1 both cooperate. In step 2 agent_0 competes, tit_for_tat still cooperates.
     assert "agent_0 (you): cooperate  +0.85" in out and "agent_1: cooperate  +0.85" in out
     assert "agent_0 (you): compete  +0.6" in out and "agent_1: cooperate  +0.6" in out
@@ -103,6 +103,6 @@ def test_task_accepts_free_text(play):
     code, out, _ = play(["say 12", "?", "Answer: -1"], "math_v0", "--set", "max_cycles=2",
                         "--seed", "1")  # fmt: skip
     assert code == 0
-    assert "You answer in your own words" in out and "Legal now" not in out
+    assert "You answer with any text" in out and "Legal now" not in out
     assert 'agent_0 (you): "say 12"' in out and 'agent_0 (you): "Answer: -1"' in out
     assert "The game is over after 2 rounds." in out

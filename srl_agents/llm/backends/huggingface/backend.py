@@ -123,7 +123,7 @@ class HuggingFaceBackend:
             dtype: 'auto' (as saved) or the name of a torch dtype.
             quantization: 'nf4' (4 bits) or 'int8' (8 bits) for linear layers.
             attn_implementation: Option of transformers, such as 'sdpa'.
-            tokenizer: Tokenizer in place of the model's.
+            tokenizer: Replacement of the model's tokenizer.
             **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
 
         Raises:

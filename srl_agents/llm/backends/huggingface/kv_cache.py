@@ -38,10 +38,8 @@ class AttentionMasks:
     def __call__(self, real: Tensor, positions: Tensor, width: int) -> Tensor | dict[str, Tensor]:
         """Return the mask (rows, 1, width, slots) of the last `width` slots, or a mask per kind.
 
-        Args:
-            real: 1 for a token and 0 for padding, (rows, slots).
-            positions: Position of each token in its conversation, (rows, slots).
-            width: Number of slots of the current forward pass.
+        `real` (rows, slots) is 1 for a token and 0 for padding; `positions` are those of the tokens
+        in their conversations.
         """
         visible = real.bool()[:, None, None]
         if width > 1:

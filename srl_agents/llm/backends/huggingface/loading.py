@@ -29,14 +29,10 @@ with needed_by("a Hugging Face model"):
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return the source of a model, and further arguments, for `from_pretrained`.
+    """Return source and further arguments of `from_pretrained`.
 
-    Args:
-        name: Folder, GGUF file, hub name, or NAME@REVISION.
-
-    Raises:
-        BackendError: The extension of a GGUF file is not in lower case, or CORE_SRL_MODELS is
-            not valid.
+    `name` is a folder, a GGUF file, a hub name, or NAME@REVISION. Raises BackendError if the
+    extension of a GGUF file is not in lower case, or CORE_SRL_MODELS is not valid.
     """
     source = os.fspath(name)
     if is_gguf(source):
@@ -89,8 +85,7 @@ def not_loaded(name: str | os.PathLike[str], error: Exception) -> BackendError:
 def folder_of(name: str | os.PathLike[str]) -> Path:
     """Return the local folder of a model, after a download if needed.
 
-    Raises:
-        BackendError: The model is a GGUF file, or the download failed.
+    Raises BackendError for a GGUF file and for a failed download.
     """
     if is_gguf(name):
         raise BackendError(
@@ -115,13 +110,7 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 def loading(quantization: Quantization, device: str) -> dict[str, Any]:
     """Return the arguments of `from_pretrained` that quantize a model.
 
-    Args:
-        quantization: 'nf4' as in QLoRA (Dettmers et al. 2023), or 'int8' as in LLM.int8()
-            (Dettmers et al. 2022).
-        device: Torch device.
-
-    Raises:
-        ImportError: bitsandbytes is missing.
+    'nf4' is that of QLoRA (Dettmers et al. 2023), 'int8' that of LLM.int8() (Dettmers et al. 2022).
     """
     _bitsandbytes()
     bits: dict[str, Any] = {"load_in_8bit": True}
@@ -133,10 +122,7 @@ def loading(quantization: Quantization, device: str) -> dict[str, Any]:
 
 
 def make_batch_invariant(model: Any) -> Any:
-    """Make the output of quantized layers independent of batch and training mode; return `model`.
-
-    The layers of bitsandbytes are modified in place.
-    """
+    """Make the output of quantized layers independent of batch and training mode, in place."""
     bnb = _bitsandbytes()
     for module in model.modules():
         if isinstance(module, bnb.nn.Linear4bit):

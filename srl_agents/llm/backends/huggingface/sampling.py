@@ -14,12 +14,7 @@ from srl_agents.llm.sampling import Sampling
 
 
 class TokenDraw:
-    """Sampler with one Sampling per row of a batch.
-
-    Args:
-        rows: Sampling settings of each row.
-        device: Device of the logits.
-    """
+    """Sampler with one Sampling per row of a batch."""
 
     def __init__(self, rows: Sequence[Sampling], device: torch.device):
         temperatures = [row.temperature or 1.0 for row in rows]
@@ -41,19 +36,10 @@ class TokenDraw:
         allowed: Sequence[tuple[int, ...] | None],
         rows: Sequence[int],
     ) -> tuple[list[int], list[float]]:
-        """Sample one token for some rows of the batch, by inverse transform sampling.
+        """Sample one token for each row in `rows` and return token ids and log-probabilities.
 
-        Args:
-            logits: Logits of all rows, (batch, vocabulary).
-            uniforms: Random number in [0, 1) of each sampled row.
-            allowed: Allowed token ids of each sampled row; None allows all.
-            rows: Indices of the sampled rows.
-
-        Returns:
-            Token ids and natural log-probabilities of the sampled rows.
-
-        Raises:
-            BackendError: The logits are not finite.
+        Inverse transform sampling uses one of the `uniforms` in [0, 1) per row. `logits` have the
+        shape (batch, vocabulary). Raises BackendError if they are not finite.
         """
         all_rows = len(rows) == len(logits)
         scores = logits.float() if all_rows else logits[list(rows)].float()

@@ -9,7 +9,7 @@ from srl_agents.llm.sampling import Sampling
 
 
 class Recorder:
-    """Answers a request with its context."""
+    """Backend that answers a request with its context."""
 
     def __init__(self, fails=False):
         self.batches, self.fails = [], fails
@@ -29,7 +29,7 @@ class Recorder:
             assert (await self.batcher.submit(request)).ids == (conversation,)
 
 
-def test_a_batch_is_of_all_that_wait_in_the_order_of_their_conversations():
+def test_a_batch_contains_all_waiting_requests_by_conversation():
     recorder = Recorder()
 
     async def all_of_them():
@@ -39,7 +39,7 @@ def test_a_batch_is_of_all_that_wait_in_the_order_of_their_conversations():
     assert recorder.batches == [[1, 2, 4]] * 3
 
 
-def test_a_failing_batch_fails_for_all_in_it():
+def test_a_failing_batch_fails_all_its_requests():
     recorder = Recorder(fails=True)
 
     async def all_of_them():
@@ -50,7 +50,7 @@ def test_a_failing_batch_fails_for_all_in_it():
     assert recorder.batches == [[0, 1, 2]]
 
 
-def test_a_request_that_was_cancelled_is_not_sampled():
+def test_cancelled_requests_are_not_sampled():
     recorder = Recorder()
 
     async def all_of_them():
@@ -64,8 +64,8 @@ def test_a_request_that_was_cancelled_is_not_sampled():
     assert recorder.batches == [[1]]
 
 
-def test_event_loops_have_batches_of_their_own():
-    """A judge asks inside an environment's step, where a loop stands still."""
+def test_each_event_loop_has_its_own_batches():
+    """A judge sends requests inside env.step, while the outer event loop is blocked."""
     recorder = Recorder()
 
     async def outer():

@@ -49,7 +49,7 @@ def words_of(body):
     return body["messages"][-1]["content"]
 
 
-def test_openai_is_sent_what_was_asked(server):
+def test_request_to_openai(server):
     sampling = Sampling(temperature=0.5, top_p=0.9, max_new_tokens=5)
     [answer] = ask(api_model("openai:m"), asking("Now?", sampling, seed=3))
     [body] = server.bodies
@@ -68,7 +68,7 @@ def test_openai_is_sent_what_was_asked(server):
     assert (answer.text, answer.finish_reason, answer.ended) == ("cooperate", "stop", True)
 
 
-def test_openai_itself_is_not_told_its_own_defaults():
+def test_default_settings_are_not_sent_to_openai():
     for host in ("api.openai.com", "eu.api.openai.com"):
         assert arguments(Sampling(max_new_tokens=5), host) == {"max_completion_tokens": 5}
     for host in ("localhost", "openrouter.ai"):
@@ -76,7 +76,7 @@ def test_openai_itself_is_not_told_its_own_defaults():
         assert asked == {"max_tokens": 5, "temperature": 0.0, "top_p": 1.0}
 
 
-def test_anthropic_is_sent_what_was_asked(server):
+def test_request_to_anthropic(server):
     said = ("Rules.", "First.", "", "Now?")
     roles = ("system", "user", "assistant", "user")
     messages = [{"role": r, "content": w} for r, w in zip(roles, said, strict=True)]
@@ -90,7 +90,7 @@ def test_anthropic_is_sent_what_was_asked(server):
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_what_passes_is_tried_again(server, name):
+def test_transient_failures_are_retried(server, name):
     server.trouble = [429, 503]
     model = impatient(name)
     [answer] = ask(model, asking("Now?"))
@@ -102,7 +102,7 @@ def test_what_passes_is_tried_again(server, name):
 @pytest.mark.parametrize(
     ("status", "tried_again"), [(429, True), (500, True), (401, False), (400, False), (404, False)]
 )
-def test_what_does_not_pass_is_an_error_with_its_cause(server, name, status, tried_again):
+def test_permanent_failures_are_raised_with_their_cause(server, name, status, tried_again):
     model = impatient(name)
     server.trouble = [status] * 9
     with pytest.raises(BackendError, match=rf"^{name}: .*{status}.*no: {status}") as failure:
@@ -126,7 +126,9 @@ def test_cancelled_requests_are_not_sent(server, name):
     async def asked():
         requests = [asyncio.ensure_future(model.answer(asking("Now?"))) for _ in range(5)]
         await asyncio.sleep(0.1)
-        for one in reversed(requests):  # the one under way last: its end lets no other begin
+        for one in reversed(
+            requests
+        ):  # The running request is cancelled last, so that no other starts.
             one.cancel()
         return await asyncio.gather(*requests, return_exceptions=True)
 
@@ -150,7 +152,7 @@ def test_cancelled_requests_are_not_sent(server, name):
         '{"choices": [{"message": {"content": [1]}}], "content": [{"type": "text"}]}',
     ],
 )
-def test_a_reply_that_is_no_answer_is_an_error_that_may_pass(server, name, raw, caplog):
+def test_a_reply_without_an_answer_is_retried(server, name, raw, caplog):
     server.raw = raw
 
     def recover(body):
@@ -191,7 +193,7 @@ def test_a_redirection_is_not_followed(server, name, monkeypatch):
         ("anthropic:m", ("I", "refusal"), "I", "refusal"),
     ],
 )
-def test_refusals_and_cut_answers_are_answers(server, name, said, text, reason):
+def test_refusals_and_cut_answers_are_returned(server, name, said, text, reason):
     server.answer = lambda body: said
     [answer] = ask(api_model(name), asking("Now?"))
     assert (answer.text, answer.finish_reason, answer.ended) == (text, reason, False)
@@ -251,7 +253,7 @@ def test_a_missing_key_is_named(name, variable, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("model", [OpenAIModel, AnthropicModel])
 @pytest.mark.parametrize("key", ["secret\n", " secret", "sec\x00ret", "secr\u00e9t"])
-def test_a_key_that_no_header_can_have_is_refused_and_not_quoted(model, key):
+def test_an_invalid_key_is_rejected_and_not_quoted(model, key):
     with pytest.raises(BackendError, match=r"the key of .*:m must be printable ASCII") as refused:
         model("m", api_key=key)
     assert "sec" not in str(refused.value)
@@ -263,6 +265,6 @@ def test_a_key_that_no_header_can_have_is_refused_and_not_quoted(model, key):
     ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "http://127.0.0.1:99999",
      "http://127.0.0.1:8000\n"],
 )  # fmt: skip
-def test_an_address_that_is_none_is_refused_before_any_request(model, url):
+def test_an_invalid_address_is_rejected_before_any_request(model, url):
     with pytest.raises(BackendError, match="the address of a server must be such as http://"):
         model("m", api_key="any", base_url=url)

@@ -44,7 +44,7 @@ def strike(server, requests):
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", APIS)
-def test_every_request_to_an_api_has_its_own_answer_once(name, count):
+def test_every_api_request_is_answered_once(name, count):
     with chat_server() as server:
         server.answer = lambda body: "echo " + body["messages"][-1]["content"]
         strike(server, count)
@@ -72,7 +72,7 @@ def served_by(endpoint, here, **settings):
 
 
 class Victim:
-    """Strikes one conversation, that of the fortieth request, for ever."""
+    """Fault of all requests of one conversation, that of the fortieth request."""
 
     def __init__(self, conversation_of):
         self.conversation_of, self.seen, self.chosen = conversation_of, 0, None
@@ -87,16 +87,16 @@ class Victim:
 
 
 def games(policy):
-    """Four games, and how often each failure was."""
+    """Play four episodes and count their failures."""
     seats = dict.fromkeys(make_env().possible_agents, policy)
     episodes = play_many(make_env, seats, range(4))
     return episodes, Counter((episode.failure or "").partition(":")[0] for episode in episodes)
 
 
 @pytest.mark.parametrize("name", APIS)
-def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_an_api(name):
+def test_a_failed_api_request_fails_only_its_episode(name):
     with chat_server() as server:
-        # Games part at their first answers, and are told apart by what was said in them.
+        # Random answers make the conversations of the episodes distinct.
         said = iter(range(10**6))
         server.answer = lambda body: f"cooperate {hashlib.md5(bytes(next(said))).hexdigest()}"
         server.faults.always = Victim(lambda body: [str(m) for m in body["messages"]])
@@ -105,7 +105,7 @@ def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_an_api(name)
     assert failures == {"": 3, "BackendError": 1}
 
 
-def test_one_request_that_a_server_refuses_does_not_spoil_the_others_of_its_call(tiny_folder):
+def test_a_rejected_request_does_not_fail_others_of_its_batch(tiny_folder):
     here = HuggingFaceBackend.load(tiny_folder, device="cpu")
     with stub_server(tiny_folder) as stub:
         endpoint = VLLMClient(stub.url, retries=PATIENT)

@@ -40,7 +40,7 @@ BOMB = gzip.compress(b" " * 2**24)
         ("http://127.0.0.1:8000/v1", False),
     ],
 )
-def test_certificates_are_checked_wherever_there_are_any(url, checked):
+def test_https_certificates_are_verified(url, checked):
     assert http_client(SDK, url, most_bytes=1).verify is checked
 
 
@@ -59,7 +59,7 @@ async def check_vllm(url, retries):
 
 @pytest.fixture(params=["openai:m", "anthropic:m", ask_vllm, check_vllm])
 def ask(request, monkeypatch):
-    """Ask a server whose replies, in pieces that may never end, are `body()`."""
+    """Send a request to a server whose reply consists of the pieces `body()`."""
     monkeypatch.setattr(chat_backend, "MOST_BYTES", LIMIT)
     monkeypatch.setattr(endpoint, "MOST_BYTES", LIMIT)
 
@@ -96,12 +96,12 @@ def ask(request, monkeypatch):
     ],
     ids=["endless", "long", "bomb", "bomb in a bomb"],
 )
-def test_a_body_beyond_the_limit_is_refused(ask, body, headers, status):
+def test_a_body_above_the_limit_is_rejected(ask, body, headers, status):
     tries = RetryPolicy(deadline=60.0, unreachable=60.0)
     with pytest.raises(BackendError, match=f"reply is longer than {LIMIT} bytes"):
         ask(body, tries, status, **headers)
 
 
-def test_a_body_that_drips_without_end_meets_the_deadline(ask):
+def test_an_endless_body_ends_at_the_deadline(ask):
     with pytest.raises(BackendError, match=r"no answer within 0\.3 s"):
         ask(lambda: itertools.repeat(b" "), RetryPolicy(deadline=0.3, unreachable=0.3))

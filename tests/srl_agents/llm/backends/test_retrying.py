@@ -1,4 +1,4 @@
-"""How long a request is tried again, and what is not."""
+"""Retries of network requests."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ FAST = RetryPolicy(deadline=30.0, unreachable=0.05, first_wait=0.001, longest_wa
 
 
 def tried(policy, *outcomes):
-    """The result of attempts that end so one after the other, and when each began."""
+    """Run attempts with these outcomes and return the result and the start times."""
     left, began = list(outcomes), []
 
     async def attempt():
@@ -32,27 +32,27 @@ def tried(policy, *outcomes):
         return error, began
 
 
-def test_what_may_pass_is_tried_until_it_has():
+def test_transient_errors_are_retried_until_success():
     result, began = tried(FAST, TransientError("busy"), TransientError("busy"), "yes")
     assert result == "yes" and len(began) == 3
 
 
-def test_what_does_not_pass_is_told_at_once():
+def test_other_errors_are_raised_at_once():
     result, began = tried(FAST, BackendError("no such model"))
     assert str(result) == "no such model" and len(began) == 1
 
 
-def test_the_wait_is_at_least_what_the_server_asks_for():
+def test_the_wait_is_at_least_retry_after():
     _, began = tried(FAST, TransientError("busy", retry_after=0.2), "yes")
     assert began[1] - began[0] >= 0.2
 
 
-def test_a_server_that_asks_for_more_time_than_there_is_ends_the_request():
+def test_a_retry_after_beyond_the_deadline_ends_the_request():
     result, began = tried(FAST, TransientError("busy", retry_after=31))
     assert str(result) == "busy (attempts: 1)" and len(began) == 1
 
 
-def test_a_server_that_takes_no_connection_is_given_up_sooner():
+def test_an_unreachable_server_has_a_shorter_deadline():
     result, began = tried(FAST, TransientError("gone", unreachable=True))
     assert isinstance(result, ServerUnavailable) and len(began) > 1
 
@@ -75,16 +75,16 @@ def test_an_attempt_ends_with_the_deadline():
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
     ],
 )  # fmt: skip
-def test_what_a_server_asks_for_is_read(headers, seconds):
+def test_retry_after_in_seconds(headers, seconds):
     assert retry_after(headers) == seconds
 
 
-def test_a_server_may_ask_for_a_date():
+def test_retry_after_as_a_date():
     then = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     assert 0 < retry_after({"retry-after": then}) <= 100
 
 
-def test_the_background_loop_does_not_wait_for_itself():
+def test_run_inside_the_background_loop_is_rejected():
     async def inside():
         return background_loop.run(asyncio.sleep(0))
 

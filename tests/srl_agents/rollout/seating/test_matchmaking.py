@@ -1,4 +1,4 @@
-"""Who plays each group: fair to models and places, in proportion to chances, the same again."""
+"""Assignment of models to the agents of each group."""
 
 from collections import Counter
 
@@ -23,7 +23,7 @@ def game(returns, seats):
     return Episode("game", 0, seats, (steps,))
 
 
-def test_rotated_models_are_in_each_place_equally_often():
+def test_rotation_is_balanced_over_agents():
     made = Matchmaking(FOUR, FIVE[:3], {"red_1": "scripted"}, "rotating")
     counted = placed(made.seatings(range(6)))
     free = [agent for agent in FOUR if agent != "red_1"]
@@ -33,7 +33,7 @@ def test_rotated_models_are_in_each_place_equally_often():
 
 @pytest.mark.parametrize("models", [1, 2, 3, 4, 5, 7])
 @pytest.mark.parametrize("agents", [PAIR, FOUR])
-def test_round_robin_is_fair_after_as_many_groups_as_models(models, agents):
+def test_round_robin_is_balanced_over_agents(models, agents):
     names = tuple(f"m{number}" for number in range(models))
     made = Matchmaking(agents, names, {}, "round_robin", seed=3)
     for first in (0, models, 5 * models):
@@ -45,7 +45,7 @@ def test_round_robin_is_fair_after_as_many_groups_as_models(models, agents):
 
 
 @pytest.mark.parametrize("agents", [PAIR, FOUR])
-def test_round_robin_meets_everybody(agents):
+def test_round_robin_is_balanced_over_pairs(agents):
     made = Matchmaking(agents, FIVE, {}, "round_robin", seed=1)
     whole = made.seatings(range(20, 40))
     for other in agents[1:]:
@@ -53,7 +53,7 @@ def test_round_robin_meets_everybody(agents):
         assert met == {(one, two): 1 for one in FIVE for two in FIVE if one != two}
 
 
-def test_uniform_draws_are_uniform_over_models_and_places():
+def test_uniform_draws_are_uniform_over_models_and_agents():
     made = Matchmaking(PAIR, FIVE, {}, "uniform", seed=0)
     drawn = made.seatings(range(2_000))
     assert all(len(set(seats.values())) == 2 for seats in drawn)
@@ -65,7 +65,7 @@ def test_uniform_draws_are_uniform_over_models_and_places():
     assert all(sorted(Counter(seats.values()).values()) == [1, 1, 2] for seats in few)
 
 
-def test_models_that_are_named_keep_their_agents_and_are_not_drawn():
+def test_models_in_seats_keep_their_agents_and_are_not_drawn():
     made = Matchmaking(PAIR, FIVE, {"row": "m0"}, "round_robin")
     assert placed(made.seatings(range(4))) == {
         ("row", "m0"): 4, **{("column", name): 1 for name in FIVE[1:]}
@@ -82,12 +82,12 @@ def test_models_that_are_named_keep_their_agents_and_are_not_drawn():
         (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "seats names one for every agent"),
     ],
 )
-def test_what_cannot_be_matched_is_refused(models, seats, name, says):
+def test_impossible_assignments_are_rejected(models, seats, name, says):
     with pytest.raises(ValueError, match=says):
         Matchmaking(FOUR, models, seats, name)
 
 
-def test_means_are_what_is_drawn():
+def test_mean_held_equals_the_mean_of_draws():
     for name, models in (("uniform", FIVE), ("round_robin", FIVE[:3])):
         made = Matchmaking(FOUR, models, {}, name)
         seatings = made.seatings(range(600))

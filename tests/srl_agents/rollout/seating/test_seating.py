@@ -1,4 +1,4 @@
-"""Agents are dealt: as named first, the rest in turn, and nobody goes without."""
+"""Assignment of models to the agents that are not fixed."""
 
 import pytest
 
@@ -36,6 +36,6 @@ def test_assign_agents(seats, models, fixed, dealt):
         (["m0", "m1"], dict.fromkeys(FOUR, "m1"), "m0 does not: 0 free agent"),
     ],
 )
-def test_what_cannot_be_dealt_is_refused(models, fixed, says):
+def test_impossible_fixed_assignments_are_rejected(models, fixed, says):
     with pytest.raises(ValueError, match=says):
         assign_agents(FOUR, models, fixed)

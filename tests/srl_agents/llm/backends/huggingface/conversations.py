@@ -21,7 +21,7 @@ SAMPLING = Sampling(temperature=1.5, max_new_tokens=6)
 
 
 def wild(backend):
-    """The same tokenizer under a model that has learnt nothing: answers of all lengths."""
+    """Return a backend with an untrained model, whose answers have all lengths."""
     torch.manual_seed(3)
     model = LlamaForCausalLM(replace_config(backend.model.config)).eval()
     model.generation_config.eos_token_id = list(range(0, len(backend.tokenizer), 4))
@@ -36,7 +36,7 @@ def replace_config(config, kind=LlamaConfig, **changes):
 
 
 def converse(backend, rows, turns, *, keep=True, constrained=False, adapters=None, seed=0):
-    """Play `rows` conversations; returns all completions, turn by turn, and the final requests."""
+    """Sample `rows` conversations and return all completions and the final requests."""
     chat = backend.chat
     answers = tuple(map(chat.answer, ANSWERS)) if constrained else None
     requests = [

@@ -29,7 +29,7 @@ from tests.srl_agents.llm.backends.huggingface.conversations import (
 )
 
 
-def test_logprobs_are_the_models_own(backend):
+def test_logprobs_equal_the_models(backend):
     model = wild(backend)
     [*_, completions], requests = converse(model, rows=4, turns=3)
     for completion, request in zip(completions, requests, strict=True):
@@ -42,7 +42,7 @@ def test_logprobs_are_the_models_own(backend):
         np.testing.assert_allclose(completion.logprobs, own[:, 0], atol=1e-4)
 
 
-def test_a_constrained_answer_is_legal_and_renormalised(backend):
+def test_constrained_answers_are_legal_and_renormalized(backend):
     model = wild(backend)
     chat = model.chat
     answers = tuple(map(chat.answer, ANSWERS))
@@ -62,7 +62,7 @@ def test_a_constrained_answer_is_legal_and_renormalised(backend):
     assert len(seen) == 2
 
 
-def test_what_is_drawn_does_not_depend_on_the_company(backend):
+def test_answers_do_not_depend_on_the_batch(backend):
     model = wild(backend)
     together, _ = converse(model, rows=4, turns=3)
     alone, _ = converse(model, rows=1, turns=3)
@@ -79,7 +79,7 @@ def test_dropout_is_off_while_sampling(backend):
     assert_same(converse(quiet, rows=2, turns=2)[0], converse(noisy, rows=2, turns=2)[0])
 
 
-def test_a_free_answer_ends_where_it_must(backend):
+def test_unconstrained_answers_end_at_a_stop_token_or_the_limit(backend):
     [[done], *_], _ = converse(backend, rows=1, turns=1)
     assert done.ended
     assert done.ids[-1] == backend.chat.end_of_turn
@@ -146,7 +146,7 @@ FAMILIES = {
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_any_kind_of_model_samples_from_its_own_distribution(backend, family, attention):
+def test_model_families_sample_from_their_own_distribution(backend, family, attention):
     config = AutoConfig.for_model(
         family, **SMALL, **FAMILIES[family], bos_token_id=1, eos_token_id=2, pad_token_id=0
     )
@@ -164,7 +164,7 @@ def test_any_kind_of_model_samples_from_its_own_distribution(backend, family, at
 
 
 def turns_of(backend, rows, turns):
-    """Each turn's completions with the contexts they answered."""
+    """Return each step's contexts and completions."""
     for count in range(1, turns + 1):
         [*_, completions], requests = converse(backend, rows, count)
         yield (
@@ -177,7 +177,7 @@ async def ask(backend, request):
     return await backend.complete(request)
 
 
-def test_a_context_without_room_names_the_lengths(backend):
+def test_invalid_requests_are_rejected(backend):
     positions = backend.model.config.max_position_embeddings
     asked = Request((5,) * (positions - 3), SAMPLING, 0)
     with pytest.raises(BackendError, match=rf"{positions - 3} tokens.*up to 6.*{positions}"):
@@ -189,27 +189,27 @@ def test_a_context_without_room_names_the_lengths(backend):
     assert run(ask(backend, replace(asked, context=(5,), version=0)))
 
 
-def test_a_failing_model_is_a_backend_error_with_its_cause(backend):
+def test_a_failing_model_raises_backend_error_with_its_cause(backend):
     asked = Request((10**6,), SAMPLING, 0)  # no such token
     with pytest.raises(BackendError, match="tiny failed on 1 requests") as caught:
         run(ask(backend, asked))
     assert isinstance(caught.value.__cause__, IndexError)
 
 
-def test_a_device_that_is_not_there_is_a_backend_error(tiny_folder, monkeypatch):
+def test_a_missing_device_raises_backend_error(tiny_folder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(BackendError, match=r"device must be .* got 'cuda'"):
         HuggingFaceBackend.load(tiny_folder, device="cuda")
 
 
-def test_a_folder_that_is_not_there_is_a_backend_error(tmp_path):
+def test_a_missing_folder_raises_backend_error(tmp_path):
     with pytest.raises(BackendError, match="cannot load the model"):
         HuggingFaceBackend.load(tmp_path / "nothing", device="cpu")
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_frozen_head_in_half_precision_is_one_product(backend, rows):
-    """A view of the last places would make torch copy the head for every row."""
+def test_a_frozen_head_in_half_precision_is_computed_once(backend, rows):
+    """A view as input would make torch copy the head for every row."""
     model = copy.deepcopy(backend.model).to(torch.bfloat16).requires_grad_(False)
     seen = []
     model.lm_head.register_forward_hook(lambda head, inputs, output: seen.append(inputs[0]))

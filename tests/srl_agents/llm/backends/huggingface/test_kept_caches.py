@@ -1,4 +1,4 @@
-"""Bounds on what is kept: the longest unused goes, answers stay what they were."""
+"""Limits on the key-value caches of conversations."""
 
 from srl_agents.llm.backends.token_backend import Request
 from tests.srl_agents.llm.backends.huggingface.conversations import SAMPLING, assert_same, converse
@@ -9,7 +9,7 @@ def ask(backend, conversation, context):
     return (*context, *done.ids)
 
 
-def test_what_is_kept_and_reused_is_counted(backend):
+def test_kept_and_reused_tokens_are_counted(backend):
     context = ask(backend, 1, (1, 2, 3))
     assert len(backend.caches) == 1
     assert backend.caches.tokens == len(context) - 1  # the last token was not read yet
@@ -17,7 +17,7 @@ def test_what_is_kept_and_reused_is_counted(backend):
     assert backend.caches.reused == len(context) - 1
 
 
-def test_the_longest_unused_goes_where_too_much_is_kept(backend):
+def test_the_least_recently_used_cache_is_dropped(backend):
     contexts = {number: ask(backend, number, (1, 2, number)) for number in (1, 2, 3)}
     contexts[1] = ask(backend, 1, (*contexts[1], 9))
     backend.caches.most_tokens = kept = backend.caches.tokens
@@ -28,7 +28,7 @@ def test_the_longest_unused_goes_where_too_much_is_kept(backend):
     assert backend.caches.tokens <= kept
 
 
-def test_one_by_one_nothing_is_kept_and_answers_are_the_same(backend, monkeypatch):
+def test_without_batches_nothing_is_cached_and_answers_are_equal(backend, monkeypatch):
     together, _ = converse(backend, rows=4, turns=2, constrained=False)
     backend.caches.clear()
     batches = []

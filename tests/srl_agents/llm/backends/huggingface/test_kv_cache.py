@@ -19,7 +19,7 @@ FRESH = {"conversation": None}
 
 @pytest.fixture
 def passes(monkeypatch):
-    """Widths of the forward passes made, in tokens per row."""
+    """Record the widths of forward passes, in tokens per row."""
     widths = []
     original = LlamaForCausalLM.forward
 
@@ -32,7 +32,7 @@ def passes(monkeypatch):
 
 
 @pytest.mark.parametrize("constrained", [False, True])
-def test_the_cache_changes_nothing_but_the_work(backend, constrained, passes):
+def test_answers_do_not_depend_on_the_cache(backend, constrained, passes):
     model = wild(backend)
     kept, _ = converse(model, rows=5, turns=5, constrained=constrained)
     with_cache = sum(passes)
@@ -44,7 +44,7 @@ def test_the_cache_changes_nothing_but_the_work(backend, constrained, passes):
     assert constrained or len(lengths) > 1, "the rows should have ended at different times"
 
 
-def test_passes_per_turn_are_as_few_as_can_be(backend, passes):
+def test_number_of_forward_passes_per_step(backend, passes):
     converse(backend, rows=3, turns=4, constrained=True)
     assert len(passes) == 4, "one choice, then a forced end of turn"
     passes.clear()
@@ -63,7 +63,7 @@ def test_passes_per_turn_are_as_few_as_can_be(backend, passes):
         ([1, 1], False),
     ],
 )
-def test_rows_may_come_back_in_any_order_and_number(backend, passes, rows, reused):
+def test_rows_may_return_in_any_order_and_number(backend, passes, rows, reused):
     model = wild(backend)
     _, requests = converse(model, rows=4, turns=3)
     chosen = [requests[row] for row in rows]
@@ -73,7 +73,7 @@ def test_rows_may_come_back_in_any_order_and_number(backend, passes, rows, reuse
     assert_same(kept, last_turn(model, seeds_again(chosen), **FRESH))
 
 
-def test_a_cache_that_no_longer_fits_is_not_used(backend, passes):
+def test_a_cache_of_another_context_is_not_used(backend, passes):
     model = wild(backend)
     _, requests = converse(model, rows=3, turns=2)
     last_turn(model, seeds_again(requests))
@@ -117,7 +117,7 @@ def test_new_weights_make_the_cache_invalid(backend):
     assert_same(new, last_turn(model, seeds_again(requests), **FRESH))
 
 
-def test_conversations_that_begin_alike_are_read_once(backend, monkeypatch):
+def test_equal_first_prompts_are_read_once(backend, monkeypatch):
     model = wild(backend)
     batches = []
     original = LlamaForCausalLM.forward

@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 
 def expected(sampling: Sampling, allowed: tuple[int, ...] | None = None) -> np.ndarray:
-    """The distribution, written out slowly."""
+    """Return the distribution by a simple reference implementation."""
     scores = LOGITS.double().numpy() / (sampling.temperature or 1.0)
     mass = np.exp(scores)
     if allowed is not None:
@@ -42,7 +42,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("allowed", [None, (1, 3), (3,)])
 @pytest.mark.parametrize("sampling", SETTINGS)
-def test_draws_follow_the_distribution_and_say_so(sampling, allowed):
+def test_draws_follow_the_distribution_and_return_its_logprobs(sampling, allowed):
     wanted = expected(sampling, allowed)
     uniforms = ((np.arange(2000) + 0.5) / 2000).tolist()
     rows = len(uniforms)
@@ -63,7 +63,7 @@ def test_the_ends_of_the_unit_interval_draw_only_possible_tokens(uniform):
 
 
 @pytest.mark.parametrize("wide", [torch.float64, torch.float32])  # single: as on Apple's GPUs
-def test_rounding_never_draws_what_is_impossible(wide):
+def test_rounding_does_not_draw_impossible_tokens(wide):
     rows = 1000
     logits = torch.randn(rows, 7, generator=torch.Generator().manual_seed(0))
     logits[:, -1] = -math.inf
@@ -73,7 +73,7 @@ def test_rounding_never_draws_what_is_impossible(wide):
     assert max(tokens) == 5
 
 
-def test_each_row_has_its_own_settings_and_rows_may_be_left_out():
+def test_settings_per_row_and_subsets_of_rows():
     draw = TokenDraw([Sampling(), *SETTINGS], CPU)
     logits = torch.cat([torch.full((1, 6), 9.0), LOGITS.repeat(len(SETTINGS), 1)])
     allowed = [None, (0, 4), *[None] * (len(SETTINGS) - 2)]
@@ -87,7 +87,7 @@ def test_each_row_has_its_own_settings_and_rows_may_be_left_out():
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 @pytest.mark.parametrize("sampling", SETTINGS)
-def test_output_that_is_not_finite_is_said(sampling, wrong):
+def test_logits_that_are_not_finite_are_rejected(sampling, wrong):
     logits = LOGITS.repeat(2, 1)
     logits[1, 3] = wrong
     with pytest.raises(BackendError, match=r"output is not finite.*learning rate too high"):

@@ -26,11 +26,11 @@ FAMILIES = {
 
 
 def windowed(backend, family, attention="sdpa"):
-    """An untrained model of the family, whose windows are far shorter than conversations."""
+    """Return an untrained model of the family with windows shorter than the conversations."""
     config = AutoConfig.for_model(family, **{**SMALL, **FAMILIES[family]})
     torch.manual_seed(3)
     model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
-    with torch.no_grad():  # so that what is far back matters
+    with torch.no_grad():  # Large weights make distant tokens matter.
         for parameter in model.parameters():
             if parameter.ndim == 2:
                 parameter.mul_(8)
@@ -54,8 +54,8 @@ def test_conversations_longer_than_a_window_keep_their_cache(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_window_counts_the_tokens_of_its_own_conversation(backend, family):
-    """Of a row that is padded inside its conversation, each token is as the model alone has it."""
+def test_a_window_counts_tokens_without_padding(backend, family):
+    """Tokens of a row with padding have the log-probabilities of the model without padding."""
     model = windowed(backend, family)
     _, requests = converse(model, rows=4, turns=3)
     asked = seeds_again(requests)
@@ -70,7 +70,7 @@ def test_a_window_counts_the_tokens_of_its_own_conversation(backend, family):
         assert done.logprobs == pytest.approx(wanted, abs=1e-5)
 
 
-def test_other_attention_makes_masks_of_its_own():
+def test_other_attention_implementations_compute_their_own_masks():
     config = AutoConfig.for_model("gemma3_text", **SMALL, layer_types=MIXED)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
     assert masks_for(model).windows == {WINDOWED: 8, FULL: None}
