@@ -71,9 +71,7 @@ class Progress:
             if failed := environment.get("failed_episodes"):
                 parts.append(f"failed episodes {failed} of {environment['episodes']}")
             updates = ", ".join(f"{name} {own['updates']}" for name, own in row["models"].items())
-            self.say(
-                " | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round, {left} left"])
-            )
+            self.say(" | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round, {left} left"]))
 
     def status(self, line: str) -> None:
         """Show the current activity, which the next output replaces on a terminal."""
