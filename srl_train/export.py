@@ -44,18 +44,11 @@ tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 def export(
     player: PlayerSpec, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
 ) -> None:
-    """Write a model with its tokenizer and model card into a new folder, atomically.
+    """Write a model of a player, its tokenizer and model card into a new folder, atomically.
 
-    Args:
-        player: Parsed name of a run, checkpoint, folder or hub model.
-        name: Model of the player, such as "model_0".
-        folder: New or empty folder.
-        merge: If true, merge an adapter into its base.
-        trusted: Permission to import code that a checkpoint's configuration names.
-
-    Raises:
-        ConfigError: If the folder is not empty or cannot be written, or `merge` is true and the
-            model has no adapter.
+    With `merge`, an adapter is merged into its base; `trusted` permits to import code that a
+    checkpoint's configuration names. Raises ConfigError if the folder is not empty or cannot be
+    written, or there is no adapter to merge.
     """
     refuse_taken(folder)
     # The model card contains only a validated configuration.
@@ -93,12 +86,9 @@ def _no_environment() -> Any:
 
 
 def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None) -> None:
-    """Write README.md, the model card of the model saved in `folder`.
+    """Write README.md, the model card of the model `name` that is saved in `folder`.
 
-    Args:
-        folder: Folder of the model.
-        name: Model, such as "model_0".
-        trained: Configuration of the model's run as plain data.
+    `trained` is the configuration of the model's run as plain data.
     """
     adapter = folder / "adapter_config.json"
     base = start = None

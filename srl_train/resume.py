@@ -89,11 +89,6 @@ def _reference_moved(run: Run, model: str) -> bool:
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     """Load a checkpoint into a run with the same configuration. An error leaves the run unchanged.
 
-    Args:
-        run: The run.
-        directory: Folder of all checkpoints.
-        checkpoint_id: Name of the checkpoint.
-
     Raises:
         CheckpointNotFound: If there is no such checkpoint.
         CheckpointError: If the checkpoint is damaged, has another configuration (the message names

@@ -26,12 +26,7 @@ _REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy
 
 
 class RunFiles:
-    """Paths of a run, and operations on its folder.
-
-    Args:
-        folder: Folder of the run.
-        checkpoints: Folder of its checkpoints.
-    """
+    """Paths of a run, and operations on its folder."""
 
     def __init__(self, folder: Path, checkpoints: Path) -> None:
         self.folder, self.checkpoints = folder, checkpoints
@@ -45,10 +40,7 @@ class RunFiles:
     def lock(self) -> BaseFileLock:
         """Lock the folder until the lock is released or deleted, or the process ends.
 
-        Forked child processes do not keep the lock.
-
-        Raises:
-            ConfigError: If another Trainer has the lock.
+        Forked child processes do not keep the lock. Raises ConfigError if the folder is locked.
         """
         from filelock import FileLock, Timeout  # Other commands do not require filelock.
 
@@ -94,8 +86,7 @@ class RunFiles:
     def set_aside(self) -> Path | None:
         """Move the files of an earlier run into a new folder FOLDER-1, FOLDER-2, ...
 
-        Returns:
-            The new folder, or None if there is no earlier run.
+        Returns the new folder, or None if there is no earlier run.
         """
         names = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
                "playing.jsonl", "report.html", "trackers.json",
@@ -135,9 +126,7 @@ def refuse_taken(folder: Path) -> None:
 def refuse_unwritable(flag: str, path: Path) -> None:
     """Create the parent folder of `path`, and raise ConfigError if `path` cannot be written.
 
-    Args:
-        flag: Name of the option whose value is `path`, for the message.
-        path: File to be written later.
+    `flag` is the option whose value is `path`, for the message.
     """
     with asked_for(flag, path):
         path.parent.mkdir(parents=True, exist_ok=True)

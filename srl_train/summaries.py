@@ -43,11 +43,8 @@ def results(
 ) -> dict[str, Any]:
     """Return the results of `Trainer.fit`.
 
-    Args:
-        run: The run.
-        rows: Metrics rows of the rounds since the run was built or resumed.
-        completed: True if all stages and rounds are done.
-        checkpoints: Ids of the checkpoints saved by the Trainer that still exist.
+    `rows` are the metrics rows since the run was built or resumed, `checkpoints` the ids of the
+    existing checkpoints that the Trainer saved.
     """
     environment = [row["environment"] for row in rows]
     return {

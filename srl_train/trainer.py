@@ -83,7 +83,7 @@ class Trainer:
         self._writes = processes.is_main()
         self._rounds: Schedule | None = None
         self._models_ahead = False
-        """True if training ended after models had learned from rounds that are not recorded."""
+        """True if training ended after an update with samples of rounds that are not recorded."""
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
@@ -104,7 +104,7 @@ class Trainer:
             TrainingError: If the configuration was replaced after training began.
         """
         changed = self.config != self._built_from
-        if self._run is not None and changed and self._has_begun(self._run):
+        if self._run is not None and changed and self._has_begun:
             raise TrainingError(
                 "the configuration was changed after training began; build a new Trainer with it "
                 "and load a checkpoint"
@@ -116,8 +116,9 @@ class Trainer:
             self._built_from = copy.deepcopy(self.config)
         return self._run
 
-    def _has_begun(self, run: Run) -> bool:
-        return self._recorder.is_open or run.position > (0, 0)
+    @property
+    def _has_begun(self) -> bool:
+        return self._run is not None and (self._recorder.is_open or self._run.position > (0, 0))
 
     async def train(self) -> dict[str, Any]:
         """Call `fit` in a worker thread and return its results.
@@ -272,7 +273,7 @@ class Trainer:
         """Complete and record the rounds from which a model has already learned."""
         if self._models_ahead:
             raise TrainingError(
-                f"training ended while models had learned from rounds after {self.run.next_round}; "
+                f"training ended after updates with samples of rounds after {self.run.next_round}; "
                 "build a new Trainer and load the last checkpoint"
             )
         if self._rounds is not None:
@@ -308,10 +309,9 @@ class Trainer:
         Raises:
             CheckpointNotFound, CheckpointError: As `load_checkpoint`.
         """
-        begun = self._has_begun(self.run)
         with self._locked():
             saved = any(self.files.checkpoints.glob("[!.]*"))
-            if begun or saved or not self.files.config.is_file():
+            if self._has_begun or saved or not self.files.config.is_file():
                 return self.load_checkpoint()
             self._claimed = True
             return False

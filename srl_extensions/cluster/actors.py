@@ -204,8 +204,7 @@ class Cluster:
         server = {"CPU": config.actor_cpus, "GPU": config.server_gpus}
         learners = models * config.learner_processes
         bundles = [player] * config.rollout_workers + [learner] * learners + [server] * servers
-        workers = config.rollout_workers
-        actors = f"{workers} rollout worker(s), {learners} learner(s) and {servers} model server(s)"
+        actors = f"{config.rollout_workers} workers, {learners} learners, {servers} model servers"
         self._bundles = [{k: v for k, v in one.items() if v} for one in bundles]
         self._open = True
         self._connected = not ray.is_initialized()

@@ -125,8 +125,8 @@ class _Narrator:
         """Print the results of the episode, which `failure` ended early unless it is None."""
         if self._episode is None:  # The episode ended before its first step.
             return
-        end = "The game is over" if failure is None else f"The game ended early ({failure})"
-        tell(f"\n{end} after {len(self._episode.turns)} rounds.")
+        result = "The game is over" if failure is None else f"The game ended early ({failure})"
+        tell(f"\n{result} after {len(self._episode.turns)} rounds.")
         for name in ("winner", "outcome"):  # Keys of the last infos.
             if (end := self._episode.end_of(self._agent).get(name)) is not None:
                 tell(f"{name}: {end}")

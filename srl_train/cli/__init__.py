@@ -112,12 +112,9 @@ def print_traceback(
 
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
-    """Return the exit code of `run`, or print an error of this project in one line and return 2.
+    """Return the exit code of `run`, or print an error of ERROR_MODULES in one line and return 2.
 
-    Args:
-        program: Name of the program, which begins the line.
-        command: Name of the command, for the message about a missing extra.
-        run: The command. Exceptions other than those of ERROR_MODULES and missing extras pass.
+    A missing extra is printed in the same way. All other exceptions pass.
     """
     handled = tuple(
         kind

@@ -37,13 +37,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(commands: Any, name: str, purpose: str, **options: Any) -> argparse.ArgumentParser:
-    """Add a command to argparse subparsers and return its parser.
+    """Add a command to `commands`, the result of `add_subparsers`, and return its parser.
 
-    Args:
-        commands: Result of `add_subparsers`.
-        name: Name of the command.
-        purpose: Text for the list of commands and for the command's own --help.
-        options: Further arguments of `add_parser`.
+    `purpose` is the text in the list of commands and in the command's own --help.
     """
     description = f"{purpose[0].upper()}{purpose[1:]}."
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -138,16 +134,13 @@ def check_numbers(args: argparse.Namespace) -> None:
 def players_of(
     flag: str, words: Sequence[str], agents: Sequence[str], default: Sequence[str] | None = None
 ) -> dict[str, str]:
-    """Parse the values of an option that assigns players to agents.
+    """Return a mapping from agent to player, from the values of an option.
 
     Args:
         flag: Name of the option, for errors.
-        words: Values: AGENT=PLAYER, or PLAYER for all agents of `default`.
+        words: Values: AGENT=PLAYER for one of `agents`, or PLAYER for all agents of `default`.
         agents: Allowed agents.
-        default: Agents of values without an agent, by default all `agents`.
-
-    Returns:
-        Mapping from agent to player.
+        default: Agents of a value without an agent, by default all `agents`.
 
     Raises:
         ConfigError: For an unknown agent, or an agent with two players.

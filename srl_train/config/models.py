@@ -181,8 +181,8 @@ class PoolConfig(Section):
 def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a run's configuration with models named directly in `seats` added to frozen_models.
 
-    'tiny' and names with '/' or ':' are models, except for scripted policies 'module:Class'. No
-    model is loaded. Raises ConfigError if two models would have the same name.
+    'tiny' and names with '/' or ':' are models, except for scripted policies 'module:Class'. Raises
+    ConfigError if two models would have the same name.
     """
     seats, models = tree.get("seats"), tree.get("models", {})
     if not isinstance(seats, Mapping) or not isinstance(models, Mapping | Section):
@@ -210,12 +210,9 @@ def _is_model(player: str) -> bool:
 def check_players(
     seats: Mapping[str, str], models: Iterable[str], sections: Mapping[str, Iterable[str]]
 ) -> None:
-    """Raise ConfigError if a frozen model or pool has a name in use, or is not in `seats`.
+    """Raise ConfigError if a player that a section defines has a name in use, or no seat.
 
-    Args:
-        seats: Player by agent.
-        models: Names of the models in training.
-        sections: Names of the players that each section defines, by the section's dotted name.
+    `sections` contains the names of the defined players by dotted name of the section.
     """
     taken = {*models, *POLICIES}
     for section, players in sections.items():

@@ -159,12 +159,9 @@ def shown(value: object, written: Any = repr) -> str:
 
 
 def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
-    """Return a validation error in one line: the setting, the allowed values and the given value.
+    """Return pydantic's error in one line: the setting, the allowed values and the given value.
 
-    Args:
-        error: Error of pydantic.
-        tree: Validated data.
-        path: Dotted name of the data within the configuration.
+    `tree` is the validated data, and `path` its dotted name within the configuration.
     """
     faults = error.errors(include_url=False)
     places = [_place(fault["loc"], tree, path) for fault in faults]

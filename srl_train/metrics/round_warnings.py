@@ -26,11 +26,8 @@ def warn_of_failed_games(
 ) -> list[str]:
     """Warn of failed episodes, once per type of error.
 
-    Args:
-        run: The run.
-        episodes: Episodes of a round or evaluation.
-        left_out: Number of episodes that are not used for training, which are failed episodes and
-            the other episodes of their groups. None for an evaluation.
+    `left_out` is the number of episodes that are not used for training, which are the failed
+    episodes and the rest of their groups, or None for an evaluation.
     """
     kinds: dict[str, list[str]] = {}
     for one in episodes:

@@ -160,11 +160,9 @@ class SurrogateConfig(OptimizerConfig):
         return options
 
     def check_group_size(self, path: str, group_size: int) -> None:
-        """Raise ConfigError if a group cannot be split into parts of equal size.
+        """Raise ConfigError if a group of `group_size` samples cannot be split into equal parts.
 
-        Args:
-            path: Dotted name of this section, for the message.
-            group_size: rollout.group_size.
+        `path` is the dotted name of this section, for the message.
         """
         parts = self.minibatches * self.gradient_accumulation_steps
         if group_size % parts:

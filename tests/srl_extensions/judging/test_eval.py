@@ -169,7 +169,7 @@ def refused(words, capsys):
         ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed must be from 0"),
         ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature must be"),
         ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads must be from 1"),
-        ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature is for models"),
+        ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature requires a player"),
         ([*FEW, "--policy", "uniform", "--samples", "2"], "'success'"),
         ([*DIGITS, "--policy", "tiny", "--pass-at", "0"], "--pass-at"),
         ([*DIGITS, "--policy", "uniform"], "uniform cannot play math_v0"),
@@ -215,5 +215,5 @@ def test_any_policy_plays_the_background(trained, tmp_path, capsys):
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
     assert "must be one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
     alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
-    assert "AGENT=explorer for one of agent_0" in refused([*alone, "explorer"], capsys)
+    assert "AGENT=explorer with one of the agents agent_0" in refused([*alone, "explorer"], capsys)
     assert "must leave one agent" in refused([*alone, "agent_0=explorer"], capsys)

@@ -130,7 +130,7 @@ def test_run_of_stages_continues_with_rounds(short_run, tmp_path, capsys):
     assert same(weights(two.run), weights(again.run))
     again.close()
     other = Trainer(short_run(sft={**SFT, "epochs": 3}, rounds=1), out)
-    with pytest.raises(CheckpointError, match=r"sft\.epochs = 2"):
+    with pytest.raises(CheckpointError, match=r"sft\.epochs: must be 2"):
         other.load_checkpoint()
 
 

@@ -159,17 +159,17 @@ def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
 @pytest.mark.parametrize(
     ("section", "told"),
     [
-        ({"trackers": ["wandb", "wandb"]}, "name each once"),
+        ({"trackers": ["wandb", "wandb"]}, "must be different"),
         ({"trackers": ["comet"]}, "'tensorboard', 'trackio', 'wandb' or 'mlflow'"),
-        ({"tracker_options": {"wandb": {"mode": "offline"}}}, "read only if trackers names wandb"),
-        ({"run_name": "x"}, "has an effect only if trackers names tensorboard or"),
+        ({"tracker_options": {"wandb": {"mode": "offline"}}}, "wandb must be in trackers"),
+        ({"run_name": "x"}, "has an effect only if trackers includes tensorboard or"),
         ({"trackers": ["tensorboard"], "run_name": "../x"}, "run_name: "),
         (
             {
                 "trackers": ["mlflow"],
                 "tracker_options": {"mlflow": {"tracking_uri": "http://me:secret@h"}},
             },
-            "a password",
+            "must not contain",
         ),
     ],
 )
