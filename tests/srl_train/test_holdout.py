@@ -48,7 +48,7 @@ def test_every_member_of_several_environments_is_checked():
     with pytest.raises(ConfigError, match=r"environments\.arms\.options .*arm0_prob=0\.5"):
         refuse(section(arms={"name": "bandit_v0", "options": RIGHT_SPOILS}))
     env = registry.make("multitask_v0", environments={"kept": kept})
-    with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split 'test'"):
+    with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split"):
         refuse_levels(EnvironmentConfig(name="custom:object"), env)
 
 

@@ -21,7 +21,7 @@ def test_every_option_is_a_field_of_trls():
     [
         ({"epsilon_hihg": 0.3}, "trl.epsilon_hihg: unknown option .*did you mean 'epsilon_high'"),
         ({"gradient_checkpointing": True}, "did you mean 'activation_checkpointing'"),
-        ({"beta": 0.1}, "trl.beta: it is set by algorithm.beta"),
+        ({"beta": 0.1}, "trl.beta: .*algorithm.beta"),
     ],
 )
 def test_unsupported_options_are_refused(options, told):
