@@ -16,7 +16,6 @@ TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 
 
 def _named(*trackers: str) -> tuple[str, Callable[[Any], object]]:
-    """Return the condition, in words and as a function, that one of the trackers is used."""
     condition = f"trackers includes {' or '.join(trackers)}"
     return condition, lambda section: {*trackers} & {*section.trackers}
 
@@ -46,8 +45,7 @@ class LoggingConfig(Section):
     run_name: Annotated[str, Field(pattern=r"^\w[\w .-]{0,99}$")] | None = None
     """Name of the run in trackers. null uses the name of the run's folder."""
     directory: str | None = None
-    """Folder of the files of TensorBoard (in DIRECTORY/RUN_NAME) and W&B. null uses the run's
-    folder."""
+    """Parent folder of the files of TensorBoard and W&B. null uses the run's folder."""
     tracker_options: Mapping[TrackerName, Mapping[str, Any]] = {}
     """Keyword arguments of each tracker's init function, by tracker, such as
     `wandb: {group: seeds}`."""

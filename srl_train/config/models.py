@@ -19,8 +19,7 @@ EMBEDDED_TOKENS = 4
 """Maximum number of tokens of an answer of the embedded model, whose answers are single words."""
 
 PlayerName = Annotated[str, Field(pattern="^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
-"""Name of a frozen model or pool. It is also a part of RUN:NAME, the name of a PEFT module and of
-an adapter on servers."""
+"""Name of a frozen model or pool, which is also valid for PEFT modules and adapters of servers."""
 
 
 class AdapterConfig(Section):
@@ -162,7 +161,7 @@ def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
 class PoolConfig(Section):
     """Pool of snapshots of models in training, used as opponents (docs/training/self_play.md)."""
 
-    READ_WHERE: ClassVar = {"nash_episodes": ("draw is 'nash'", lambda pool: pool.draw == "nash")}
+    READ_WHERE: ClassVar = {"nash_episodes": ("draw is 'nash'", lambda s: s.draw == "nash")}
 
     models: Annotated[Names, Field(min_length=1), AfterValidator(_unique)] = ("model_0",)
     """Models in training whose snapshots are in the pool."""

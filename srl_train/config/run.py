@@ -180,10 +180,7 @@ class RunConfig(Section):
         return self
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with these fields changed.
-
-        Raises ConfigError for a preset if the settings of another preset are filled in.
-        """
+        """Return a validated copy with these fields changed; a preset cannot be replaced."""
         preset = changes.get("preset")
         if None not in (self.preset, preset) and preset != self.preset:
             raise ConfigError(

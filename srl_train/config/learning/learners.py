@@ -92,12 +92,9 @@ class SurrogateConfig(OptimizerConfig):
 
     CHOICE: ClassVar = "name"
     READ_WHERE: ClassVar = OptimizerConfig.READ_WHERE | {
-        "clip_range": (
-            "loss is not 'sapo' or 'vespo'",
-            lambda section: section.loss not in ("sapo", "vespo"),
-        ),
-        "sampler_correction": ("loss is not 'vespo'", lambda section: section.loss != "vespo"),
-        "reference": ("beta is above 0", lambda section: section.beta),
+        "clip_range": ("loss is not sapo or vespo", lambda s: s.loss not in ("sapo", "vespo")),
+        "sampler_correction": ("loss is not vespo", lambda s: s.loss != "vespo"),
+        "reference": ("beta is above 0", lambda s: s.beta),
         "reference_every": ("reference is 'moving'", lambda s: s.reference == "moving"),
     }
     where: ClassVar[str] = "algorithm"
