@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file
 
+from srl_agents.episode import Episode, ModelVersion
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
@@ -288,3 +289,14 @@ def stub_server(model_folder: Path, *, served_name: str = "base") -> Iterator[VL
         yield stub
     finally:
         stub.stop()
+
+
+def sampled_versions(episodes: Iterable[Episode]) -> dict[str, set[ModelVersion]]:
+    """Return agent -> versions that its steps were sampled from, in episodes without failures."""
+    found: dict[str, set[ModelVersion]] = {}
+    for episode in episodes:
+        assert episode.failure is None
+        for step in (step for turn in episode.turns for step in turn):
+            if step.decision.tokens is not None:
+                found.setdefault(step.agent, set()).add(step.decision.tokens.model)
+    return found

@@ -15,6 +15,7 @@ from srl_train.loading import weights_digest
 from srl_train.round import train_round
 from srl_train.schedule import ScheduleContext, build_schedule
 from tests.servers.vllm_program import interpreter
+from tests.servers.vllm_stub import sampled_versions
 from tests.srl_extensions.cluster.direct import DirectCluster, use
 from tests.srl_extensions.cluster.stub_servers import StubServer
 
@@ -55,17 +56,6 @@ def served(short_run, monkeypatch, tmp_path):
     assert not any(published.iterdir())
 
 
-def sampled_by(episodes):
-    """Return agent -> versions that its steps were sampled from."""
-    found = {}
-    for episode in episodes:
-        assert episode.failure is None
-        for step in (step for turn in episode.turns for step in turn):
-            if step.decision.tokens is not None:
-                found.setdefault(step.agent, set()).add(step.decision.tokens.model)
-    return found
-
-
 def play(run, rounds, before=lambda number: None):
     """Play rounds and check that every answer is from the newest version of its model."""
     for number in range(run.next_round, run.next_round + rounds):
@@ -74,7 +64,7 @@ def play(run, rounds, before=lambda number: None):
         before(number)
         result = train_round(run, number)
         run.next_round = number + 1
-        for agent, found in sampled_by(result.episodes).items():
+        for agent, found in sampled_versions(result.episodes).items():
             [one] = found
             model = run.seats[agent]
             assert (one.version, one.digest) == (versions[model], digests[model])
@@ -142,7 +132,7 @@ def test_rounds_are_played_ahead(served):
         # A model that is slower than the other by more than its room drops samples.
         assert 4 * run.versions[model] + buffer.dropped.total() == 4 * 3
     for result in results:
-        assert all(len(versions) == 1 for versions in sampled_by(result.episodes).values())
+        assert all(len(versions) == 1 for versions in sampled_versions(result.episodes).values())
         for row in result.row["models"].values():
             assert not row["samples"] or row["staleness"]["max"] <= 3
             assert row.get("sampler_divergence_max", 0.0) < 1e-4

@@ -14,7 +14,7 @@ from srl_extensions.vllm import publisher as served_publisher
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.loading import weights_digest
 from srl_train.trainer import Trainer
-from tests.servers.vllm_stub import stub_server
+from tests.servers.vllm_stub import sampled_versions, stub_server
 
 SETTINGS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
 
@@ -41,23 +41,13 @@ def served_run(short_run, tmp_path, stub):  # The trainers end before the stub.
         yield make
 
 
-def versions(episodes):
-    """Return agent -> versions that its steps were sampled from."""
-    found = {}
-    for episode in episodes:
-        for step in (step for turn in episode.turns for step in turn):
-            if step.decision.tokens is not None:
-                found.setdefault(step.agent, set()).add(step.decision.tokens.model)
-    return found
-
-
 def test_every_step_samples_the_newest_version(served_run, stub, tmp_path):
     trainer = served_run(stub, rounds=2)
     run = trainer.run
     for number in range(2):
         digests = {m: weights_digest(own.weights()) for m, own in run.learners.items()}
         result = trainer.train_round()
-        for agent, sampled_by in versions(result.episodes).items():
+        for agent, sampled_by in sampled_versions(result.episodes).items():
             [one] = sampled_by
             model = run.seats[agent]
             assert (one.version, one.adapter) == (number, model)
@@ -90,7 +80,7 @@ def test_altered_weights_are_refused_and_the_previous_version_stays(served_run, 
     assert run.players.publisher.current("model_0").version == 0
     assert set(stub.adapters) == names
     [episode, *_] = trainer.train_round().episodes
-    assert {one.version for one in versions([episode])["agent_0"]} == {0}
+    assert {one.version for one in sampled_versions([episode])["agent_0"]} == {0}
 
 
 def test_restarted_server_loads_all_versions_before_its_first_request(
@@ -107,7 +97,7 @@ def test_restarted_server_loads_all_versions_before_its_first_request(
     finally:
         again.join()
     assert result.row["environment"]["failed_episodes"] == 0
-    assert {v.version for own in versions(result.episodes).values() for v in own} == {1}
+    assert {v.version for own in sampled_versions(result.episodes).values() for v in own} == {1}
     assert before & set(stub.adapters)
 
 
@@ -136,7 +126,7 @@ def test_past_versions_and_frozen_models_sample_as_adapters(served_run, stub, ti
     base = trainer.run.players.backends["model_0"]
     assert all(own is base for own in trainer.run.players.backends.values())
     result = trainer.train_round()
-    sampled_by = versions(result.episodes)
+    sampled_by = sampled_versions(result.episodes)
     [past] = sampled_by["agent_1"]
     assert (past.version, past.adapter) == ("model_0@0", "past")
     [still] = sampled_by["agent_2"]
@@ -152,7 +142,7 @@ def test_whole_models_have_a_server_each(served_run, tiny_folder):
         trainer = served_run(one, two, models__adapters=None)
         trainer.train_round()
         result = trainer.train_round()
-        assert {v.version for own in versions(result.episodes).values() for v in own} == {1}
+        assert {v.version for own in sampled_versions(result.episodes).values() for v in own} == {1}
         assert all(m["sampler_divergence_max"] < 1e-4 for m in result.row["models"].values())
         folder = trainer.run.players.publisher.folder
         [newest] = folder.glob("model_1@2.*/model.safetensors")
