@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from srl_train import RunConfig, Trainer, cli
-from tests.docs.test_snippets import ROOT, commands, fenced, name_of
+from tests.docs.test_snippets import ROOT, commands, fenced
 
 DOCS = ROOT / "docs"
 MODULES = {
@@ -63,8 +63,10 @@ def finished(tmp_path_factory):
 
 def short(words):
     """Return the words with fewer episodes and rounds."""
-    fewer = {"--episodes": "2", "--group-size": "2"}
+    fewer = {"--group-size": "2"}
     shorter = [fewer.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+    if words[1] in ("eval", "crossplay", "exploit", "collect") and "--list" not in words:
+        shorter += ["--episodes", "2"]  # the last one counts
     return [word if not word.startswith("rounds=") else "rounds=1" for word in shorter]
 
 
