@@ -51,8 +51,10 @@ class Matchmaking:
         *,
         seed: int = 0,
     ) -> None:
-        """Create an assignment by `name`: fixed (see assign_agents), rotating (fixed, shifted by
-        one agent per group), uniform (random) or round_robin.
+        """Create an assignment by `name`.
+
+        Names are fixed (see assign_agents), rotating (fixed, shifted by one agent per group),
+        uniform (random) and round_robin.
 
         Raises ValueError as assign_agents does, and if models are drawn but `seats` names a player
         for every agent.

@@ -162,9 +162,7 @@ class Game:
         )
 
     def state(self) -> np.ndarray | None:
-        """Return the environment's state as a float32 vector, or None if states are not
-        recorded.
-        """
+        """Return the environment's state as float32 vector, or None if states are not recorded."""
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def truncation(self, agent: str) -> End:

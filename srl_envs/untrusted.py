@@ -117,10 +117,10 @@ def check_brackets(text: str) -> None:
 
 
 def printable(text: object, *, multiline: bool = True) -> str:
-    """Return `text` with escapes for characters that are unsafe on a terminal or a page.
+    r"""Return `text` with escapes for characters that are unsafe on a terminal or a page.
 
     Control, format, private-use and unassigned characters and lone surrogates become escapes such
-    as `\\x1b`. Other kinds of spaces become a plain space. With `multiline`, line feeds and tabs
+    as `\x1b`. Other kinds of spaces become a plain space. With `multiline`, line feeds and tabs
     are kept, and a carriage return before a line feed is dropped.
     """
     shown = str(text)

@@ -77,14 +77,13 @@ class Handshake:
             self._then(self._heard)
 
     def know(self, mean_KK: Floats, count_KK: Floats, noise: float) -> None:
-        """Set mean and number of the own rewards by (own action, partner's action), and their
-        standard deviation `noise`.
-        """
+        """Set mean and number of rewards per (own action, partner's action), and their noise."""
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
-        """Start a phase of own and expected actions (None accepts bits), ended by a call of
-        `then` with the partner's actions.
+        """Start a phase of own and expected actions (None accepts bits).
+
+        At its end, `then` is called with the partner's actions.
         """
         self._own, self._expected, self._then = tuple(own), expected, then
         self._heard: list[int] = []
@@ -164,9 +163,7 @@ class Handshake:
 def in_question(
     leader_KK: Floats, follower_KK: Floats, agreement: Agreement, error: float
 ) -> list[Cell]:
-    """Return the joint actions that may be as good as the agreement, if rewards are off by
-    `error`.
-    """
+    """Return the joint actions that are as good as the agreement within `error` of rewards."""
     _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))
     value_J2 = np.stack([leader_KK.ravel(), follower_KK.ravel()], axis=1) + error
     agreed_12 = np.array([[agreement.row, agreement.column]]) - error

@@ -103,9 +103,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return the mean share of the action 1 over LOOKAHEAD episodes by (push -1 or 1, rate,
-    logit).
-    """
+    """Return the mean share of action 1 over LOOKAHEAD episodes, indexed [push, rate, logit]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

@@ -60,8 +60,9 @@ class PayoffTable:
         return np.asarray(known / (self.count + PRIOR_WEIGHT))
 
     def error(self) -> Floats:
-        """Return standard errors of `mean`; that of an unseen joint action is the standard
-        deviation of all rewards.
+        """Return the standard errors of `mean`.
+
+        An unseen joint action has the standard deviation of all rewards.
         """
         seen = self.noise()[:, None, None] / np.sqrt(np.maximum(self.count, 1.0))
         rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
@@ -135,9 +136,7 @@ class PartnerModel:
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> Floats:
-        """Return the distribution of the partner's action per situation, if it is no learner:
-        (N, C, K).
-        """
+        """Return the partner's action distribution per situation, (N, C, K), without learning."""
         return self._mixed([_mean(counts) for counts in self._counts()])
 
     def doubt(self, rounds: int) -> Floats:

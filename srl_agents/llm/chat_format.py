@@ -276,8 +276,9 @@ _START_WITHOUT_SYSTEM = [("user", f"{_RULES}\n\n{_WORDS}")]
 
 
 def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
-    """Return (True if there is a system role, texts before, between and after the first rules and
-    user message).
+    """Return whether there is a system role, and the texts around the first rules and message.
+
+    The texts are before the rules, between rules and user message, and after the message.
     """
     try:
         text = render(_START)

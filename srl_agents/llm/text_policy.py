@@ -25,8 +25,11 @@ def rules_for(view: TextView, seen: AgentObservation) -> str:
 
 
 def situation(view: TextView, seen: AgentObservation, failure: ParseFailure | None = None) -> str:
-    """Return the user message of a step: feedback on the last answer's parse failure, messages of
-    other agents, and the description of the observation."""
+    """Return the user message of a step.
+
+    The message contains feedback on a parse failure of the last answer, messages of other agents,
+    and the description of the observation.
+    """
     lines = []
     if failure is not None:
         lines.append(feedback(view, seen.agent, failure))

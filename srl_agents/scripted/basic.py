@@ -71,10 +71,10 @@ class Tally:
 
 
 class ThompsonSampling(PerAgentPolicy):
-    """Policy that draws each arm's win probability from its posterior and pulls the better arm
-    (Thompson 1933).
+    """Thompson sampling (Thompson 1933) for two arms.
 
-    An announced change of the right arm resets its posterior.
+    The policy samples each arm's win probability from its posterior and pulls the better arm. An
+    announced change of the right arm resets its posterior.
     """
 
     name = "thompson_sampling"

@@ -142,8 +142,9 @@ class Bernoulli(MemoryOne):
 
 
 class TitForTat(MemoryOne):
-    """Policy that cooperates, then repeats the last action of the opponents' majority (after
-    Axelrod 1984).
+    """Policy that cooperates first, then repeats the last action of the opponents' majority.
+
+    Axelrod 1984.
     """
 
     def __init__(self, reader: SituationReader | None = None) -> None:

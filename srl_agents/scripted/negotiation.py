@@ -34,8 +34,9 @@ class Talks:
 
 
 class Negotiator(PerAgentPolicy):
-    """Negotiator whose target decreases with time (Faratin, Sierra and Jennings 1998, polynomial
-    tactics).
+    """Negotiator whose target decreases with time.
+
+    Polynomial tactics of Faratin, Sierra and Jennings 1998.
 
     The target is reservation + (best - reservation) * (1 - time ** (1 / beta)).
 
@@ -115,8 +116,9 @@ class Negotiator(PerAgentPolicy):
 
 
 class Reciprocator(Negotiator):
-    """Negotiator that concedes as much as the other agents did (absolute tit for tat of the same
-    paper).
+    """Negotiator that concedes as much as the other agents did.
+
+    Absolute tit for tat of Faratin, Sierra and Jennings 1998.
     """
 
     def __init__(self, rules: NegotiationRules, rounds: int) -> None:

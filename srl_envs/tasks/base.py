@@ -85,7 +85,7 @@ class Problem:
 
     @property
     def split(self) -> str:
-        """ "train", or for one key in five "test"."""
+        """Split of the problem: "train", or "test" for one key in five."""
         return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
 
 

@@ -110,7 +110,7 @@ class Verdict:
 
     @property
     def winner(self) -> str:
-        """ "pro", "con", or "tie" for scores within MARGIN."""
+        """Winning side: "pro", "con", or "tie" for scores within MARGIN."""
         if abs(self.pro - self.con) <= MARGIN:
             return TIE
         return PRO if self.pro > self.con else CON

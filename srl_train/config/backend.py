@@ -35,8 +35,9 @@ class BackendSection(Section):
 
     @property
     def divergence_limit(self) -> float | None:
-        """Mean absolute difference in log-probability between sampler and learner at which training
-        stops, or None if both are one module.
+        """Mean absolute difference of log-probabilities at which training stops, or None.
+
+        The difference is between sampler and learner. It is None if both are one module.
         """
         return None
 

@@ -53,7 +53,7 @@ def _process(option: int, value: int = 0) -> None:
 
 
 def unshare(namespaces: int) -> None:
-    """Move this process, or with NEW_PID its future children, to new namespaces; unshare(2)."""
+    """Move this process, or with NEW_PID its future children, to new namespaces."""
     _done(_libc.unshare(namespaces), "unshare")
 
 
@@ -63,7 +63,7 @@ def join(namespace: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount a file system at a folder; mount(2)."""
+    """Mount a file system at the folder `target`."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)

@@ -27,7 +27,7 @@ class Gate:
     def __init__(
         self, app: Callable[..., Awaitable[None]], environment: Mapping[str, str] = os.environ
     ) -> None:
-        """Raises KeyError if the environment contains no key."""
+        """Create the middleware; raise KeyError if `environment` contains no key."""
         self._app, self._key = app, f"Bearer {environment[KEY]}".encode()
         self._opened = False
 
