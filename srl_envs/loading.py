@@ -175,7 +175,7 @@ def missing(extras: Iterable[str]) -> list[str]:
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return an error with the install command for `what`; None for packages of no extra."""
+    """Return a message with the install command for `what`; None if no extra has the package."""
     if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)
     package = (error.name or "").split(".")[0]

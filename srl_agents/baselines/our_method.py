@@ -47,7 +47,7 @@ _erf = np.vectorize(erf, otypes=[float])
 
 
 class OurMethodRuns:
-    """N independent OurMethodPolicy players in array form, one per seed."""
+    """N independent runs of OurMethodPolicy in array form, one per seed."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class OurMethodRuns:
         return self._now
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """Observe the opponents' actions (N,) of the round."""
+        """Record the opponents' actions (N,), which end the round, and end broken agreements."""
         own_N, _ = self.act()
         other_N = np.asarray(other_N, np.int8)
         place_N = (self._rounds - self._since_N) % CYCLE
@@ -135,7 +135,7 @@ class OurMethodRuns:
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
     def _negotiate(self, other_N: Actions) -> None:
-        """Continue, end and begin handshakes after a round."""
+        """Pass the partners' actions (N,) to the handshakes; end and start handshakes."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
         for n, handshake in list(self._handshakes.items()):
@@ -162,7 +162,7 @@ class OurMethodRuns:
         self._handshakes[n].know(payoffs.mean()[0], payoffs.count[0], float(payoffs.noise()[0]))
 
     def _response(self) -> tuple[Actions, Floats]:
-        """Return actions and probabilities without handshakes and agreements."""
+        """Return the actions and probabilities (N,) of runs without a handshake or an agreement."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # Before the first update: each action twice, in turn.
@@ -184,8 +184,8 @@ class OurMethodRuns:
     def _guarded(self, mean_NKK: Floats) -> Bools:
         """Return True (N,) where the loss against the maximin value exceeds its bound.
 
-        Also end agreements that pay too little, and stop leading and exploring at half of the
-        bound (safety; Powers et al. 2007).
+        Side effects: agreements that pay too little end, and from half of the bound on, runs stop
+        leading and exploring (safety; Powers et al. 2007).
         """
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
@@ -231,7 +231,10 @@ class OurMethodRuns:
         payoff_NKK: Floats,
         error_NKK: Floats,
     ) -> tuple[Actions, Floats]:
-        """Return plans (N, T, C) and their values (N,): the best response or a constant action."""
+        """Return plans (N, T, C) and their values (N,): the best response or a constant action.
+
+        `_lead_N` stores the constant action of each run, or UNDECIDED.
+        """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
         slip_N = _slip(error_NKK, share_N2)
@@ -333,7 +336,7 @@ def _surplus(distance_N: Floats) -> Floats:
 
 
 def _worth(payoff_N22: Floats, share_N2: Floats) -> Floats:
-    """Return the mean reward of each own action against these shares of the action 1: (N, 2)."""
+    """Return the mean reward (N, 2) of both actions against these shares of the action 1."""
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 

@@ -47,7 +47,7 @@ def template_of(name: str) -> str:
 
 
 def fill_in(tokenizer: Any, name: str | None) -> None:
-    """Set the chat template of a tokenizer that has none, by the name of `template_of`.
+    """Set the chat template of a tokenizer that has none to `template_of(name)`.
 
     The template of the tokenizer is kept if there is one, with a warning if it differs.
     """

@@ -203,7 +203,7 @@ class Staged(base.SimultaneousGame):
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode; the option "episode" sets its number."""
+        """Start an episode (option "episode": its number); return the first observations."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

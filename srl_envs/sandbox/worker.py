@@ -134,7 +134,7 @@ class Running:
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        """Wait for output, for the end, or for `writing` to be writable, and read the output."""
+        """Wait for output, the end of the run, or `writing` to be writable; read the output."""
         control = self.worker.control
         left = max(0.0, self._until - time.monotonic())
         ready = _ready((*self._open, control.fileno()), left, writing)
@@ -266,7 +266,7 @@ def _code() -> bytes:
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
-    """Block until at least one descriptor is ready or closed, and return all that are."""
+    """Wait up to `seconds` until a descriptor is ready or closed; return all that are."""
     poll = select.poll()
     for descriptor in reading:
         poll.register(descriptor, select.POLLIN)

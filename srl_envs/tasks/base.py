@@ -216,7 +216,7 @@ class Task(ABC):
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Return the grade of one turn; override it if a turn is more than an attempt.
+        """Return the grade of one turn, by default `grade`. Override for turns with other actions.
 
         Args:
             attempt: State of the attempt; `turns` includes this turn.

@@ -238,7 +238,7 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return the lines of the speeches in the observation, oldest first."""
+        """Return the newest speeches that fit into the observation, one line each, oldest first."""
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -409,12 +409,12 @@ class RuleJudge:
         score = fresh * prose * sum(weight * feature) / sum(weight)
 
     - length: 1 within WORDS words, proportionally less for fewer or more
-    - relevance: distinct words of the motion in the speech, of TAKEN_UP
-    - response: distinct words of the opponent's earlier speeches, of TAKEN_UP; left out before the
-      first of them
-    - reasoning: sentences with a reason (REASONS), of REASONED
+    - relevance: number of distinct words of the motion in the speech / TAKEN_UP, at most 1
+    - response: number of distinct words of the opponent's earlier speeches / TAKEN_UP, at most 1;
+      left out before the first of them
+    - reasoning: number of sentences with a reason (REASONS) / REASONED, at most 1
     - evidence: a sentence with an example, a source or a number (EVIDENCE)
-    - structure: sentences of SENTENCE words, of FULL_SENTENCES
+    - structure: number of sentences of SENTENCE words / FULL_SENTENCES, at most 1
     - fresh: share of the groups of three words that occur neither earlier in the speech nor in any
       earlier speech
     - prose: 1 if the share of function words (the, of, is, ...) is as in written language (PROSE),

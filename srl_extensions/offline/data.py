@@ -173,7 +173,10 @@ def _is_chat(value: Any) -> bool:
 
 
 def parts_of(episodes: Sequence[Episode], agents: Iterable[str] | None = None) -> list[Part]:
-    """Return all parts of the episodes to learn from, of `agents` or of all agents."""
+    """Return (episode index, agent) for each of `agents` (None: all) that made decisions.
+
+    Agents that `srl collect` filtered out are omitted.
+    """
     wanted = None if agents is None else set(agents)
     return [
         (index, agent)
@@ -193,7 +196,7 @@ def best_of(
     min_return: float | None = None,
     top_fraction: float = 1.0,
 ) -> list[Part]:
-    """Return the parts with at least `min_return`, and of these the best share, in order.
+    """Return the parts (episode index, agent) with at least `min_return`, and of these the best.
 
     The best `top_fraction` (rounded up) is selected per start and agent, so that easy starts and
     better positions are not preferred. Of equal returns the first is selected.

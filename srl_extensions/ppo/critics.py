@@ -120,7 +120,7 @@ def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
 
 
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
-    """Return the joint state before each turn and the one-hot agent (B, K, S), padded with 0.
+    """Return (B, K, S): the joint state before each turn with the one-hot agent, padded with 0.
 
     Raises:
         ValueError: If the samples contain no states.
@@ -143,7 +143,7 @@ def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tenso
 def with_closings(
     batch: Mapping[str, Tensor], samples: Sequence[TokenSample], agents: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Return the batch with one more action per row, after the last observation of the episode.
+    """Return the batch with one more position to evaluate per row, after the last observation.
 
     The additional position has no meaning in rows of episodes that were not truncated.
     """

@@ -224,7 +224,7 @@ def _credentials(certificate: Path) -> Any:
 
 @contextmanager
 def _remote_errors(address: str) -> Iterator[None]:
-    """Raise gRPC's errors as RemoteError of one line."""
+    """Context that converts gRPC's errors to RemoteErrors with one line of text."""
     try:
         yield
     except grpc.RpcError as error:

@@ -45,7 +45,7 @@ CLIENT = "openenv"
 
 @dataclass(frozen=True)
 class ServedGame:
-    """A game that clients may play."""
+    """Environment that clients may play, with its options."""
 
     name: str
     """Name as in `srl_envs.make`."""
@@ -150,7 +150,7 @@ class GameSession(Environment):  # type: ignore[misc]
 
     @property
     def state(self) -> GameState:
-        """The current game."""
+        """Description of the current game, with the episode's id and number of steps."""
         progress = {"episode_id": self._episode, "step_count": self._turns}
         state: GameState = self._games[self._name][1].model_copy(update=progress)
         return state

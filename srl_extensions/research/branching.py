@@ -37,7 +37,7 @@ class Branches(Protocol):
 
 @dataclass(frozen=True)
 class Branching:
-    """Settings of branching episodes."""
+    """Settings of episodes in which several answers per observation are tried on copies."""
 
     agents: Collection[str]
     """Agents with several answers per observation."""
@@ -81,7 +81,7 @@ class BranchingGame(EpisodeGame):
     branch_steps: int = 0
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions with which the episode continues to `decisions`."""
+        """Sample and try several answers per agent, and add the best ones to `decisions`."""
         places, count = list(self.env.possible_agents), self.branching.count
         seeds = of_branches(self.policy_seed, len(self.turns), len(places) * count)
         asked = [
@@ -126,7 +126,10 @@ class BranchingGame(EpisodeGame):
     def _best(
         self, first: Mapping[str, Decision], answers: Mapping[str, list[Decision]]
     ) -> dict[str, int]:
-        """Play each answer with the others' first answers; return the best index per agent."""
+        """Try each answer, with the others' first answers; return the best index per agent.
+
+        Appends the answers and their values to `siblings`.
+        """
         as_drawn = self._branch(first)
         turn, best = len(self.turns), {}
         for agent, own in answers.items():

@@ -174,7 +174,7 @@ class VLLMBackend:
             answered.set_result(None)
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
-        """Return the answers of each request's call, and the request's place in the call."""
+        """Send the requests in calls with equal settings; return call and index of each request."""
         groups: dict[Any, list[int]] = {}
         for index, one in enumerate(batch):
             alike = one.served, one.request.sampling, one.request.answers

@@ -220,7 +220,7 @@ class VLLMClient:
             raise kind(str(error)) from error
 
     async def is_healthy(self, seconds: float) -> bool | None:
-        """Return the server's own report on its engine, or None without a reply in time."""
+        """Return True if the server reports that its engine runs, None without a reply in time."""
         request = self._client.get(f"{self.url}/health", cast_to=str)
         try:
             await background_loop.await_(_within(seconds, request))

@@ -165,7 +165,7 @@ class ServedPublisher(WeightPublisher):
         background_loop.run(self._unload())
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version on every server, let it answer and unload the oldest one."""
+        """Load a version on every server, sample new requests from it, and unload old versions."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:

@@ -22,7 +22,7 @@ Receive = Callable[[], Awaitable[Any]]
 
 
 class Gate:
-    """Middleware for vLLM: `--middleware gate.Gate` (ASGI)."""
+    """ASGI middleware that requires a key (vLLM: `--middleware gate.Gate`)."""
 
     def __init__(
         self, app: Callable[..., Awaitable[None]], environment: Mapping[str, str] = os.environ

@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 
 class WeightUpdate:
-    """vLLM: `--worker-extension-cls weight_update.WeightUpdate`; becomes a base of its worker."""
+    """Base class that vLLM adds to its worker (`--worker-extension-cls`), to replace weights."""
 
     def publish_weights(self: Any, folder: str) -> None:
         """Load the safetensors files of `folder` into the model.
