@@ -52,7 +52,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Preference:
-    """Two answers to one prompt, as tokens."""
+    """Preferred and rejected answer to one prompt, as tokens."""
 
     prompt_ids: Tokens
     """Conversation up to the answer."""

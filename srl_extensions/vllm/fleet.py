@@ -144,7 +144,10 @@ class Fleet:
         return fleet._opened(attach)
 
     def on_up(self, load: OnUp) -> None:
-        """Await `load(base, client)` for each server that is up again, before its first request."""
+        """Register a coroutine `load(base, client)` for servers that are up again.
+
+        It is awaited before the first request of such a server.
+        """
         self._on_up.append(load)
 
     def clients(self, base: str) -> list[VLLMClient]:
