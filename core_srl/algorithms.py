@@ -30,7 +30,7 @@ class RLAlgorithm(Enum):
 
 
 class CooperationType(Enum):
-    """Kinds of cooperation."""
+    """Kinds of cooperation: credit by team, shared rewards, or averaged weights."""
 
     NONE = "none"
     TEAM_BASED = "team_based"

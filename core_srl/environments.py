@@ -12,7 +12,7 @@ from srl_envs.wrappers import CustomRewards, RewardFunction
 
 
 class EnvironmentType(Enum):
-    """Kinds of environments."""
+    """Kinds of environments of a MultiModelTrainingEnvironment."""
 
     COOP_COMPETE = "coop_compete"
     TEAM_BATTLE = "team_battle"

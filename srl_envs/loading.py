@@ -105,11 +105,11 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
     return Path(path)
 
 
-def at_most(value: float, most: float, option: str) -> float:
-    """Return `value`; raise UntrustedError if it exceeds `most` in an untrusted record."""
-    if is_closed() and value > most:
+def at_most(value: float, limit: float, option: str) -> float:
+    """Return `value`; raise UntrustedError if it exceeds `limit` in an untrusted record."""
+    if is_closed() and value > limit:
         raise UntrustedError(
-            f"{option} must be at most {most:g} in a record, got {value:g}: {WAY_OUT}"
+            f"{option} must be at most {limit:g} in a record, got {value:g}: {WAY_OUT}"
         )
     return value
 

@@ -114,7 +114,7 @@ class OurMethodRuns:
         self._negotiate(other_N)
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Learn from the actions and rewards (N, T) of all rounds since the last update."""
+        """Plan the next episode after the actions and rewards (N, T) since the last update."""
         played = np.stack(self._own, axis=1) if self._own else np.empty((self._row.size, 0))
         if not np.array_equal(played, own_NT) or not self._own:
             raise ValueError(
@@ -206,7 +206,7 @@ class OurMethodRuns:
         plan_NTC, value_N = best.action_NTC, best.value_N
         if self._actions == 2:
             learner_N = self._partner.learner()
-            led_N2 = _worth(payoff_NKK, self._partner.led())
+            led_N2 = _mean_rewards(payoff_NKK, self._partner.led())
             wrong_N = led_N2.min(axis=1)
             plan_NTC, value_N = self._leads(
                 best, learner_N, led_N2, reply_NCK[:, :, 1], payoff_NKK, error_NKK
@@ -237,19 +237,19 @@ class OurMethodRuns:
         """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
-        slip_N = _slip(error_NKK, share_N2)
-        with_N2, alone_N2 = learner_N[:, None] * led_N2, _worth(payoff_NKK, share_N2)
+        gap_error_N = _gap_error(error_NKK, share_N2)
+        with_N2, alone_N2 = learner_N[:, None] * led_N2, _mean_rewards(payoff_NKK, share_N2)
         constant_N2 = with_N2 + (1.0 - learner_N[:, None]) * alone_N2
         gap_N = constant_N2[:, 1] - constant_N2[:, 0]
-        keep_N = (self._lead_N != UNDECIDED) & (np.abs(gap_N) < SWITCH_MARGIN * slip_N)
+        keep_N = (self._lead_N != UNDECIDED) & (np.abs(gap_N) < SWITCH_MARGIN * gap_error_N)
         lead_N = np.where(keep_N, self._lead_N, gap_N > 0)
         lead_value_N = constant_N2[self._row, lead_N]
         best_N = best.value_N + learner_N * (led_N2.min(axis=1) - best.value_N)
-        follow_N = best_N > lead_value_N + RESPONSE_MARGIN * slip_N
+        follow_N = best_N > lead_value_N + RESPONSE_MARGIN * gap_error_N
         # Leading a learner back from the wrong action costs more than it gains, so the first
         # episodes measure which action is better.
-        led_slip_N = _slip(error_NKK, self._partner.led())
-        close_N = np.ptp(led_N2, axis=1) < RESPONSE_MARGIN * led_slip_N
+        led_error_N = _gap_error(error_NKK, self._partner.led())
+        close_N = np.ptp(led_N2, axis=1) < RESPONSE_MARGIN * led_error_N
         unsure_N = (learner_N > PLAUSIBLE) & close_N
         unsure_N &= ~follow_N & (self._episodes < MEASURING)
         self._lead_N = np.where(follow_N | unsure_N, UNDECIDED, lead_N)
@@ -298,7 +298,7 @@ class OurMethodPolicy:
         return int(action), log(chance)
 
     def observe_opponent(self, opp_action: int) -> None:
-        """Observe the opponent's action of the round.
+        """Record the opponent's action, which ends the round.
 
         Raises:
             ValueError: The action is out of range, or `act` was not called in this round.
@@ -314,7 +314,7 @@ class OurMethodPolicy:
         self._runs.observe_opponent(np.array([opp_action], np.int8))
 
     def update(self, trajectories: Sequence[tuple[int, float, float]], env: object = None) -> None:
-        """Learn from the actions and rewards of an episode.
+        """Update the estimates and the plan with the actions and rewards of an episode.
 
         Args:
             trajectories: (own action, log-probability, reward) of each round.
@@ -335,12 +335,12 @@ def _surplus(distance_N: Floats) -> Floats:
     return np.asarray(density_N - distance_N * tail_N)
 
 
-def _worth(payoff_N22: Floats, share_N2: Floats) -> Floats:
+def _mean_rewards(payoff_N22: Floats, share_N2: Floats) -> Floats:
     """Return the mean reward (N, 2) of both actions against these shares of the action 1."""
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 
-def _slip(error_N22: Floats, share_N2: Floats) -> Floats:
-    """Return the standard error of the difference between the two values of `_worth`: (N,)."""
+def _gap_error(error_N22: Floats, share_N2: Floats) -> Floats:
+    """Return the standard error of the difference of the two `_mean_rewards`: (N,)."""
     weight_N22 = np.stack([1.0 - share_N2, share_N2], axis=2)
     return np.asarray(np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2))))

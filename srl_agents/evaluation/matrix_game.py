@@ -56,10 +56,10 @@ class Player(Protocol):
         ...
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """Observe the opponents' actions of the round."""
+        """Record the opponents' actions (N,) of the round."""
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Learn from the actions and rewards of an episode."""
+        """Update the policies with the actions and rewards (N, T) of an episode."""
 
 
 class Scripted:

@@ -411,8 +411,7 @@ class RuleJudge:
     - length: 1 within WORDS words, proportionally less for fewer or more
     - relevance: number of distinct words of the motion in the speech / TAKEN_UP (or the number of
       words in the motion, if smaller), at most 1
-    - response: the same for other words in the opponent's earlier speeches, which leaves out
-      this feature before the first of them
+    - response: the same for other words in the opponent's earlier speeches; left out without any
     - reasoning: number of sentences with a reason (REASONS) / REASONED, at most 1
     - evidence: a sentence with an example, a source or a number (EVIDENCE)
     - structure: number of sentences of SENTENCE words / FULL_SENTENCES, at most 1
@@ -421,10 +420,9 @@ class RuleJudge:
     - prose: 1 if the share of function words (the, of, is, ...) is as in written language (PROSE),
       down to 0 for lists of keywords
 
-    Only sentences of SENTENCE words count. The score of a side is the mean
-    over its speeches; an unreadable speech has score 0. Nonsense in sound sentences passes these
-    rules: training against this judge rewards form alone. A language model as judge
-    (srl_agents.llm.judge) reads content.
+    Only sentences of SENTENCE words count. The score of a side is the mean over its speeches; an
+    unreadable speech has score 0. Nonsense in sound sentences passes these rules: training against
+    this judge rewards form alone. A language model as judge (srl_agents.llm.judge) reads content.
     """
 
     name = "rules"

@@ -179,7 +179,7 @@ class RayEngine(Engine):
 
 
 class RayPublisher(WeightPublisher):
-    """Publishes weights to all players, from one copy in the object store."""
+    """Publisher of weights to all players, from one copy in the object store."""
 
     def __init__(self, engine: RayEngine, put: Callable[[Any], Any]) -> None:
         self._engine, self._put = engine, put

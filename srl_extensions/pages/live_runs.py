@@ -151,7 +151,7 @@ def holds_run(folder: Path) -> bool:
 
 
 class RunFolders:
-    """Runs in several folders and below."""
+    """Runs in several folders and in the folders below them."""
 
     def __init__(self, given: Sequence[Path]) -> None:
         self.given = tuple(folder.absolute() for folder in given)

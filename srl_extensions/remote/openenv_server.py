@@ -200,7 +200,7 @@ class OwnRequests:
         self._app, self._names = app, tuple(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with status 421."""
+        """Pass a request to the application, or answer one of another site with status 421."""
         app: ASGIApp = self._app
         if scope["type"] != "lifespan":
             sent = Headers(scope=scope)

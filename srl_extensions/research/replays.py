@@ -142,7 +142,7 @@ class Replays:
 
 
 def difference(scale: str) -> CreditScheme:
-    """Compare difference rewards with the group's, as in `agent_turn`.
+    """Return the scheme of difference rewards, compared within the group as in `agent_turn`.
 
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`.
@@ -155,7 +155,7 @@ def difference(scale: str) -> CreditScheme:
 
 
 def counterfactual(scale: str) -> CreditScheme:
-    """Subtract the mean over all legal actions of the step, from replays of the episode.
+    """Return the scheme that subtracts the mean over all legal actions of the step, by replays.
 
     A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
     of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays instead

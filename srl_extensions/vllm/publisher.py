@@ -82,7 +82,7 @@ class Publication:
 
 
 class ServedPublisher(WeightPublisher):
-    """Publishes adapters to the servers of their base, and whole models each to its own.
+    """Publisher of adapters to the servers of their base, and of whole models to their servers.
 
     Every server loads a new version and its log-probabilities are compared with the learner's
     before the version answers. Older versions are unloaded once they have no open requests.

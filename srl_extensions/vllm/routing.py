@@ -70,7 +70,7 @@ class ServerState:
 
 
 class Router(Generic[S]):
-    """Sends requests to the servers of one base; a server is any object with a `name`.
+    """Router of requests to the servers of one base; a server is any object with a `name`.
 
     Each server has a limit on open requests. When all are busy, the next request belongs to the
     owner with the fewest tokens so far in proportion to its share. A request whose server fails

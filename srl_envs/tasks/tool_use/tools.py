@@ -279,7 +279,7 @@ def function_schema(function: Callable[..., Any], name: str | None = None) -> di
 
 
 class _NoCall(ValueError):
-    """A text contains an invalid call; the message is the reason."""
+    """Invalid tool call in a text; the message is the reason."""
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:

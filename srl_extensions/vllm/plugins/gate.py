@@ -32,7 +32,7 @@ class Gate:
         self._opened = False
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Pass a request on to the server or answer it with a status."""
+        """Pass an admitted request to the server, or answer it with an error status."""
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close"})
         status = None if scope["type"] == "lifespan" else self.status(scope)
