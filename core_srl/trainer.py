@@ -141,7 +141,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Train the next round."""
+        """Train and return the next round; see `srl_train.trainer.Trainer.train_round`."""
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()

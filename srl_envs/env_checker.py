@@ -101,7 +101,7 @@ def _check_names(env: Any) -> None:
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
     """Play and check an episode of random legal actions.
 
-    Returns copies of all results, with the actions of each step.
+    Returns copies of all results, with the actions of each step. Raises ConformanceError.
     """
     returned: Trace = [env.reset(seed=seed, options=deepcopy(options))]
     _require(

@@ -168,7 +168,10 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return a drawing of the last round in the render mode; "human" prints it instead."""
+        """Return a drawing of the last round in the render mode; "human" prints it instead.
+
+        Raises EnvError without a render mode or before the first reset.
+        """
         if self.render_mode is None:
             raise EnvError(
                 f"render() needs a render_mode: construct with one of "

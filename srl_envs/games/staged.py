@@ -106,7 +106,7 @@ class StagedRules(ChoiceRules):
         return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward at ramp 1, without noise."""
+        """Return each agent's reward after the whole ramp, without noise."""
         total, bad = sum(actions), self.adversaries
         return tuple(
             max(0.0, self.payoff(action, total, agent < bad))

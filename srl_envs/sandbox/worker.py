@@ -240,7 +240,7 @@ class Worker:
         return (output.decode(errors="replace").strip().splitlines() or [""])[-1]
 
     def _protections(self, settings: Mapping[str, Any]) -> Protections:
-        """Send the settings to the worker, and return the protections that it reports."""
+        """Send the settings to the worker; return its protections, or raise SandboxError."""
         self.control.settimeout(START)
         try:
             self.control.send(json.dumps(settings).encode())
@@ -302,7 +302,10 @@ class Pool:
 
     @contextmanager
     def lend(self, count: int = 1) -> Iterator[list[Worker]]:
-        """Wait for `count` workers and lend them; a lost worker is replaced later."""
+        """Wait for `count` workers and lend them; a lost worker is replaced later.
+
+        Raises SandboxError in another process than the constructor's, or after `close`.
+        """
         if os.getpid() != self._owner:
             raise SandboxError(
                 f"the sandbox belongs to process {self._owner}, not {os.getpid()}: create one in "
@@ -341,7 +344,7 @@ class Pool:
         worker.close()
 
     def _started(self) -> Worker:
-        """Start a worker, check its level, run an empty program, and return the worker."""
+        """Start and test a worker; return it, or raise SandboxError if its level is too low."""
         filters, missing = {}, ""
         if "seccomp" not in self._without:
             try:

@@ -164,7 +164,7 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
-    """Return the sorted values of k for pass@k; [] for one sample without --pass-at."""
+    """Check and return the sorted values of k for pass@k; [] for one sample without --pass-at."""
     for k in args.pass_at:
         if not 1 <= k <= args.samples:
             raise ConfigError(f"--pass-at must be 1 to --samples ({args.samples}), got {k}")

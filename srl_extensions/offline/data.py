@@ -79,7 +79,7 @@ def with_references(pairs: Sequence[Preference], references: References) -> list
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", text) of each line that is not empty."""
+    """Yield ("FILE, line N", text) of each line that is not empty; raise DataError on failure."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -90,7 +90,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ("FILE, line N", JSON object) of each line that is not empty."""
+    """Yield ("FILE, line N", JSON object) of each line with text; raise DataError for others."""
     for where, line in _lines(path):
         try:
             row = read_json(line)

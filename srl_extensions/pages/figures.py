@@ -112,7 +112,7 @@ def versions(run: RecordedRun) -> list[Panel]:
 
 
 def learning(run: RecordedRun) -> list[Panel]:
-    """Return charts of the training metrics, such as loss, gradient norm and entropy."""
+    """Return charts of training metrics, such as loss and entropy, and of the mode's state."""
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     metrics = [
         Panel(

@@ -218,7 +218,7 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
 
 
 def check_copies(setting: str, env: Any) -> None:
-    """Raise ConfigError for an environment that cannot be copied in the middle of an episode."""
+    """Reset the environment; raise ConfigError if it cannot be copied within an episode."""
     env.reset(seed=0)
     try:
         copied(env)

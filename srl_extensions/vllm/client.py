@@ -296,7 +296,7 @@ class _Reply(BaseModel):
 
 
 def _sampled(name: str, body: Any, model: str, count: int, longest: int) -> list[Sampled]:
-    """Return the completions of a reply, of at most `longest` tokens, in the order of prompts."""
+    """Check a reply to `count` prompts, of at most `longest` tokens; return the completions."""
     try:
         reply = _Reply.model_validate(body)
     except ValueError as error:

@@ -330,7 +330,7 @@ def _after_spaces(text: str, place: int) -> int:
 
 
 def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in JSON values: each value is a call or a list of calls."""
+    """Return the calls in JSON values, each a call or a list; _NoCall for none or too many."""
     calls: list[ToolCall] = []
     for message in messages:
         if not message and isinstance(message, list):
