@@ -124,7 +124,7 @@ class Handshake:
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """Return this player's mean rewards of the candidates, and their noise, as bits."""
+        """Set the scale; return the candidates' mean rewards in it, and their noise, as bits."""
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
             self._range = max(float(np.ptp(self._mean_KK)), 1e-12)

@@ -40,7 +40,7 @@ class SharedCritic(nn.Module):
         self.head = _zeroed(nn.Linear(width, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return values (B, K)."""
+        """Return the values (B, K) of K actions in each of B samples."""
         assert hidden is not None
         return _read(self.head, batch, hidden)
 
@@ -62,7 +62,7 @@ class SeparateCritic(nn.Module):
         self.head = _zeroed(nn.Linear(backbone.config.hidden_size, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return values (B, K)."""
+        """Return the values (B, K) of K actions in each of B samples."""
         return _read(self.head, batch, last_hidden(self.backbone, batch))
 
 
@@ -88,7 +88,7 @@ class CentralCritic(nn.Module):
         self.layers = nn.Sequential(*layers, _zeroed(nn.Linear(UNITS, 1)))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return values (B, K)."""
+        """Return the values (B, K) of K actions in each of B samples."""
         values: Tensor = self.layers(batch["states"])
         return values.squeeze(-1)
 

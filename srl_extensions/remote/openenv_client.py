@@ -93,7 +93,7 @@ class ServerView:
         return self.text
 
     def describe(self, agent: str, observation: str) -> str:
-        """Return the server's text."""
+        """Return the observation, which is the server's text."""
         return observation
 
     def answers(self, agent: str) -> tuple[str, ...]:

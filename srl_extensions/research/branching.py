@@ -140,7 +140,7 @@ class BranchingGame(EpisodeGame):
         return best
 
     def _branch(self, decisions: Mapping[str, Decision]) -> Episode:
-        """Return the record of a copy of the episode after a step with `decisions`."""
+        """Copy the episode, play a step with `decisions` in the copy, and return its record."""
         game = EpisodeGame(
             copied(self.env),
             self.seats,

@@ -118,7 +118,7 @@ class Replays:
         watched: Watched,
         rng: np.random.Generator,
     ) -> float:
-        """Return the gain of `step`: step `number` of the episode, `own` of the agent."""
+        """Compute the gain of `step`: step `number` of the episode, `own` of the agent."""
         others = watched.others(step)
         weight = len(others) / (len(others) + 1)
         if self._alternatives is None:
