@@ -56,7 +56,7 @@ class LoRAManager:
             self.make(config)
 
     def make(self, config: LoRAConfig) -> None:
-        """Add an adapter. Raises ConfigError for a used number or wrong target modules."""
+        """Add an adapter; raise ConfigError for a lora_id in use or unknown target modules."""
         with self._lock, self.backend.lock:
             if config.lora_id in self.configs:
                 raise ConfigError(f"lora_id {config.lora_id} is used already: load its weights")

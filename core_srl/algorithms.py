@@ -30,7 +30,7 @@ class RLAlgorithm(Enum):
 
 
 class CooperationType(Enum):
-    """Kinds of cooperation."""
+    """Kinds of cooperation: credit by team, shared rewards, or averaged weights."""
 
     NONE = "none"
     TEAM_BASED = "team_based"
@@ -46,7 +46,7 @@ class CompetenceType(Enum):
 
 
 class _Factor(Section):
-    """Settings of which the factor's type reads at most one other field."""
+    """Base class of factors: settings that the chosen type does not read must be defaults."""
 
     KIND: ClassVar[str]
     """Field of the type."""

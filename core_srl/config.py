@@ -198,7 +198,8 @@ class MultiModelConfig(Section):
     def rounds(self) -> tuple[int, int, int]:
         """Return the number of rounds, the episodes of a round, and those compared in a group.
 
-        A round has `update_frequency` episodes, or fewer if the run has fewer.
+        A round has `update_frequency` episodes, or fewer if the run has fewer. Raises ConfigError
+        if they cannot be divided into groups.
         """
         every = self.update_frequency
         if largest_group(every) is None:

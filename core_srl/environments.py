@@ -12,7 +12,7 @@ from srl_envs.wrappers import CustomRewards, RewardFunction
 
 
 class EnvironmentType(Enum):
-    """Kinds of environments."""
+    """Kinds of environments of a MultiModelTrainingEnvironment."""
 
     COOP_COMPETE = "coop_compete"
     TEAM_BATTLE = "team_battle"
@@ -48,8 +48,8 @@ class MultiModelTrainingEnvironment(CustomRewards):
 class CoopCompeteEnv(CoopCompete):
     """Two-agent benchmark game: agreement pays, disagreement costs both.
 
-    `horizon` is the number of steps, `coop_level` the share that cooperation pays, and `difficulty`
-    the size of the noise; the latter two are from 0 to 1.
+    `horizon` is the number of steps. `coop_level` (0 to 1) is the weight of cooperation against
+    competition, and `difficulty` (0 to 1) reduces the base reward.
     """
 
     def __init__(self, horizon: int = 32, coop_level: float = 0.6, difficulty: float = 0.3) -> None:

@@ -29,7 +29,7 @@ _BILLIONS = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b\b", re.IGNORECASE)
 
 
 def lacks(kind: str, name: str) -> str | None:
-    """Return why a model needs a download or a key; None if the machine has it."""
+    """Return the reason why a model needs a download or a key, or None if this machine has it."""
     if kind in API_MODELS:
         package, key = APIS[kind]
         if importlib.util.find_spec(package) is None:
@@ -43,7 +43,7 @@ def lacks(kind: str, name: str) -> str | None:
 def types_here(
     kinds: Sequence[str], names: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Replace types that this machine lacks by 'tiny'; return the types and notes on it."""
+    """Return the types, with those that this machine lacks replaced by 'tiny', and notes on it."""
     missing = {
         kind: why for kind in dict.fromkeys(kinds) if (why := lacks(kind, names[kind])) is not None
     }

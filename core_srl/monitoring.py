@@ -64,7 +64,7 @@ class UnifiedMonitor:
                 self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Record a line of the file."""
+        """Write a line to the file, if any; store it in `latest_metrics` unless an evaluation."""
         with self._lock:
             if "evaluation" not in line:
                 self.latest_metrics = dict(line)
@@ -82,7 +82,7 @@ class StartedMonitors:
         self._run = run
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Pass a row on."""
+        """Pass a row, with the key `run`, to all running monitors."""
         for monitor in tuple(_started):
             monitor.record({**row, "run": self._run})
 
@@ -90,7 +90,7 @@ class StartedMonitors:
         """Ignore episodes, of which the run's own folder keeps samples."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Pass an evaluation on."""
+        """Pass an evaluation to all running monitors."""
         self.write({"evaluation": when, "measured": measured})
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ def create_graph_visualizer(log_file: str) -> GraphVisualizer:
 
 
 def _rewards(rows: Sequence[Mapping[str, Any]], run: str) -> list[Panel]:
-    """Return the raw reward of each model per agent and step; nothing without a round."""
+    """Return a chart of each model's raw reward in a run; an empty list without a round."""
     rounds = [row for row in rows if str(row.get("run", "")) == run and "environment" in row]
     models = [row["models"] for row in rounds if isinstance(row.get("models"), Mapping)]
     numbers = [number_at(row, "round") for row in rounds]

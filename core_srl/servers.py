@@ -167,7 +167,7 @@ class UnifiedScheduler(_Servers):
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:
-        """Return port, url, GPUs and OwnerStats of each model; nothing without running servers."""
+        """Return port, url, GPUs and OwnerStats of each model; no models unless servers run."""
         models = {}
         for model_id, spec in self._specs.items() if self._fleet is not None else ():
             own = self._running().routers[spec.served_name].owners.get(model_id)
@@ -368,7 +368,7 @@ class DistributedLoRAScheduler(_Servers):
             self._publisher.publish(name, version, weights)
 
     def _write(self, name: str, weights: Any, probes: Any, folder: Path) -> Tensor:
-        """Save an adapter; return log-probabilities after each probe."""
+        """Save an adapter to `folder`; return its log-probabilities after each probe."""
         self.manager.save(int(name.removeprefix("lora_")), folder)
         model = self.manager.backend.model
         tokens = torch.tensor([probes[-1]], device=model.device)

@@ -70,7 +70,7 @@ class SharedWeights:
         self._publisher = InProcessPublisher({"shared": self.backend}, {}, frozenset())
 
     def start(self, sampling: Sampling, rules: str, seed: int) -> TokenConversation:
-        """Start a conversation."""
+        """Return a new conversation with the system prompt `rules`; `sampling` is not used."""
         return TokenConversation(rules, seed, next(self._numbers))
 
     def answer(
@@ -129,7 +129,7 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return pairs of parameter and gradient."""
+        """Return pairs of parameter and gradient. Raises UpdateError if a gradient does not fit."""
         unknown = [name for name in gradients if name not in self._weights]
         if unknown or not gradients:
             raise UpdateError(

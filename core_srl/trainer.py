@@ -141,7 +141,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Train the next round."""
+        """Train and return the next round; see `srl_train.trainer.Trainer.train_round`."""
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
@@ -171,7 +171,7 @@ class MultiModelTrainer:
         return loaded
 
     def get_training_status(self) -> dict[str, Any]:
-        """Return the progress so far in episodes; `training_time` is in seconds."""
+        """Return episodes so far, `progress` (0 to 1), `training_time` (s) and the models."""
         status = self.trainer.get_training_status()
         played, (rounds, episodes, _) = self.current_episode, self.config.rounds()
         return status | {
@@ -259,7 +259,7 @@ class MultiModelTrainer:
 
     @contextmanager
     def _documented(self, trainer: Trainer) -> Iterator[None]:
-        """Raise documented errors, and note an update that failed."""
+        """Context that raises documented errors, and sets `_broken` if models may have changed."""
         try:
             with as_documented():
                 yield
@@ -339,7 +339,7 @@ class _EpisodeEngine:
         return episode
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Return the episodes, of a round those that were played already and the rest."""
+        """Return the planned episodes; of a round, only those are played that were not before."""
         if "round" not in games.extra:  # Evaluations belong to no round.
             return self._inner.play(games)
         played, self.episodes = self.episodes, []
@@ -351,7 +351,7 @@ class _EpisodeEngine:
 
 
 def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) -> Any:
-    """Return a copy with the very reward function and at most `episode_length` steps."""
+    """Return a copy with the same reward function and, if it has `max_cycles`, `episode_length`."""
     made = copy.deepcopy(environment)
     made.reward_function = environment.reward_function
     if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:

@@ -108,7 +108,7 @@ def of_games(
 
 
 def of_agents(policy_seed: int, count: int) -> list[int]:
-    """Return the seeds of the `count` agents of an episode."""
+    """Return the seeds of the policies of the `count` agents of an episode."""
     states = np.random.SeedSequence(policy_seed).generate_state(count, np.uint64)
     return [int(state) for state in states]
 

@@ -99,7 +99,10 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode; return copies of all results, with the actions of each step."""
+    """Play and check an episode of random legal actions.
+
+    Returns copies of all results, with the actions of each step. Raises ConformanceError.
+    """
     returned: Trace = [env.reset(seed=seed, options=deepcopy(options))]
     _require(
         isinstance(returned[0], tuple) and len(returned[0]) == 2,

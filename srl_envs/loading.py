@@ -105,11 +105,11 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
     return Path(path)
 
 
-def at_most(value: float, most: float, option: str) -> float:
-    """Return `value`; raise UntrustedError if it exceeds `most` in an untrusted record."""
-    if is_closed() and value > most:
+def at_most(value: float, limit: float, option: str) -> float:
+    """Return `value`; raise UntrustedError if it exceeds `limit` in an untrusted record."""
+    if is_closed() and value > limit:
         raise UntrustedError(
-            f"{option} must be at most {most:g} in a record, got {value:g}: {WAY_OUT}"
+            f"{option} must be at most {limit:g} in a record, got {value:g}: {WAY_OUT}"
         )
     return value
 
@@ -175,7 +175,7 @@ def missing(extras: Iterable[str]) -> list[str]:
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return an error with the install command for `what`; None for packages of no extra."""
+    """Return a message with the install command for `what`; None if no extra has the package."""
     if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)
     package = (error.name or "").split(".")[0]

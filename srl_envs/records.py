@@ -74,7 +74,7 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return a vector of this dtype, whose memory is bounded by the size of the record."""
+    """Return a vector of bounded memory; raise ValueError or TypeError if data and dtype differ."""
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"unknown dtype {dtype!r:.40}")

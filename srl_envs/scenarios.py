@@ -47,7 +47,7 @@ class Scenario:
 
     @property
     def holdout(self) -> bool:
-        """True if partners or options are kept for evaluation."""
+        """True if some partners or options are only for evaluations, not for training."""
         return bool(self.held_out_partners or self.held_out_options)
 
     @property

@@ -71,7 +71,10 @@ def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
 
 
 def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
-    """Return `value`, a string or strings among `allowed`, as a tuple; None for all of them."""
+    """Return `value` as a tuple: a string, a list of strings, or None for all of `allowed`.
+
+    Raises EnvConfigError for none or others.
+    """
     choices = tuple(allowed)
     if value is None:
         return choices
@@ -109,7 +112,7 @@ def shown(value: Any) -> str:
 
 
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
-    """Return checked arguments of `reset`; None for options becomes an empty mapping."""
+    """Return the arguments of `reset`, {} for no options; raise EnvConfigError for other types."""
     if options is not None and not isinstance(options, Mapping):
         raise EnvConfigError(f"options must be a mapping of names to values, got {shown(options)}")
     return None if seed is None else whole_number("seed", seed, low=0), options or {}

@@ -305,7 +305,7 @@ def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]
 def _choices(
     space: spaces.Space[Any], agent: str, answers: Sequence[str], in_turns: bool
 ) -> tuple[str, ...]:
-    """Return the agent's answers in action order, with a pass first if agents take turns."""
+    """Check and return an agent's answers in action order; a pass is first if agents take turns."""
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
     listed = isinstance(answers, Sequence) and not isinstance(answers, str)

@@ -39,7 +39,7 @@ class InWords:
 
 
 def in_words(policy: Policy, view: TextView) -> Policy:
-    """Return a policy that records text; language models, which wait for a server, already do."""
+    """Return a policy that records text; asynchronous policies, which do so, are unchanged."""
     return policy if waits(policy) else InWords(policy, view)
 
 

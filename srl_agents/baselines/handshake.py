@@ -36,9 +36,10 @@ _Phase = Callable[[list[int]], None]
 
 
 class Handshake:
-    """One side of a handshake in a game of K actions, which calls or answers a call.
+    """Protocol by which two players of a repeated game of K actions agree on a cycle of actions.
 
-    `coins` are random bits for the choice of a leader.
+    Messages are sent as actions. `coins` are random bits for the choice of a leader. `calls` is
+    True for the player that starts the handshake.
     """
 
     def __init__(self, actions: int, coins: Sequence[int], *, calls: bool) -> None:
@@ -63,11 +64,11 @@ class Handshake:
             self._begin(ANSWER, (0,) * len(ANSWER), self._ask)
 
     def act(self) -> int:
-        """Return the own action of the round."""
+        """Return this player's action of the round."""
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Observe the partner's action of the round."""
+        """Record the partner's action of the round; set `over` if it breaks the protocol."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -81,9 +82,9 @@ class Handshake:
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
-        """Start a phase of own and expected actions (None accepts bits).
+        """Start a phase in which this player plays `own` and the partner must play `expected`.
 
-        At its end, `then` is called with the partner's actions.
+        None expects any bits. At the end, `then` is called with the partner's actions.
         """
         self._own, self._expected, self._then = tuple(own), expected, then
         self._heard: list[int] = []
@@ -123,7 +124,7 @@ class Handshake:
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """Return the own mean rewards of the candidates, and the noise, as bits."""
+        """Set the scale; return the candidates' mean rewards in it, and their noise, as bits."""
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
             self._range = max(float(np.ptp(self._mean_KK)), 1e-12)

@@ -42,7 +42,7 @@ class LearnerFilter:
     def add(self, played_N: Floats, counts_NK: Floats) -> Floats:
         """Update with an episode and return its log-likelihood under each filter, (N, FILTERS).
 
-        `played_N` is the own share of the action 1, `counts_NK` are the partner's action counts.
+        `played_N` is the share of action 1 in the agent's actions, `counts_NK` are the partner's.
         """
         chance_G = _chance(LOGITS)
         log_likelihood_NG = counts_NK[:, 1:] * np.log(chance_G) + counts_NK[:, :1] * np.log(
@@ -63,7 +63,7 @@ class LearnerFilter:
         return np.asarray(evidence.reshape(FILTERS, -1).T)
 
     def led(self, weight_NF: Floats) -> Floats:
-        """Return the partner's future share of the action 1 per constant own action: (N, 2).
+        """Return the partner's future share of action 1 if the agent always plays 0 or 1: (N, 2).
 
         `weight_NF` are the weights of the filters, (N, FILTERS).
         """

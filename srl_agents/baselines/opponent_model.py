@@ -25,7 +25,7 @@ PRIOR_WEIGHT = 0.1  # weight in rounds of the mean of all rewards as prior of ea
 
 
 class PayoffTable:
-    """Statistics of own rewards per joint action, in N tables (own action, other's action)."""
+    """Statistics of an agent's rewards per joint action, in N tables [own, other's action]."""
 
     def __init__(self, runs: int, actions: int = 2) -> None:
         self._cells = actions * actions
@@ -35,7 +35,7 @@ class PayoffTable:
         self._squares = np.zeros(self._shape)
 
     def add(self, own_NT: Actions, other_NT: Actions, reward_NT: Floats) -> None:
-        """Add the rounds of an episode."""
+        """Add the actions and rewards (N, T) of an episode to the statistics."""
         runs, actions = self._shape[:2]
         cell_NT = np.arange(runs)[:, None] * self._cells + own_NT * actions + other_NT
         flat = cell_NT.ravel()
@@ -110,7 +110,7 @@ class PartnerModel:
         self._log_evidence = np.zeros((runs, len(shares)))
 
     def add(self, own_NT: Actions, other_NT: Actions) -> None:
-        """Learn from the actions of an episode."""
+        """Update the counts and the evidence with the actions (N, T) of an episode."""
         runs, kinds, actions = self._all_NCK.shape
         place_NT = situations(own_NT, other_NT, actions) + kinds * np.arange(runs)[:, None]
         flat = (place_NT * actions + other_NT).ravel()
@@ -132,11 +132,11 @@ class PartnerModel:
         self._recent_NCK = self._fading * self._recent_NCK + counts_NCK
 
     def learner(self) -> Floats:
-        """Return the probability of a learner: (N,)."""
+        """Return the probability that the partner is a learner: (N,)."""
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> Floats:
-        """Return the partner's action distribution per situation, (N, C, K), without learning."""
+        """Return the partner's action distribution per situation (N, C, K) if it is no learner."""
         return self._mixed([_mean(counts) for counts in self._counts()])
 
     def doubt(self, rounds: int) -> Floats:
@@ -153,7 +153,7 @@ class PartnerModel:
         return self._mixed(spreads)
 
     def led(self) -> Floats:
-        """Return a learner's future share of the action 1 per constant own action: (N, 2)."""
+        """Return a learner's future share of action 1 if the agent always plays 0 or 1: (N, 2)."""
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)
         weight_NF = self._weights()[:, len(COUNTED) :]
@@ -171,7 +171,7 @@ class PartnerModel:
         return counts
 
     def _mixed(self, by_type: list[Floats]) -> Floats:
-        """Return the mean over the types in COUNTED, weighted by the beliefs."""
+        """Return the mean of `by_type` over the types in COUNTED, weighted by the beliefs."""
         weight_NF = self._weights()[:, : len(COUNTED)]
         total_N1 = weight_NF.sum(axis=1, keepdims=True)
         even = np.full_like(weight_NF, 1.0 / len(COUNTED))

@@ -47,7 +47,7 @@ _erf = np.vectorize(erf, otypes=[float])
 
 
 class OurMethodRuns:
-    """N independent OurMethodPolicy players in array form, one per seed."""
+    """N independent runs of OurMethodPolicy in array form, one per seed."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class OurMethodRuns:
         return self._now
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """Observe the opponents' actions (N,) of the round."""
+        """Record the opponents' actions (N,), which end the round, and end broken agreements."""
         own_N, _ = self.act()
         other_N = np.asarray(other_N, np.int8)
         place_N = (self._rounds - self._since_N) % CYCLE
@@ -114,7 +114,7 @@ class OurMethodRuns:
         self._negotiate(other_N)
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Learn from the actions and rewards (N, T) of all rounds since the last update."""
+        """Plan the next episode after the actions and rewards (N, T) since the last update."""
         played = np.stack(self._own, axis=1) if self._own else np.empty((self._row.size, 0))
         if not np.array_equal(played, own_NT) or not self._own:
             raise ValueError(
@@ -135,7 +135,7 @@ class OurMethodRuns:
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
     def _negotiate(self, other_N: Actions) -> None:
-        """Continue, end and begin handshakes after a round."""
+        """Pass the partners' actions (N,) to the handshakes; end and start handshakes."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
         for n, handshake in list(self._handshakes.items()):
@@ -162,7 +162,7 @@ class OurMethodRuns:
         self._handshakes[n].know(payoffs.mean()[0], payoffs.count[0], float(payoffs.noise()[0]))
 
     def _response(self) -> tuple[Actions, Floats]:
-        """Return actions and probabilities without handshakes and agreements."""
+        """Return the actions and probabilities (N,) of runs without a handshake or an agreement."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # Before the first update: each action twice, in turn.
@@ -184,8 +184,8 @@ class OurMethodRuns:
     def _guarded(self, mean_NKK: Floats) -> Bools:
         """Return True (N,) where the loss against the maximin value exceeds its bound.
 
-        Also end agreements that pay too little, and stop leading and exploring at half of the
-        bound (safety; Powers et al. 2007).
+        Side effects: agreements that pay too little end, and from half of the bound on, runs stop
+        leading and exploring (safety; Powers et al. 2007).
         """
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
@@ -206,7 +206,7 @@ class OurMethodRuns:
         plan_NTC, value_N = best.action_NTC, best.value_N
         if self._actions == 2:
             learner_N = self._partner.learner()
-            led_N2 = _worth(payoff_NKK, self._partner.led())
+            led_N2 = _mean_rewards(payoff_NKK, self._partner.led())
             wrong_N = led_N2.min(axis=1)
             plan_NTC, value_N = self._leads(
                 best, learner_N, led_N2, reply_NCK[:, :, 1], payoff_NKK, error_NKK
@@ -231,22 +231,25 @@ class OurMethodRuns:
         payoff_NKK: Floats,
         error_NKK: Floats,
     ) -> tuple[Actions, Floats]:
-        """Return plans (N, T, C) and their values (N,): the best response or a constant action."""
+        """Return plans (N, T, C) and their values (N,): the best response or a constant action.
+
+        `_lead_N` stores the constant action of each run, or UNDECIDED.
+        """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
-        slip_N = _slip(error_NKK, share_N2)
-        with_N2, alone_N2 = learner_N[:, None] * led_N2, _worth(payoff_NKK, share_N2)
+        gap_error_N = _gap_error(error_NKK, share_N2)
+        with_N2, alone_N2 = learner_N[:, None] * led_N2, _mean_rewards(payoff_NKK, share_N2)
         constant_N2 = with_N2 + (1.0 - learner_N[:, None]) * alone_N2
         gap_N = constant_N2[:, 1] - constant_N2[:, 0]
-        keep_N = (self._lead_N != UNDECIDED) & (np.abs(gap_N) < SWITCH_MARGIN * slip_N)
+        keep_N = (self._lead_N != UNDECIDED) & (np.abs(gap_N) < SWITCH_MARGIN * gap_error_N)
         lead_N = np.where(keep_N, self._lead_N, gap_N > 0)
         lead_value_N = constant_N2[self._row, lead_N]
         best_N = best.value_N + learner_N * (led_N2.min(axis=1) - best.value_N)
-        follow_N = best_N > lead_value_N + RESPONSE_MARGIN * slip_N
+        follow_N = best_N > lead_value_N + RESPONSE_MARGIN * gap_error_N
         # Leading a learner back from the wrong action costs more than it gains, so the first
         # episodes measure which action is better.
-        led_slip_N = _slip(error_NKK, self._partner.led())
-        close_N = np.ptp(led_N2, axis=1) < RESPONSE_MARGIN * led_slip_N
+        led_error_N = _gap_error(error_NKK, self._partner.led())
+        close_N = np.ptp(led_N2, axis=1) < RESPONSE_MARGIN * led_error_N
         unsure_N = (learner_N > PLAUSIBLE) & close_N
         unsure_N &= ~follow_N & (self._episodes < MEASURING)
         self._lead_N = np.where(follow_N | unsure_N, UNDECIDED, lead_N)
@@ -295,7 +298,7 @@ class OurMethodPolicy:
         return int(action), log(chance)
 
     def observe_opponent(self, opp_action: int) -> None:
-        """Observe the opponent's action of the round.
+        """Record the opponent's action, which ends the round.
 
         Raises:
             ValueError: The action is out of range, or `act` was not called in this round.
@@ -311,7 +314,7 @@ class OurMethodPolicy:
         self._runs.observe_opponent(np.array([opp_action], np.int8))
 
     def update(self, trajectories: Sequence[tuple[int, float, float]], env: object = None) -> None:
-        """Learn from the actions and rewards of an episode.
+        """Update the estimates and the plan with the actions and rewards of an episode.
 
         Args:
             trajectories: (own action, log-probability, reward) of each round.
@@ -332,12 +335,12 @@ def _surplus(distance_N: Floats) -> Floats:
     return np.asarray(density_N - distance_N * tail_N)
 
 
-def _worth(payoff_N22: Floats, share_N2: Floats) -> Floats:
-    """Return the mean reward of each own action against these shares of the action 1: (N, 2)."""
+def _mean_rewards(payoff_N22: Floats, share_N2: Floats) -> Floats:
+    """Return the mean reward (N, 2) of both actions against these shares of the action 1."""
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 
-def _slip(error_N22: Floats, share_N2: Floats) -> Floats:
-    """Return the standard error of the difference between the two values of `_worth`: (N,)."""
+def _gap_error(error_N22: Floats, share_N2: Floats) -> Floats:
+    """Return the standard error of the difference of the two `_mean_rewards`: (N,)."""
     weight_N22 = np.stack([1.0 - share_N2, share_N2], axis=2)
     return np.asarray(np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2))))

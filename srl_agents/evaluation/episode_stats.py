@@ -42,7 +42,7 @@ def environment_of(episode: Episode) -> str | None:
 
 
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
-    """Return label -> statistics of the episodes of each environment of multitask_v0."""
+    """Return label -> rewards, success and parse failures, by environment of multitask_v0."""
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:
         label = environment_of(episode)

@@ -52,14 +52,14 @@ class Player(Protocol):
     """N independent runs of one policy, in array form."""
 
     def act(self) -> tuple[Actions, Floats]:
-        """Return the actions (N,) of a round and probabilities of actions."""
+        """Return the actions (N,) of a round, and probabilities (N,) that `play_match` ignores."""
         ...
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """Observe the opponents' actions of the round."""
+        """Record the opponents' actions (N,) of the round."""
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Learn from the actions and rewards of an episode."""
+        """Update the policies with the actions and rewards (N, T) of an episode."""
 
 
 class Scripted:
@@ -85,7 +85,7 @@ class Scripted:
 
 @dataclass(frozen=True)
 class MatchOutcome:
-    """Results of two players in all runs."""
+    """Rewards and late joint actions of two players in all runs."""
 
     rewards_2NE: Floats
     """Mean reward per round, by player, run and episode."""

@@ -47,7 +47,7 @@ def template_of(name: str) -> str:
 
 
 def fill_in(tokenizer: Any, name: str | None) -> None:
-    """Set the chat template of a tokenizer that has none, by the name of `template_of`.
+    """Set the chat template of a tokenizer that has none to `template_of(name)`.
 
     The template of the tokenizer is kept if there is one, with a warning if it differs.
     """
@@ -147,7 +147,7 @@ class ChatFormat:
         """All token ids that end an answer."""
 
     def render(self, messages: Sequence[tuple[str, str]]) -> str:
-        """Return the template's text of (role, content) messages, up to the next answer."""
+        """Return (role, content) messages as text up to the next answer, or raise BackendError."""
         from jinja2.exceptions import TemplateError, UndefinedError  # an optional dependency
 
         try:
@@ -278,7 +278,8 @@ _START_WITHOUT_SYSTEM = [("user", f"{_RULES}\n\n{_WORDS}")]
 def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
     """Return whether there is a system role, and the texts around the first rules and message.
 
-    The texts are before the rules, between rules and user message, and after the message.
+    The texts are before the rules, between rules and user message, and after the message. Raises
+    BackendError if a message is missing or repeated.
     """
     try:
         text = render(_START)
@@ -297,7 +298,10 @@ def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
 
 
 def _continuation(render: Render, has_system: bool, opening: str) -> tuple[str, str]:
-    """Return the template's texts before and after a user message that follows an answer."""
+    """Return the template's texts before and after a user message that follows an answer.
+
+    Raises BackendError if earlier turns are not the same in a longer conversation.
+    """
     start = _START if has_system else _START_WITHOUT_SYSTEM
     more = [*start, ("assistant", _ANSWER), ("user", _MORE)]
     again = [*more, ("assistant", _AGAIN), ("user", _WORDS)]

@@ -357,7 +357,7 @@ def _warm_start(
     rate: float,
     work: LongWork,
 ) -> float:
-    """Train the model in place and return the recent mean probability of illegal answers."""
+    """Train the model in place; return the last steps' mean probability of illegal answers."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(

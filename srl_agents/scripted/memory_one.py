@@ -83,7 +83,7 @@ class SituationReader:
         self._seats = seats
 
     def __call__(self, observation: object) -> int:
-        """Return the situation; if other agents are tied, they count as the own action."""
+        """Return the situation; a tie among the other agents counts as the agent's last action."""
         vector: Any = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:
             return START

@@ -42,7 +42,7 @@ class PolicyEntry:
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if the policy can play the agents of an environment."""
+        """Return True if the policy can play all agents of `env`, by its name and action spaces."""
         game = env.metadata["name"]
         if game in self.games:
             return True

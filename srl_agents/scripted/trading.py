@@ -43,8 +43,8 @@ class Trader(PerAgentPolicy):
     Args:
         rules: Rules of the environment.
         name: Name in records.
-        bargains_hard: True to maximize the own gain, False the smaller gain of both agents.
-        least_gain: Minimum own gain of a trade.
+        bargains_hard: True to maximize the trader's gain, False the smaller gain of both agents.
+        least_gain: Minimum gain of the trader from a trade.
         honest_until: Share of the episode until which the policy keeps its promises.
     """
 
@@ -132,7 +132,7 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
-        """Update the favorite of an agent that offered or accepted this change of its goods."""
+        """Update beliefs about the favorite of an agent that agreed to a `change` of its goods."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

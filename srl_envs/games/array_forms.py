@@ -29,14 +29,17 @@ class ChoiceForm(ArrayGame):
     """Rewards without noise, by case: an index that encodes all actions that matter."""
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
-        """Return the payoffs of `case` (N, A) plus noise, at least 0; `idle` draw no noise."""
+        """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.
+
+        Environments marked in `idle` (N,) draw no noise.
+        """
         rewards = self._payoffs.take(case)
         rewards += self.noise(idle)
         np.maximum(rewards, 0.0, out=rewards)
         return rewards
 
     def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Write the features that all games have, and return the observations."""
+        """Write actions, rewards and time into the observations, and return the observations."""
         seen = self._observations
         seen[..., self.FIRST] = 0.0
         seen[..., self.OWN] = chosen
@@ -275,7 +278,7 @@ class Boards(NamedTuple):
 
 
 def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
-    """Return the tables of `levels`."""
+    """Return the tables of `levels` for this task and number of agents."""
     seated = [maze.seating(level, task, num_agents) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])
@@ -448,11 +451,11 @@ class VectorMaze(ArrayGame):
         return np.asarray(away)
 
     def _nearest(self, places: np.ndarray) -> np.ndarray:
-        """Return the cell (N, A) of the nearest other agent."""
+        """Return the cell (N, A) of the other agent that is nearest to each agent."""
         return np.take_along_axis(places, self._apart(places, len(self._x)).argmin(axis=2), axis=1)
 
     def _farthest(self, places: np.ndarray) -> np.ndarray:
-        """Return the cell (N, A) of the farthest other agent."""
+        """Return the cell (N, A) of the other agent that is farthest from each agent."""
         return np.take_along_axis(places, self._apart(places, -1).argmax(axis=2), axis=1)
 
     def _apart(self, places: np.ndarray, own: int) -> np.ndarray:

@@ -138,7 +138,7 @@ class NegotiationRules:
         return points, generator.integers(low, high + 1, self.num_agents).tolist()
 
     def checked_points(self, given: Sequence[Sequence[Sequence[int]]]) -> list[Points]:
-        """Return `given` as points per agent, issue and option; raise EnvConfigError."""
+        """Return `given` as points per agent, issue and option; raise EnvConfigError if invalid."""
         shape = [len(options) for _, options in self.issues]
         try:
             points = [tuple(map(_points, own)) for own in given]
@@ -155,7 +155,7 @@ class NegotiationRules:
         return points
 
     def checked_reservations(self, given: Sequence[int]) -> list[int]:
-        """Return `given` as points per agent; raise EnvConfigError."""
+        """Return the points `given` per agent as a list; raise EnvConfigError if invalid."""
         points = _points(entries_of("reservations", given))
         if len(points) != self.num_agents:
             raise EnvConfigError(
@@ -164,7 +164,7 @@ class NegotiationRules:
         return list(points)
 
     def checked_first(self, given: int) -> int:
-        """Return `given` as the agent that moves first; raise EnvConfigError."""
+        """Return `given` as the index of the first mover; raise EnvConfigError if invalid."""
         if self.offers != "alternating":
             raise EnvConfigError(f"first must be None with simultaneous offers, got {shown(given)}")
         return whole_number("first", given, low=0, high=self.num_agents - 1)
@@ -218,7 +218,7 @@ class Bargain:
         return self.may_move(agent) and others and not self.consents[agent]
 
     def play(self, chosen: Sequence[int]) -> list[bool]:
-        """Play one round; return which actions were illegal and therefore counted as a pass."""
+        """Play one round; return a bool per agent, True for an illegal action, which is a pass."""
         illegal = [
             action != PASS
             and not (self.may_accept(agent) if action == ACCEPT else self.may_move(agent))

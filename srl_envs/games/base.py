@@ -168,7 +168,10 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return a drawing of the last round in the render mode; "human" prints it instead."""
+        """Return a drawing of the last round in the render mode; "human" prints it instead.
+
+        Raises EnvError without a render mode or before the first reset.
+        """
         if self.render_mode is None:
             raise EnvError(
                 f"render() needs a render_mode: construct with one of "
@@ -262,7 +265,7 @@ class SimultaneousGame(RoundGame):
     # Overridden by some games.
 
     def phase(self) -> str:
-        """Return the phase of the next round, for the headline of a drawing."""
+        """Return the name of the phase of the next round, shown in drawings; "" for no phases."""
         return ""
 
     def notes(self) -> Sequence[str]:
@@ -366,7 +369,7 @@ class SimultaneousGame(RoundGame):
         return self._rows
 
     def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
-        """Return the actions in agent order; raise EnvError for an illegal one."""
+        """Return the actions in agent order; raise EnvError if one is outside the action space."""
         chosen = []
         for agent in self.agents:
             try:
@@ -382,7 +385,7 @@ class SimultaneousGame(RoundGame):
         return chosen
 
     def _drawn(self) -> tuple[str, list[rendering.AgentLine], float, int]:
-        """Return the headline, the lines, the reward of a full bar and the longest answer."""
+        """Return headline, agents' lines, reward of a full bar and length of the longest answer."""
         lines, longest = [], 0
         notes = self.notes() or [""] * len(self.possible_agents)
         for agent, note, action, reward in zip(
@@ -421,7 +424,7 @@ def vector_of(observation: Any) -> Any:
 
 
 class VectorLayout:
-    """Splits observation vectors into named fields; `sizes` is the length of each, in order."""
+    """Layout of observation vectors: `sizes` maps each field's name, in order, to its length."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._places: dict[str, slice] = {}
@@ -431,7 +434,7 @@ class VectorLayout:
             self._length += size
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
-        """Return the fields of an observation; raise ValueError for a vector of another length."""
+        """Return field name -> values of an observation; raise ValueError for another length."""
         vector = np.asarray(vector_of(observation), dtype=np.float64)
         if vector.shape != (self._length,):
             raise ValueError(

@@ -8,7 +8,7 @@ from math import comb, prod
 
 
 class ChoiceRules:
-    """Base class of rules whose agents form groups with the same payoffs."""
+    """Base class of games' payoff rules, in which all agents of a group have the same payoffs."""
 
     @property
     def group_sizes(self) -> tuple[int, ...]:

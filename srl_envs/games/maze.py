@@ -295,7 +295,7 @@ class Maze(base.SimultaneousGame):
         return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode; the option "level_seed" selects the maze."""
+        """Start an episode (option "level_seed": its maze); return the first observations."""
         agents = len(self.possible_agents)
         seed = options.get("level_seed")
         self.level = self.draw_level(self.np_random) if seed is None else self.named_level(seed)

@@ -243,7 +243,7 @@ class MazeRecipe:
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
-        """Return a random maze of the split ("train", "test" or "any")."""
+        """Return a random maze of the split ("train", "test", "any"), or raise EnvConfigError."""
         check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))

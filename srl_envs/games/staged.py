@@ -106,7 +106,7 @@ class StagedRules(ChoiceRules):
         return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward at ramp 1, without noise."""
+        """Return each agent's reward after the whole ramp, without noise."""
         total, bad = sum(actions), self.adversaries
         return tuple(
             max(0.0, self.payoff(action, total, agent < bad))
@@ -203,7 +203,7 @@ class Staged(base.SimultaneousGame):
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode; the option "episode" sets its number."""
+        """Start an episode (option "episode": its number); return the first observations."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

@@ -109,7 +109,7 @@ class TeamBattleRules(ChoiceRules):
         return self.mean_reward(0, 0)
 
     def temptation(self, probability: float) -> float:
-        """Return a red agent's gain from competing when all others cooperate independently."""
+        """Return a red agent's gain from competing if all others cooperate with `probability`."""
         red, blue = self.team_sizes
         return sum(
             binomial(red - 1, a, probability)
@@ -167,7 +167,7 @@ class TeamBattle(base.SimultaneousGame):
     Args:
         team_size: Number of agents per team, or a pair (red, blue), each from 1 to 10,000.
         difficulty: Reduction of the base reward, from 0 to 1.
-        cooperation_weight: Weight of the own team's cooperation, at least 0.
+        cooperation_weight: Weight of the cooperation of the agent's team, at least 0.
         noise_std: Standard deviation of the noise of each reward, at least 0.
         warmup_episodes: Number of warm-up episodes, at least 0.
         max_cycles: Number of rounds of an episode, at least 1.
@@ -227,7 +227,7 @@ class TeamBattle(base.SimultaneousGame):
         return TeamBattleView(self.rules.team_sizes, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode; the option "episode" sets its number."""
+        """Start an episode (option "episode": its number); return the first observations."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

@@ -125,15 +125,18 @@ class TradingRules:
         stocks[:, 0] = COINS
         return values.tolist(), stocks.tolist()
 
-    def table(self, name: str, given: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-        """Return `given` as whole numbers from 0 to `most`, indexed [agent][good]."""
+    def table(self, name: str, given: Sequence[Sequence[int]], high: int) -> list[list[int]]:
+        """Return `given` as whole numbers from 0 to `high`, indexed [agent][good].
+
+        Raises EnvConfigError, which contains `name`, for another shape or other numbers.
+        """
         rows = np.asarray(given, dtype=object)
         if rows.shape != (self.num_agents, self.goods):
             raise EnvConfigError(
                 f"{name} must have shape ({self.num_agents}, {self.goods}), one row per agent and "
                 f"one column per good, got {rows.shape}"
             )
-        return [[whole_number(name, entry, low=0, high=most) for entry in row] for row in rows]
+        return [[whole_number(name, entry, low=0, high=high) for entry in row] for row in rows]
 
 
 def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[int]]) -> int:
@@ -200,7 +203,7 @@ class Market:
         return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units
 
     def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """Play one round; return each agent's gain in its own value, and if its action was illegal.
+        """Play one round; return each agent's gain by its values, and True for an illegal action.
 
         Illegal actions count as a pass.
         """

@@ -24,7 +24,7 @@ FEATURES = ("namespaces", "landlock", "seccomp")
 
 
 class SandboxError(EnvError):
-    """The sandbox cannot be started, or has less protection than required."""
+    """Sandbox that cannot be started, or has less protection than required."""
 
 
 @dataclass(frozen=True)

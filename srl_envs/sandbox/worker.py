@@ -134,7 +134,7 @@ class Running:
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        """Wait for output, for the end, or for `writing` to be writable, and read the output."""
+        """Wait for output, the end of the run, or `writing` to be writable; read the output."""
         control = self.worker.control
         left = max(0.0, self._until - time.monotonic())
         ready = _ready((*self._open, control.fileno()), left, writing)
@@ -240,7 +240,7 @@ class Worker:
         return (output.decode(errors="replace").strip().splitlines() or [""])[-1]
 
     def _protections(self, settings: Mapping[str, Any]) -> Protections:
-        """Send the settings to the worker, and return the protections that it reports."""
+        """Send the settings to the worker; return its protections, or raise SandboxError."""
         self.control.settimeout(START)
         try:
             self.control.send(json.dumps(settings).encode())
@@ -266,7 +266,7 @@ def _code() -> bytes:
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
-    """Block until at least one descriptor is ready or closed, and return all that are."""
+    """Wait up to `seconds` until a descriptor is ready or closed; return all that are."""
     poll = select.poll()
     for descriptor in reading:
         poll.register(descriptor, select.POLLIN)
@@ -302,7 +302,10 @@ class Pool:
 
     @contextmanager
     def lend(self, count: int = 1) -> Iterator[list[Worker]]:
-        """Wait for `count` workers and lend them; a lost worker is replaced later."""
+        """Wait for `count` workers and lend them; a lost worker is replaced later.
+
+        Raises SandboxError in another process than the constructor's, or after `close`.
+        """
         if os.getpid() != self._owner:
             raise SandboxError(
                 f"the sandbox belongs to process {self._owner}, not {os.getpid()}: create one in "
@@ -341,7 +344,7 @@ class Pool:
         worker.close()
 
     def _started(self) -> Worker:
-        """Start a worker, check its level, run an empty program, and return the worker."""
+        """Start and test a worker; return it, or raise SandboxError if its level is too low."""
         filters, missing = {}, ""
         if "seccomp" not in self._without:
             try:

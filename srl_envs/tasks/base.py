@@ -216,7 +216,7 @@ class Task(ABC):
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Return the grade of one turn; override it if a turn is more than an attempt.
+        """Return the grade of one turn, by default `grade`. Override for turns with other actions.
 
         Args:
             attempt: State of the attempt; `turns` includes this turn.
@@ -430,7 +430,7 @@ class TaskEnv(FreeTextGame):
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    """Return the lowest and highest difficulty of an argument, within the range of the task."""
+    """Return the lowest and highest difficulty of an argument; check that the task has them."""
     ends: Any = known if value is None else value
     low, high = ends if isinstance(ends, Sequence) and len(ends) == 2 else (ends, ends)
     lowest = whole_number("difficulty", low, *known)

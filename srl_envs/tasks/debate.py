@@ -238,7 +238,7 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return the lines of the speeches in the observation, oldest first."""
+        """Return the newest speeches that fit into the observation, one line each, oldest first."""
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -316,7 +316,7 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return the distinct motions of a split."""
+    """Return the distinct motions of a split; raise EnvConfigError if there are none."""
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
@@ -409,21 +409,20 @@ class RuleJudge:
         score = fresh * prose * sum(weight * feature) / sum(weight)
 
     - length: 1 within WORDS words, proportionally less for fewer or more
-    - relevance: distinct words of the motion in the speech, of TAKEN_UP
-    - response: distinct words of the opponent's earlier speeches, of TAKEN_UP; left out before the
-      first of them
-    - reasoning: sentences with a reason (REASONS), of REASONED
+    - relevance: number of distinct words of the motion in the speech / TAKEN_UP (or the number of
+      words in the motion, if smaller), at most 1
+    - response: the same for other words in the opponent's earlier speeches; left out without any
+    - reasoning: number of sentences with a reason (REASONS) / REASONED, at most 1
     - evidence: a sentence with an example, a source or a number (EVIDENCE)
-    - structure: sentences of SENTENCE words, of FULL_SENTENCES
+    - structure: number of sentences of SENTENCE words / FULL_SENTENCES, at most 1
     - fresh: share of the groups of three words that occur neither earlier in the speech nor in any
       earlier speech
     - prose: 1 if the share of function words (the, of, is, ...) is as in written language (PROSE),
       down to 0 for lists of keywords
 
-    Words and sentences count once, so repetition has no effect. The score of a side is the mean
-    over its speeches; an unreadable speech has score 0. Nonsense in sound sentences passes these
-    rules: training against this judge rewards form alone. A language model as judge
-    (srl_agents.llm.judge) reads content.
+    Only sentences of SENTENCE words count. The score of a side is the mean over its speeches; an
+    unreadable speech has score 0. Nonsense in sound sentences passes these rules: training against
+    this judge rewards form alone. A language model as judge (srl_agents.llm.judge) reads content.
     """
 
     name = "rules"

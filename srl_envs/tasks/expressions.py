@@ -96,7 +96,7 @@ def bounded(value: Fraction) -> Fraction:
 
 
 class _Reader:
-    """Recursive descent parser; every method takes the nesting depth and returns a tree."""
+    """Recursive descent parser. Methods with `depth`, the nesting depth, return a tree."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
@@ -138,7 +138,7 @@ class _Reader:
                 return tree
 
     def _plain_fraction(self) -> Tree:
-        """Parse the 1/2 in 3 1/2."""
+        """Parse the fraction of a mixed number, such as 1/2 in 3 1/2."""
         (_, above), bar, (_, below) = self._next(), self._next(), self._next()
         if bar != ("mark", "/") or not (above.isdigit() and below.isdigit()):
             raise Unreadable("there is no operator between two numbers")
@@ -222,7 +222,7 @@ def _literal(text: str) -> Fraction:
 
 
 def number(text: str) -> Fraction:
-    """Return the number in a text, in plain notation or LaTeX; raise Unreadable for sums and such.
+    """Return the number in a text, in plain notation or LaTeX; raise Unreadable for other texts.
 
     The forms are 12, -3.50, 1,234, 3/4, 1 1/2, 2.5e3 and 2.5*10^3.
     """

@@ -48,7 +48,7 @@ class FreeTextGame(RoundGame):
     """Agent -> its last text and reward."""
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Update the state with a turn, and return the outcome of each agent.
+        """Update the state with the answers of one turn, and return the outcome of each agent.
 
         Args:
             answers: Text of each active agent, possibly empty or unreadable.
@@ -57,7 +57,7 @@ class FreeTextGame(RoundGame):
         raise NotImplementedError
 
     def prompt(self, agent: str) -> str:
-        """Return the text of the observation, complete in every turn."""
+        """Return the text of the agent's observation, which must be clear without earlier ones."""
         raise NotImplementedError
 
     def numbers(self, agent: str) -> Sequence[float]:

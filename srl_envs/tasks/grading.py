@@ -329,7 +329,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _both(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
-    """Parse a span, or a lower and an upper bound joined by "and"."""
+    """Parse a span, or a lower and an upper bound joined by "and"; return None if it is neither."""
     spans = [_span(piece.strip(), alone=alone) for piece in re.split(r"\band\b", text)]
     if len(spans) == 1:
         return spans[0]

@@ -301,7 +301,7 @@ def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[
 
 
 def _facts(env: Any) -> dict[str, Any]:
-    """Return the properties that all environments must share, by name."""
+    """Return the properties that all must share, by name; raise EnvConfigError without a view."""
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     if view is None or not isinstance(getattr(env, "state_space", None), spaces.Box):
         raise EnvConfigError(f"environments must have a text_view and a state_space, got {env}")

@@ -133,7 +133,7 @@ class Programming(Task):
         return tuple(RETURNS.values())[:count]
 
     def _check(self, data: Mapping[str, Any], program: str) -> Run:
-        """Run calls, and compare the returned values."""
+        """Run the calls in `data`, compare the returned values, and describe the first failure."""
         report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
         shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
         failing = [each for each in shown if each[1] is not SandboxVerdict.OK]
@@ -148,7 +148,7 @@ class Programming(Task):
         return report.run, report.verdicts, text
 
     def _judge(self, data: Mapping[str, Any], program: str) -> Run:
-        """Run tests that are code, each in a separate run."""
+        """Run the tests in `data` that are code, each in a separate run, and describe a failure."""
         trials = (*data["visible"], *data["hidden"])
         runs: list[ProgramRun] = []
         for trial in trials:
@@ -164,7 +164,7 @@ class Programming(Task):
 
 
 def _program(problem: Problem, answer: str) -> str:
-    """Return the answer, after the beginning in the question unless it is the whole function."""
+    """Return the program: the code in the question, continued or replaced by the answer."""
     prompt = problem.data.get("prompt", "")
     beginning = prompt or problem.data.get("prefix", "")
     entry = problem.data.get("entry", "f")
@@ -249,7 +249,10 @@ def load_problems(path: str | Path) -> tuple[Problem, ...]:
 
 
 def _problem(row: Any, number: int) -> Problem | str:
-    """Return the problem of a row, or the reason why it cannot be judged."""
+    """Return the problem of a row, or the reason why it cannot be judged.
+
+    Raises EnvConfigError if the row has neither layout.
+    """
     if not isinstance(row, dict) or not {"entry_point", "test_list"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
     made = _human_eval(row) if "entry_point" in row else _mbpp(row)

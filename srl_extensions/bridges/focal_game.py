@@ -203,7 +203,7 @@ class EngineBackend:
         self._opening: int | None = None
 
     async def complete(self, request: Request) -> Completion:
-        """Return the engine's answer.
+        """Return the engine's answer and append it to `answers`.
 
         Raises:
             BackendError: If the answer is empty, or could exceed the maximum length.

@@ -138,7 +138,7 @@ class _Rollout:
         return columns
 
     def _model_agents(self, env: Any) -> list[str]:
-        """Return the agents of the model."""
+        """Return the agents that the model plays; raise ConfigError for an unsuitable setting."""
         if getattr(env.unwrapped, "text_view", None) is None:
             raise ConfigError(
                 f"{env.metadata['name']} has no text_view, which language models need"

@@ -135,10 +135,10 @@ class _Player:
         """Accept all settings, because the run determines the sampling."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Return the model's reply.
+        """Send the last message and return the model's reply.
 
         Raises:
-            BackendError: If the run has ended.
+            BackendError: If the run ended, which `over` then states.
         """
         segment = await self._interaction.turn(request.messages[-1]["content"])
         if segment.terminated:

@@ -137,7 +137,7 @@ class Actor:
                 ray.kill(handle)
 
     def _group(self) -> Sequence[Mapping[str, str]]:
-        """Return the variables of each process, after agreeing on an address."""
+        """Return the torchrun environment variables of each process; empty for a single process."""
         if not self._ranks:
             host, port, self._identity = ray.get(self._handles[0].address.remote())
             shared = {
@@ -151,7 +151,7 @@ class Actor:
         return self._ranks
 
     def _recover(self) -> bool:
-        """Wait until the processes run again; return False if none died.
+        """Replace a group's processes, or wait for a single one; return False if it did not die.
 
         A process is unreachable for some seconds when its node was lost, before Ray restarts it.
         """
@@ -171,7 +171,7 @@ class Actor:
         self._handles, self._ranks = self._spawn(), ()
 
     def _answer(self, references: Sequence[Any]) -> Any:
-        """Return the first process's result once all have returned."""
+        """Wait for all processes and return the first one's result; raise the first exception."""
         answers: dict[Any, Any] = {}
         raised: Exception | None = None
         waiting, timeout = list(references), None
@@ -192,7 +192,7 @@ class Actor:
 
 
 class Cluster:
-    """Connection to a Ray cluster, with a reserved place for each actor of a run.
+    """Connection to a Ray cluster, with reserved resources (a "place") for each actor of a run.
 
     `models` is the number of models in training and `servers` of model servers. Raises ConfigError
     if there is no cluster at the address, or not enough room in it.

@@ -112,7 +112,7 @@ class RayEngine(Engine):
         return [episode for share in shares for episode in share.result()]
 
     def _request(self, games: PlannedGames) -> list[Future[list[Episode]]]:
-        """Request episodes, and return each player's share in order."""
+        """Request episodes from all players, and return the futures of their shares in order."""
         shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [
@@ -142,7 +142,7 @@ class RayEngine(Engine):
             self._open.pop(share, None)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until no current episode samples from this name of the servers."""
+        """Wait until no running episode samples from the version named `served_as`."""
         with self._changed:
             users = [
                 asyncio.wrap_future(share)
@@ -179,7 +179,7 @@ class RayEngine(Engine):
 
 
 class RayPublisher(WeightPublisher):
-    """Publishes weights to all players, from one copy in the object store."""
+    """Publisher of weights to all players, from one copy in the object store."""
 
     def __init__(self, engine: RayEngine, put: Callable[[Any], Any]) -> None:
         self._engine, self._put = engine, put

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare the methods, and print and write the comparison."""
+    """Compare the methods, print and write the comparison, and return 0."""
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play all pairs of players, print the results, and write results.json and results.html."""
+    """Play all pairs of players, print and write the results (JSON and HTML), and return 0."""
     groups = _groups(args.players)
     if not args.environments and not args.scenarios:
         raise ConfigError("--environment or --scenario is required")
@@ -130,7 +130,7 @@ def _arenas(args: argparse.Namespace) -> list[cross_play.Arena]:
 def _play(
     arena: cross_play.Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
 ) -> list[cross_play.PairGame]:
-    """Play the games of an arena, and write their episodes if --record was given."""
+    """Play and return the games of an arena, and write their episodes if --record was given."""
     episodes: list[Episode] = []
 
     def keep(game: cross_play.PairGame, episode: Episode) -> None:

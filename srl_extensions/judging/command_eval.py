@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the scenarios, and print and write the scores."""
+    """Play the scenarios, print and write the scores, and return 0."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
@@ -164,7 +164,7 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
-    """Return the sorted values of k for pass@k; [] for one sample without --pass-at."""
+    """Check and return the sorted values of k for pass@k; [] for one sample without --pass-at."""
     for k in args.pass_at:
         if not 1 <= k <= args.samples:
             raise ConfigError(f"--pass-at must be 1 to --samples ({args.samples}), got {k}")

@@ -22,7 +22,7 @@ from srl_extensions.judging.scenarios import DRAWN
 
 @dataclass(frozen=True)
 class Arena:
-    """Environment whose agents are divided between two players."""
+    """Environment whose agents are divided between two players: a place, and all other agents."""
 
     name: str
     make: Callable[[], Any]

@@ -256,7 +256,7 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
-    """Return the outcomes of an episode from the infos of the focal agents."""
+    """Return the outcomes of an episode: means over the focal agents of values in their infos."""
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}
     found: dict[str, float] = {}

@@ -66,7 +66,7 @@ def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False)
 
 
 def with_interval(value: float, interval: Sequence[float] | None, form: str = ".3f") -> str:
-    """Return '0.5 (0.4 to 0.6)': a value and its interval in a number format such as ".1%"."""
+    """Return '0.5 (0.4 to 0.6)': a value and its interval, if any, in a format such as ".1%"."""
     if interval is None:
         return f"{value:{form}}"
     low, high = interval

@@ -72,7 +72,7 @@ class Solved:
         }
 
     def by(self, kind: str) -> dict[str, dict[str, float]]:
-        """Return problems, samples and solved share by value of `kind`, one of KINDS."""
+        """Return value of `kind` (one of KINDS) -> number of problems and samples, solved share."""
         found: dict[int | str, list[ProblemScore]] = {}
         for one in self.problems:
             if kind in one.kinds and one.n:

@@ -82,10 +82,10 @@ def filtered(
     min_return: float | None = None,
     top_fraction: float = 1.0,
 ) -> list[Episode]:
-    """Return the episodes with a selected part, with the selected agents in their `extra`.
+    """Return the episodes of which an agent is selected, with the selected agents in `extra`.
 
-    Failed episodes are left out. `agents` limits the agents, `min_return` the raw return of a part,
-    and `top_fraction` is the share of the best parts per start and agent.
+    Failed episodes are left out. `agents` limits the agents, `min_return` is the lowest raw return
+    of an agent, and `top_fraction` is the share of the best episodes per start and agent.
     """
     played = [episode for episode in episodes if episode.failure is None]
     best = best_of(
@@ -115,7 +115,7 @@ def build_policies(
     *,
     trusted: bool = False,
 ) -> dict[str, Policy]:
-    """Return the policies by agent.
+    """Return agent -> policy for all agents of the environment.
 
     `config` assigns all agents that `wanted` (agent to a player's name) does not. Its models play
     as in the run folder `trained`, or without it as their bases. Players outside the run that its

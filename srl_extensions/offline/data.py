@@ -52,7 +52,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Preference:
-    """Two answers to one prompt, as tokens."""
+    """Preferred and rejected answer to one prompt, as tokens."""
 
     prompt_ids: Tokens
     """Conversation up to the answer."""
@@ -79,7 +79,7 @@ def with_references(pairs: Sequence[Preference], references: References) -> list
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", text) of each line that is not empty."""
+    """Yield ("FILE, line N", text) of each line that is not empty; raise DataError on failure."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -90,7 +90,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ("FILE, line N", JSON object) of each line that is not empty."""
+    """Yield ("FILE, line N", JSON object) of each line with text; raise DataError for others."""
     for where, line in _lines(path):
         try:
             row = read_json(line)
@@ -173,7 +173,10 @@ def _is_chat(value: Any) -> bool:
 
 
 def parts_of(episodes: Sequence[Episode], agents: Iterable[str] | None = None) -> list[Part]:
-    """Return all parts of the episodes to learn from, of `agents` or of all agents."""
+    """Return (episode index, agent) for each of `agents` (None: all) that made decisions.
+
+    Agents that `srl collect` filtered out are omitted.
+    """
     wanted = None if agents is None else set(agents)
     return [
         (index, agent)
@@ -193,7 +196,7 @@ def best_of(
     min_return: float | None = None,
     top_fraction: float = 1.0,
 ) -> list[Part]:
-    """Return the parts with at least `min_return`, and of these the best share, in order.
+    """Return the parts (episode index, agent) with at least `min_return`, and of these the best.
 
     The best `top_fraction` (rounded up) is selected per start and agent, so that easy starts and
     better positions are not preferred. Of equal returns the first is selected.

@@ -105,7 +105,7 @@ class OfflineLearner(SteppedLearner):
         metrics.pop("num_tokens", None)  # counts from the trainer's start, so a resume changes it
         return metrics
 
-    def _own(self, batch: Sequence[T]) -> Sequence[T]:
+    def _share(self, batch: Sequence[T]) -> Sequence[T]:
         """Return this process's share of a batch, or all of it if shares would be unequal."""
         return batch if len(batch) % processes.count() else processes.share_of(batch)
 
@@ -156,7 +156,7 @@ class SftLearner(OfflineLearner):
 
     def _inputs(self) -> dict[str, Tensor]:
         batch: Sequence[Demonstration] = self._batches[self._steps_done]
-        own = self._own(batch)
+        own = self._share(batch)
         # TRL adds the processes' sums. Processes that all train on the whole batch count less.
         alike = processes.count() * len(own) / len(batch)
         # The first token of a conversation is never predicted.
@@ -247,7 +247,7 @@ class DpoLearner(OfflineLearner):
         return found
 
     def _inputs(self) -> dict[str, Tensor]:
-        return self._collated(self._own(self._batches[self._steps_done]))
+        return self._collated(self._share(self._batches[self._steps_done]))
 
     def _collated(self, batch: Sequence[Preference]) -> dict[str, Tensor]:
         rows = []

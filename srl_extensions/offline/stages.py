@@ -202,7 +202,10 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
-        """Return the episodes, and append preferences to `self._pairs`."""
+        """Read the stage's data, or play episodes and write them to `folder`; return the episodes.
+
+        Preferences in the data are appended to `self._pairs`.
+        """
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)
         played = folder / f"{self.name}.jsonl"
@@ -284,7 +287,7 @@ class Stage:
             )
 
     def _built(self, samples: int) -> dict[str, StageLearner]:
-        """Build the learner of each model, for at most `samples` samples."""
+        """Build the learner of each model, with a schedule for `samples` samples per pass."""
         run, config = self._run, self._config
         steps = config.epochs * -(-samples // config.batch_size)
         learners = run.engine.each(

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the live page until interrupted."""
+    """Serve the live page until interrupted; return 0."""
     with needed_by("`srl watch`"):
         from srl_extensions.pages.live_server import server
 

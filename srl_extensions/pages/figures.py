@@ -30,7 +30,7 @@ SHARES = frozenset({"clip_ratio", "frac_reward_zero_std"})
 
 
 def stages(run: RecordedRun) -> list[Panel]:
-    """Return the loss at each optimizer step of every stage, a line per model."""
+    """Return charts of the loss at each optimizer step of every stage, a line per model."""
     panels = []
     for stage, rows in run.stages.items():
         losses = []
@@ -44,7 +44,7 @@ def stages(run: RecordedRun) -> list[Panel]:
 
 
 def reward(run: RecordedRun) -> list[Panel]:
-    """Return raw reward with its baselines, shaped reward, and success rate."""
+    """Return charts of raw reward with its baselines, shaped reward, and success rate."""
 
     def line(key: str, label: str) -> list[Line]:
         return [Line(label, run.rounds, run.series("environment", key))]
@@ -58,7 +58,7 @@ def reward(run: RecordedRun) -> list[Panel]:
 
 
 def environments(run: RecordedRun) -> list[Panel]:
-    """Return the return, success rate and parse failures, a line per environment."""
+    """Return charts of return, success rate and parse failures, a line per environment."""
     titles = {
         "raw_return": "Raw return per episode",
         "success": "Success rate",
@@ -80,7 +80,7 @@ def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False
 
 
 def updates(run: RecordedRun) -> Raster:
-    """Return the rounds in which each model was updated."""
+    """Return a chart of the rounds in which each model was updated."""
     rows = []
     for model in run.models:
         updated = zip(run.rounds, run.series("models", model, "updated"), strict=True)
@@ -89,7 +89,7 @@ def updates(run: RecordedRun) -> Raster:
 
 
 def weights(run: RecordedRun) -> list[Panel]:
-    """Return the weight change of each update and its running sum, a line per model."""
+    """Return charts of the updates' weight changes and their running sum, a line per model."""
 
     def moved(line: Line) -> Line:
         # Rounds without an update are left out, so that lines connect the updates.
@@ -104,7 +104,7 @@ def weights(run: RecordedRun) -> list[Panel]:
 
 
 def versions(run: RecordedRun) -> list[Panel]:
-    """Return the staleness of the samples and the number of updates, a line per model."""
+    """Return charts of the samples' staleness and the number of updates, a line per model."""
     return [
         Panel("Mean staleness of the samples", _of_models(run, "staleness", "mean")),
         Panel("Number of updates so far", _of_models(run, "updates"), smooth=False),
@@ -112,7 +112,7 @@ def versions(run: RecordedRun) -> list[Panel]:
 
 
 def learning(run: RecordedRun) -> list[Panel]:
-    """Return the training metrics, such as loss, gradient norm and entropy."""
+    """Return charts of training metrics, such as loss and entropy, and of the mode's state."""
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     metrics = [
         Panel(
@@ -137,7 +137,7 @@ def figure(panels: Sequence[Panel], caption: str = "") -> list[Block]:
 
 
 def side_by_side(runs: Mapping[str, RecordedRun]) -> list[Panel]:
-    """Return the raw reward and the cooperation rate, a line per run."""
+    """Return charts of raw reward and cooperation rate, a line per run."""
 
     def lines(key: str) -> list[Line]:
         return [

@@ -64,7 +64,7 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 
 def thinned(file: BinaryIO) -> BinaryIO:
-    """Return a file in memory with evenly spread lines, lines with warnings and the last two."""
+    """Close `file`; return one in memory with evenly spread lines, warnings and the last two."""
     kept: dict[int, bytes] = {}
     warned: dict[int, bytes] = {}
     newest: deque[tuple[int, bytes]] = deque(maxlen=2)  # The last line may be incomplete.
@@ -146,12 +146,12 @@ class WatchedRun:
 
 
 def holds_run(folder: Path) -> bool:
-    """Return True if the folder is a run folder that can be read."""
+    """Return True if the folder contains a file that only run folders have (MARKS)."""
     return any(os.path.exists(folder / name) for name in MARKS)
 
 
 class RunFolders:
-    """Runs in several folders and below."""
+    """Runs in several folders and in the folders below them."""
 
     def __init__(self, given: Sequence[Path]) -> None:
         self.given = tuple(folder.absolute() for folder in given)

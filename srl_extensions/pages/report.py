@@ -206,7 +206,7 @@ def configuration(run: RecordedRun) -> list[Block]:
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
-    """Return the first episode of the first and of the last file."""
+    """Return headings and transcripts: the first episode of the first and of the last file."""
     found: list[Block] = []
     files = run.sample_files
     for path in dict.fromkeys(files[:1] + files[-1:]):

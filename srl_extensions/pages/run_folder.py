@@ -169,7 +169,7 @@ class RecordedRun:
 
 
 def number_at(tree: Any, *keys: str) -> float:
-    """Return the number at a path of keys, or NaN if it is missing or beyond LARGEST."""
+    """Return the number at a path of keys, or NaN if it is missing, or finite but above LARGEST."""
     for key in keys:
         if not isinstance(tree, Mapping):
             return math.nan

@@ -47,12 +47,12 @@ class PpoConfig(SurrogateConfig):
 
     @property
     def reads_states(self) -> bool:
-        """True for the critic `central`."""
+        """True if the critic reads the environment's joint state: `critic` is "central"."""
         return self.critic == "central"
 
     @property
     def own_units(self) -> bool:
-        """True with running value normalization."""
+        """True if the critic's units are the running mean and deviation of the model's returns."""
         return self.value_normalisation == "running"
 
 

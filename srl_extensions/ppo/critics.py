@@ -40,7 +40,7 @@ class SharedCritic(nn.Module):
         self.head = _zeroed(nn.Linear(width, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return values (B, K)."""
+        """Return the values (B, K) of K actions in each of B samples."""
         assert hidden is not None
         return _read(self.head, batch, hidden)
 
@@ -62,7 +62,7 @@ class SeparateCritic(nn.Module):
         self.head = _zeroed(nn.Linear(backbone.config.hidden_size, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return values (B, K)."""
+        """Return the values (B, K) of K actions in each of B samples."""
         return _read(self.head, batch, last_hidden(self.backbone, batch))
 
 
@@ -88,7 +88,7 @@ class CentralCritic(nn.Module):
         self.layers = nn.Sequential(*layers, _zeroed(nn.Linear(UNITS, 1)))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return values (B, K)."""
+        """Return the values (B, K) of K actions in each of B samples."""
         values: Tensor = self.layers(batch["states"])
         return values.squeeze(-1)
 
@@ -120,7 +120,7 @@ def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
 
 
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
-    """Return the joint state before each turn and the one-hot agent (B, K, S), padded with 0.
+    """Return (B, K, S): the joint state before each turn with the one-hot agent, padded with 0.
 
     Raises:
         ValueError: If the samples contain no states.
@@ -143,7 +143,7 @@ def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tenso
 def with_closings(
     batch: Mapping[str, Tensor], samples: Sequence[TokenSample], agents: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Return the batch with one more action per row, after the last observation of the episode.
+    """Return the batch with one more position to evaluate per row, after the last observation.
 
     The additional position has no meaning in rows of episodes that were not truncated.
     """

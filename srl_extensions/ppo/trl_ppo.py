@@ -133,7 +133,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _estimates(
         self, batch: Mapping[str, Any], samples: Sequence[TokenSample]
     ) -> dict[str, Tensor]:
-        """Return advantages (B, T) and, per action (B, K), the tensors of the value loss."""
+        """Return advantages (B, T) and, per action (B, K), the tensors of the value loss.
+
+        Logs the explained variance and updates the scale of the values.
+        """
         like = batch["completion_ids"]
         counts = [len(one.turns) for one in samples]
         places = torch.zeros((len(counts), max(counts)), dtype=torch.long)

@@ -124,7 +124,7 @@ class EnvServer:
         return RemoteEnv(self, name, options)
 
     def vector(self, name: str, num_envs: int = 1, **options: Any) -> RemoteVector:
-        """Make `num_envs` environments that are stepped in one call, as `srl_envs.vector.make`."""
+        """Make `num_envs` environments that are stepped in one call; see `srl_envs.vector.make`."""
         return RemoteVector(self, name, options, num_envs)
 
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
@@ -224,7 +224,7 @@ def _credentials(certificate: Path) -> Any:
 
 @contextmanager
 def _remote_errors(address: str) -> Iterator[None]:
-    """Raise gRPC's errors as RemoteError of one line."""
+    """Context that converts gRPC's errors to RemoteErrors with one line of text."""
     try:
         yield
     except grpc.RpcError as error:

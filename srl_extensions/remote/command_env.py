@@ -57,7 +57,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the process is interrupted, then print the refusals."""
+    """Serve until the process is interrupted, then print the refusals and return 0."""
     with needed_by("`srl serve env`"):
         from srl_extensions.remote.settings import ServerSettings, read_tokens
 

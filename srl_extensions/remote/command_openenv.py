@@ -29,7 +29,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the process is interrupted."""
+    """Serve until the process is interrupted; return 0."""
     from srl_agents.partners import WithPartners
     from srl_agents.scripted.registry import classic_policy
     from srl_train.players import refuse_partners

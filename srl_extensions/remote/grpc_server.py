@@ -129,7 +129,7 @@ class Service:
         self.sessions = Sessions(settings, max(1, share))
 
     async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
-        """Return the environments and limits."""
+        """Return the served environments, the limits, and counts of sessions and refusals."""
         return pb.ServerDescription(
             version=_version(),
             environments=self._settings.environments,
@@ -160,7 +160,7 @@ class Service:
         return await self._advance("step", _step, request, client)
 
     async def look(self, request: pb.LookRequest, client: str) -> pb.LookReply:
-        """Return the joint state or the picture of a session."""
+        """Return the joint state of a session's environment, or its picture (`render`)."""
         methods = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
         if request.thing not in methods:
             raise WireError(f"thing must be one of {list(methods)}, got {request.thing}")
@@ -174,7 +174,10 @@ class Service:
     async def _advance(
         self, kind: str, act: Callable[..., pb.Frame], request: Any, client: str
     ) -> pb.Frames:
-        """Play turns, and return one frame for each. A call without any frame is refused."""
+        """Apply `act` to each session of the request, and return a frame or a refusal for each.
+
+        Raises Refused if all sessions are refused.
+        """
         turns = [Turn(kind, one.session, partial(act, one), one.turn) for one in request.sessions]
         replies = await self.sessions.advance(client, turns)
         refusals = [reply for reply in replies if isinstance(reply, Refused)]

@@ -195,7 +195,7 @@ def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
 
 
 def _column(values: list[Any]) -> Any:
-    """Return one array of all agents' values if these are arrays of one type and shape."""
+    """Return the values as one array if all are arrays of one type and shape, else unchanged."""
     first = values[0] if values else None
     if isinstance(first, np.ndarray) and first.size and first.ndim:
         kind = first.dtype, first.shape
@@ -205,7 +205,7 @@ def _column(values: list[Any]) -> Any:
 
 
 def unpack_outcome(content: bytes) -> tuple[list[str], Reset | Step]:
-    """Return the agents that play on and the result. Raises WireError for invalid content."""
+    """Return the active agents and the result of a reset or step. Raises WireError if invalid."""
     match unpack(content):
         case [list() as agents, None | list() as playing, seen, *between, infos] if (
             len(between) < 2
@@ -237,7 +237,7 @@ def unpack_outcome(content: bytes) -> tuple[list[str], Reset | Step]:
 
 
 def _of_agents(column: Any, agents: Sequence[str]) -> list[Any]:
-    """Return a column's value of each agent. Raises WireError for another number of them."""
+    """Return a column's values as a list, one per agent. Raises WireError for another length."""
     is_column = isinstance(column, list) or (isinstance(column, np.ndarray) and column.ndim > 1)
     if not is_column or len(column) != len(agents):
         raise WireError("a frame must have one value for each agent")

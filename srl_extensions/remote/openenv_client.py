@@ -61,7 +61,7 @@ class Reply(BaseModel):
 
 
 class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed where mypy runs
-    """OpenEnv's client without reconnection, which would continue in another episode."""
+    """OpenEnv's client without reconnection, because a new session has no episode."""
 
     async def _ensure_connected(self) -> None:
         if self._ws is not None and self._ws.state is not State.OPEN:
@@ -93,7 +93,7 @@ class ServerView:
         return self.text
 
     def describe(self, agent: str, observation: str) -> str:
-        """Return the server's text."""
+        """Return the observation, which is the server's text."""
         return observation
 
     def answers(self, agent: str) -> tuple[str, ...]:

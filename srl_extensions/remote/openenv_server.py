@@ -45,7 +45,7 @@ CLIENT = "openenv"
 
 @dataclass(frozen=True)
 class ServedGame:
-    """A game that clients may play."""
+    """Environment that clients may play, with its options."""
 
     name: str
     """Name as in `srl_envs.make`."""
@@ -150,7 +150,7 @@ class GameSession(Environment):  # type: ignore[misc]
 
     @property
     def state(self) -> GameState:
-        """The current game."""
+        """Description of the current game, with the episode's id and number of steps."""
         progress = {"episode_id": self._episode, "step_count": self._turns}
         state: GameState = self._games[self._name][1].model_copy(update=progress)
         return state
@@ -200,7 +200,7 @@ class OwnRequests:
         self._app, self._names = app, tuple(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with status 421."""
+        """Pass a request to the application, or answer one of another site with status 421."""
         app: ASGIApp = self._app
         if scope["type"] != "lifespan":
             sent = Headers(scope=scope)

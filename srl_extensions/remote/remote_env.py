@@ -123,7 +123,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode."""
+        """Start an episode; with a seed, in a new session if the session has ended."""
         seed, given = reset_arguments(seed, options)
         try:
             [frame] = self._server.advance("Reset", [self.to_reset(seed, given)])
@@ -199,7 +199,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def _open(self, opened: tuple[str, bytes] | None = None) -> dict[str, Any]:
-        """Use a session, by default a new one, and return its description."""
+        """Open a session, or use the one in `opened`, and return the environment's description."""
         if opened is None:
             reply = self._server.open(self._name, self._options)
             opened = reply.sessions[0], reply.environment

@@ -77,7 +77,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Turn:
-    """A use of one session, played by `act` in a thread, which returns the reply."""
+    """One reset, step or look of a session: a thread calls `act`, which returns the reply."""
 
     kind: str
     """"reset", "step", or "look" for one that changes nothing."""
@@ -129,7 +129,7 @@ class Sessions:
         return await self._finish(self._open(client, make, copies, describe, stop), stop)
 
     async def advance(self, client: str, turns: Sequence[Turn]) -> list[Any]:
-        """Play turns of different sessions, and return for each its reply or a Refused.
+        """Make one turn of each of several sessions, and return for each its reply or a Refused.
 
         A turn with the number of the session's last turn returns the stored reply.
         """
@@ -268,7 +268,7 @@ class Sessions:
             await self._close(self.expired())
 
     async def _finish(self, work: Coroutine[Any, Any, T], stop: threading.Event | None = None) -> T:
-        """Wait for work. If the call is cancelled, set `stop` and let the work end later."""
+        """Return the result of `work`. If cancelled, set `stop` and let `work` end later."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -310,7 +310,7 @@ def _played(turn: Turn, session: Session) -> Any:
 
 
 class Workers:
-    """At most `threads` threads at once, and at most `share` of them for one client.
+    """Thread pool of at most `threads` threads, and at most `share` of them for one client.
 
     Additional work of a client waits in a queue per client, so no client delays another one's work
     by more than a few calls. Python cannot end a thread: the thread of a call that takes longer

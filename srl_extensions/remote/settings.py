@@ -109,7 +109,7 @@ class ServerSettings(SessionLimits):
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:
-    """Return the tokens of a file, one per line, or the token in SRL_ENV_TOKEN."""
+    """Return the tokens of a file or of SRL_ENV_TOKEN; raise EnvConfigError for a useless file."""
     if file is None:
         return tuple(filter(None, [os.environ.get(TOKEN_VARIABLE, "").strip()]))
     try:

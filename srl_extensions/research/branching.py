@@ -37,13 +37,13 @@ class Branches(Protocol):
 
 @dataclass(frozen=True)
 class Branching:
-    """Settings of branching episodes."""
+    """Settings of episodes in which several answers per observation are tried on copies."""
 
     agents: Collection[str]
     """Agents with several answers per observation."""
     count: int
     """Number of answers per observation, 2 or more."""
-    worth: Callable[[Episode, str, int], float]
+    value: Callable[[Episode, str, int], float]
     """Function from (record of a branch, agent, step) to the value of the agent's answer."""
 
 
@@ -55,7 +55,7 @@ class Siblings:
     turn: int
     """Step number, from 0."""
     decisions: tuple[Decision, ...]
-    worth: tuple[float, ...]
+    values: tuple[float, ...]
     """Value of each answer, played with the first answers of all other agents."""
 
 
@@ -81,7 +81,7 @@ class BranchingGame(EpisodeGame):
     branch_steps: int = 0
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions with which the episode continues to `decisions`."""
+        """Sample and try several answers per agent, and add the best ones to `decisions`."""
         places, count = list(self.env.possible_agents), self.branching.count
         seeds = of_branches(self.policy_seed, len(self.turns), len(places) * count)
         asked = [
@@ -126,18 +126,21 @@ class BranchingGame(EpisodeGame):
     def _best(
         self, first: Mapping[str, Decision], answers: Mapping[str, list[Decision]]
     ) -> dict[str, int]:
-        """Play each answer with the others' first answers; return the best index per agent."""
+        """Try each answer, with the others' first answers; return the best index per agent.
+
+        Appends the answers and their values to `siblings`.
+        """
         as_drawn = self._branch(first)
         turn, best = len(self.turns), {}
         for agent, own in answers.items():
             tried = [self._branch({**first, agent: decision}) for decision in own[1:]]
-            worth = [self.branching.worth(record, agent, turn) for record in (as_drawn, *tried)]
-            self.siblings.append(Siblings(agent, turn, tuple(own), tuple(worth)))
-            best[agent] = worth.index(max(worth))
+            values = [self.branching.value(record, agent, turn) for record in (as_drawn, *tried)]
+            self.siblings.append(Siblings(agent, turn, tuple(own), tuple(values)))
+            best[agent] = values.index(max(values))
         return best
 
     def _branch(self, decisions: Mapping[str, Decision]) -> Episode:
-        """Return the record of a copy of the episode after a step with `decisions`."""
+        """Copy the episode, play a step with `decisions` in the copy, and return its record."""
         game = EpisodeGame(
             copied(self.env),
             self.seats,
@@ -176,7 +179,7 @@ def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -
             if episode.seats[siblings.agent] != model:
                 continue
             context = _read_before(episode, siblings)
-            for decision, worth in zip(siblings.decisions, siblings.worth, strict=True):
+            for decision, value in zip(siblings.decisions, siblings.values, strict=True):
                 tokens = tokens_of(siblings.agent, siblings.turn, decision)
                 samples.append(
                     TokenSample(
@@ -187,8 +190,8 @@ def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -
                         allowed=tokens.allowed,
                         turns=((0, len(tokens.completion_ids)),),
                         elapsed=(1,),
-                        rewards=(worth,),
-                        episode_return=worth,
+                        rewards=(value,),
+                        episode_return=value,
                         group=(round_number, episode.seed, siblings.agent),
                         version=int(tokens.model.version),
                     )
@@ -217,11 +220,11 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
     check_copies("rollout.branching: got true", env)
 
     def make_game(run: Any) -> MakeGame:
-        def worth(episode: Episode, agent: str, turn: int) -> float:
+        def value(episode: Episode, agent: str, turn: int) -> float:
             shaped = run.game(episode)[agent].shaped
             return discounted_return(shaped[episode.steps_before(agent, turn) :], rollout.discount)
 
-        branching = Branching(run.agents_that_learn, rollout.group_size, worth)
+        branching = Branching(run.agents_that_learn, rollout.group_size, value)
         return partial(BranchingGame, branching=branching)
 
     def count_steps(

@@ -118,7 +118,7 @@ class Replays:
         watched: Watched,
         rng: np.random.Generator,
     ) -> float:
-        """Return the gain of `step`: step `number` of the episode, `own` of the agent."""
+        """Compute the gain of `step`: step `number` of the episode, `own` of the agent."""
         others = watched.others(step)
         weight = len(others) / (len(others) + 1)
         if self._alternatives is None:
@@ -142,7 +142,7 @@ class Replays:
 
 
 def difference(scale: str) -> CreditScheme:
-    """Compare difference rewards with the group's, as in `agent_turn`.
+    """Return the scheme of difference rewards, compared within the group as in `agent_turn`.
 
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`.
@@ -155,7 +155,7 @@ def difference(scale: str) -> CreditScheme:
 
 
 def counterfactual(scale: str) -> CreditScheme:
-    """Subtract the mean over all legal actions of the step, from replays of the episode.
+    """Return the scheme that subtracts the mean over all legal actions of the step, by replays.
 
     A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
     of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays instead
@@ -218,7 +218,7 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
 
 
 def check_copies(setting: str, env: Any) -> None:
-    """Raise ConfigError for an environment that cannot be copied in the middle of an episode."""
+    """Reset the environment; raise ConfigError if it cannot be copied within an episode."""
     env.reset(seed=0)
     try:
         copied(env)

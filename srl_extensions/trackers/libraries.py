@@ -14,7 +14,7 @@ from srl_train.metrics.errors import TrackerError
 
 @dataclass(frozen=True)
 class Opening:
-    """Arguments with which a run is opened in a library."""
+    """Arguments with which a run is opened in a tracking library."""
 
     config: LoggingConfig
     folder: Path

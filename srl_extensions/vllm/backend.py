@@ -152,7 +152,7 @@ class VLLMBackend:
 
     @asynccontextmanager
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
-        """Yield the weights for a request, which counts as open in the body."""
+        """Yield a request's weights and count it as open in the body, or raise BackendError."""
         answered: Future[None] = Future()
         with self._lock:
             served = self._served.get(request.adapter)
@@ -174,7 +174,7 @@ class VLLMBackend:
             answered.set_result(None)
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
-        """Return the answers of each request's call, and the request's place in the call."""
+        """Send the requests in calls with equal settings; return call and index of each request."""
         groups: dict[Any, list[int]] = {}
         for index, one in enumerate(batch):
             alike = one.served, one.request.sampling, one.request.answers
@@ -258,7 +258,7 @@ def completion(
 
 
 def _allowed(ids: Sequence[int], trie: TokenTrie) -> tuple[tuple[int, ...], ...]:
-    """Return the token ids that were legal at each token of an answer."""
+    """Return the token ids legal at each token; raise BackendError for an illegal answer."""
     allowed, node = [], trie
     for token in ids:
         allowed.append(node.allowed)

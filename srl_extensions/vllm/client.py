@@ -220,7 +220,7 @@ class VLLMClient:
             raise kind(str(error)) from error
 
     async def is_healthy(self, seconds: float) -> bool | None:
-        """Return the server's own report on its engine, or None without a reply in time."""
+        """Return True if the server reports that its engine runs, None without a reply in time."""
         request = self._client.get(f"{self.url}/health", cast_to=str)
         try:
             await background_loop.await_(_within(seconds, request))
@@ -296,7 +296,7 @@ class _Reply(BaseModel):
 
 
 def _sampled(name: str, body: Any, model: str, count: int, longest: int) -> list[Sampled]:
-    """Return the completions of a reply, of at most `longest` tokens, in the order of prompts."""
+    """Check a reply to `count` prompts, of at most `longest` tokens; return the completions."""
     try:
         reply = _Reply.model_validate(body)
     except ValueError as error:

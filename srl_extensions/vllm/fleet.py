@@ -144,7 +144,10 @@ class Fleet:
         return fleet._opened(attach)
 
     def on_up(self, load: OnUp) -> None:
-        """Await `load(base, client)` for each server that is up again, before its first request."""
+        """Register a coroutine `load(base, client)` for servers that are up again.
+
+        It is awaited before the first request of such a server.
+        """
         self._on_up.append(load)
 
     def clients(self, base: str) -> list[VLLMClient]:
@@ -173,7 +176,7 @@ class Fleet:
         self.close()
 
     def _opened(self, bring_in: Callable[[Member], Coroutine[Any, Any, None]]) -> Fleet:
-        """Call `bring_in` for all servers at once, then watch the servers in the background."""
+        """Call `bring_in` for all servers at once, watch them in the background, return self."""
 
         async def opening() -> None:
             async with asyncio.TaskGroup() as group:
@@ -191,7 +194,7 @@ class Fleet:
         return self
 
     async def _keep_up(self, member: Member) -> None:
-        """Restart a server whenever it fails, or wait until an attached server is back."""
+        """Watch a server without end: restart it when it fails, or wait for an attached one."""
         router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
             await self._until_down(member)
@@ -222,7 +225,7 @@ class Fleet:
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until a process has ended, its engine is dead, or it does not reply."""
+        """Wait until the server's process has ended, its engine is dead, or it does not reply."""
         client, server = member.client, member.server
         heard = time.monotonic()
         while time.monotonic() - heard < HANGS_AFTER:
@@ -238,7 +241,7 @@ class Fleet:
             await asyncio.sleep(LOOK)
 
     async def _bring_up(self, member: Member) -> None:
-        """Start a server and let it receive requests."""
+        """Start a server, wait until it is ready and has all weights, and open it to requests."""
         server, spec = member.server, member.server.spec
         async with AsyncExitStack() as alone:
             # Each server measures the free memory of its GPUs as it starts, so only one may start
@@ -253,7 +256,7 @@ class Fleet:
             await member.client.open_gate()
 
     async def _take_in(self, member: Member) -> None:
-        """Let a server receive requests once it has loaded all weights."""
+        """Load the current weights on a server by `on_up`, then let it receive requests."""
         client, router = member.client, self.routers[member.base]
         if member.server is None:
             await client.check_ready(member.base)

@@ -35,7 +35,7 @@ def main(trainer: int, command: Sequence[str]) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Have the kernel send SIGTERM to this process when its parent ends."""
+    """Let the kernel send SIGTERM to this process when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # The parent ended before the call.
         os.kill(os.getpid(), signal.SIGTERM)

@@ -134,7 +134,7 @@ class ServerAccess:
 
 
 class PublishedElsewhere(WeightPublisher):
-    """Publisher of a process whose servers another process manages."""
+    """Publisher that always raises, for a process whose servers another process manages."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """Raise TrainingError: this process has no learner."""

@@ -82,7 +82,7 @@ class Publication:
 
 
 class ServedPublisher(WeightPublisher):
-    """Publishes adapters to the servers of their base, and whole models each to its own.
+    """Publisher of adapters to the servers of their base, and of whole models to their servers.
 
     Every server loads a new version and its log-probabilities are compared with the learner's
     before the version answers. Older versions are unloaded once they have no open requests.
@@ -165,7 +165,7 @@ class ServedPublisher(WeightPublisher):
         background_loop.run(self._unload())
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version on every server, let it answer and unload the oldest one."""
+        """Load a version on every server, sample new requests from it, and unload old versions."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:

@@ -70,7 +70,7 @@ class ServerState:
 
 
 class Router(Generic[S]):
-    """Sends requests to the servers of one base; a server is any object with a `name`.
+    """Router of requests to the servers of one base; a server is any object with a `name`.
 
     Each server has a limit on open requests. When all are busy, the next request belongs to the
     owner with the fewest tokens so far in proportion to its share. A request whose server fails
@@ -178,7 +178,10 @@ class Router(Generic[S]):
             raise
 
     async def _turn(self, task: RoutedTask) -> ServerState:
-        """Wait until the request is sent to a server."""
+        """Wait until a server is free for the request, and return its state.
+
+        Raises BackendError without servers, and after `max_wait` seconds.
+        """
         if not self._states:
             raise BackendError("no server takes part")
         turn: asyncio.Future[ServerState] = asyncio.get_running_loop().create_future()
@@ -230,7 +233,7 @@ class Router(Generic[S]):
             turn.set_result(chosen)
 
     def _leave(self, state: ServerState) -> None:
-        """Free the place of a request."""
+        """Count a request of this server as ended, and send waiting requests."""
         state.running -= 1
         self._dispatch()
 

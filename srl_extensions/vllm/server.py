@@ -105,7 +105,7 @@ class ModelServer:
         wait_until_free(self.spec, END_SECONDS)
 
     def cause_of_death(self) -> str:
-        """Return the first error in the log since the last start, or else its last lines."""
+        """Return the log's path and its first error since the last start, or its last lines."""
         with self.log.open("rb") as file:
             file.seek(self._log_start)
             text = file.read(LOG_BYTES).decode(errors="replace")

@@ -54,7 +54,7 @@ def train(
     trainer: Any = PPOTrainer,
     **sections: Any,
 ) -> dict[str, Any]:
-    """Train a new policy in environments, and print the results."""
+    """Train a new policy in environments; print and return the results."""
     config = experiment(args, **sections)
     results: dict[str, Any] = trainer(load(args, environments), environments, config).train()
     print_results(results)

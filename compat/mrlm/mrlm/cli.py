@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train, then print the results and their location."""
+    """Train an experiment, print the results and the model's folder, and return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -72,7 +72,7 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def print_results(results: Mapping[str, Any]) -> bool:
-    """Print rewards and losses in the first of several processes, where True is returned."""
+    """Print rewards and losses in the first of several processes; return True in that one."""
     from srl_train import processes
 
     processes.leave()
@@ -88,13 +88,13 @@ def print_results(results: Mapping[str, Any]) -> bool:
 
 
 def serve(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Serve environments by `srl serve env`."""
+    """Serve environments by `srl serve env`; return its exit code."""
     names = [registered_name(name.strip()) for name in args.environments.split(",")]
     return srl.main(["serve", "env", *names, "--port", args.port, "--host", args.host, *rest])
 
 
 def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Evaluate a model by `srl eval`."""
+    """Evaluate a model by `srl eval`; return its exit code."""
     output = [] if args.output is None else ["--out", args.output]
     kind = "both_sides" if args.environment == "debate" else "all"
     scenario = f"{REGISTERED[args.environment]}.{kind}"
@@ -104,7 +104,7 @@ def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Collect episodes by `srl collect`, one per line."""
+    """Write episodes to a JSON Lines file by `srl collect`; return its exit code."""
     threshold = [] if args.filter_reward is None else ["--min-return", args.filter_reward]
     words = ["--environment", REGISTERED[args.environment], "--players", args.model]
     tokens = ["--set", f"models.sampling.max_new_tokens={MAX_NEW_TOKENS}"]

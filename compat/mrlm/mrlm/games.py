@@ -65,7 +65,7 @@ class WrittenGame(FreeTextGame):
         self._text = _unanswered(self.environment.reset())
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Pass the answer to the environment."""
+        """Pass the agent's answer to the environment; return the outcome, or raise EnvError."""
         result: Any = self.environment.step(Message(MessageRole.ASSISTANT, answers[AGENT]))
         match result:
             case (Observation() as observation, Reward() as reward):

@@ -98,7 +98,7 @@ class Place:
         self.namespaces = NAMESPACES
 
     def confine(self, descriptors: Sequence[int]) -> bytes:
-        """Read the request, confine this process, a fork, irrevocably, and return the request.
+        """Read the request, confine this forked process irrevocably, and return the request.
 
         Args:
             descriptors: Descriptors of the request, standard input, output, results and calls.
@@ -132,7 +132,7 @@ class Place:
         return request
 
     def make_folder(self) -> None:
-        """Create the working folder and the shared memory of a run, if it has namespaces.
+        """Create the working folder and the shared memory of a run, if the run has namespaces.
 
         Without namespaces, the working folder remains that of the worker, a removed folder in which
         nothing can be written.
@@ -215,13 +215,13 @@ def _write(path: str, text: str, folder: int) -> None:
 
 
 def readable_files() -> list[str]:
-    """Return the files and folders, by the paths that the interpreter and the loader use."""
+    """Return the paths of the standard library and its shared libraries, which runs may read."""
     library = []
     for place in sys.path:
         if os.path.isfile(place):  # a zipped library
             library.append(place)
         elif os.path.isdir(place):
-            library += [os.path.join(place, name) for name in os.listdir(place) if _is_own(name)]
+            library += [os.path.join(place, n) for n in os.listdir(place) if _is_standard(n)]
     # tkinter is left out: a run has no display, and its libraries are many.
     extensions = [
         path
@@ -232,7 +232,7 @@ def readable_files() -> list[str]:
     return sorted({os.path.normpath(path) for path in library + needed if os.path.exists(path)})
 
 
-def _is_own(name: str) -> bool:
+def _is_standard(name: str) -> bool:
     """Return True if a file in a folder of `sys.path` belongs to the standard library."""
     module = name.partition(".")[0]
     built = module.startswith("_sysconfigdata_") or module == "__pycache__"
@@ -240,7 +240,7 @@ def _is_own(name: str) -> bool:
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Return the shared libraries of extension modules, as loaded by the loader in a fork."""
+    """Load the extension modules in a fork, and return the paths of all loaded libraries."""
 
     def load(writer: int) -> None:
         for extension in extensions:

@@ -21,7 +21,7 @@ _BEYOND = 10**MAX_DIGITS
 
 
 class NotPlainError(EnvError, ValueError):
-    """A value is no plain data, or data from a program is invalid."""
+    """Value that is not plain data, or invalid data from a program."""
 
 
 def dumps(value: Any) -> bytes:

@@ -178,7 +178,7 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """Return the output of a cell, with the value of a last expression.
+        """Run a cell after the earlier cells; return its output and the value of a last expression.
 
         Raises:
             ToolError: The cell failed.

@@ -56,7 +56,7 @@ def calculator(expression: str) -> str:
 
 
 def evaluate(expression: str) -> Number:
-    """Return the value of an expression: a Fraction if exact, else a finite float."""
+    """Return the value of an expression, a Fraction if exact, else a finite float; or ToolError."""
     if len(expression) > LONGEST:
         raise ToolError(f"an expression may have {LONGEST} characters")
     text = " ".join(expression.translate(_TYPESET).split())

@@ -125,7 +125,7 @@ class ToolSession:
         return results
 
     def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
-        """Mark the first open step that a call makes."""
+        """Record the first needed step, not made before, that a call makes."""
         for index, step in enumerate(self.steps):
             if index and step.evidence and call.name == "calculator" and not follows:
                 continue
@@ -134,7 +134,7 @@ class ToolSession:
                 return
 
     def counts(self) -> dict[str, Any]:
-        """Return the counts for the infos."""
+        """Return the numbers of all, failed, repeated and needed calls, for the infos."""
         return {
             "calls": self.calls,
             "failed_calls": self.failed,
@@ -262,7 +262,7 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
-        """Yield the possible calls of each tool on the numbers, files and names in a text."""
+        """Yield, per tool, calls on the numbers, files or names in a text, in an agent's format."""
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}
@@ -280,7 +280,7 @@ class ToolUse(Task):
 
 
 class ToolUseEnv(TaskEnv):
-    """TaskEnv with turns of calls before the answer."""
+    """TaskEnv in which an agent calls tools in its turns before it answers."""
 
     def make_view(self) -> FreeTextView:
         task = self.task
@@ -302,7 +302,7 @@ class ToolUseEnv(TaskEnv):
 
 
 def _response(result: ToolResult, results: int) -> str:
-    """Return the text of a result, one of several in the same turn."""
+    """Return a result between tags, cut so that `results` such results fit into a text."""
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
 
@@ -310,7 +310,10 @@ def _response(result: ToolResult, results: int) -> str:
 def _families(
     families: Sequence[str] | str | None, tools: Sequence[str], search: SearchProvider | None
 ) -> tuple[str, ...]:
-    """Return the chosen families, by default all whose tools are given."""
+    """Return the chosen families, by default all whose tools are in `tools`.
+
+    Raises EnvConfigError if the tools or the search provider do not suffice for the families.
+    """
     possible = [name for name, family in FAMILIES.items() if set(family.tools) <= set(tools)]
     chosen = some_of("families", families, FAMILIES) if families is not None else tuple(possible)
     for name in set(chosen).difference(possible):

@@ -126,7 +126,7 @@ def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a calculation with numbers in files and in the question.
 
-    Difficulty 1 has one file and numbers of one digit; from difficulty 3, there are more files.
+    Difficulty 1 has one file and numbers of one digit; from difficulty 3, several files are needed.
     """
     marks = ("plus", "+"), ("minus", "-"), ("times", "*")
     word, mark = marks[rng.integers(2 if difficulty == 1 else 3)]
@@ -141,15 +141,15 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
     names = [str(name) for name in rng.permutation(list(files))]
     used = names[: max(1, difficulty - 1)]
     numbers = [files[name] for name in used]
-    told = [f"the number in {name}" for name in used]
+    terms = [f"the number in {name}" for name in used]
     if len(used) == 1:
         numbers.append(given)
-        told.append(given)
+        terms.append(given)
     expression = f" {mark} ".join(numbers)
     answer = calculator(expression)
     steps = [_step("read_file", files[name], path=name) for name in used]
     steps.append(_step("calculator", answer, expression=expression))
-    question = f"What is {f' {word} '.join(told)}?"
+    question = f"What is {f' {word} '.join(terms)}?"
     return _problem("read and calculate", difficulty, question, answer, expression, steps, files)
 
 
@@ -212,8 +212,8 @@ def _facts() -> Mapping[str, Mapping[str, str]]:
     """Return the facts of the corpus: title -> fact -> value."""
     lines = CORPUS.read_text(encoding="utf-8").splitlines()
     return {
-        said["title"]: {fact: str(value) for fact, value in said["facts"].items()}
-        for said in map(json.loads, lines)
+        entry["title"]: {fact: str(value) for fact, value in entry["facts"].items()}
+        for entry in map(json.loads, lines)
     }
 
 

@@ -279,7 +279,7 @@ def function_schema(function: Callable[..., Any], name: str | None = None) -> di
 
 
 class _NoCall(ValueError):
-    """A text contains an invalid call; the message is the reason."""
+    """Invalid tool call in a text; the message is the reason."""
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
@@ -330,7 +330,7 @@ def _after_spaces(text: str, place: int) -> int:
 
 
 def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in JSON values: each value is a call or a list of calls."""
+    """Return the calls in JSON values, each a call or a list; _NoCall for none or too many."""
     calls: list[ToolCall] = []
     for message in messages:
         if not message and isinstance(message, list):

@@ -21,7 +21,7 @@ Trie = dict[int, "Trie"]
 
 
 class AnswerTrie(AdapterLogitsProcessor):  # type: ignore[misc]
-    """vLLM: `--logits-processors answer_trie:AnswerTrie`."""
+    """Logits processor that allows only listed answers (vLLM: `--logits-processors`)."""
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:

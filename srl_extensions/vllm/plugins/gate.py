@@ -22,7 +22,7 @@ Receive = Callable[[], Awaitable[Any]]
 
 
 class Gate:
-    """Middleware for vLLM: `--middleware gate.Gate` (ASGI)."""
+    """ASGI middleware that requires a key (vLLM: `--middleware gate.Gate`)."""
 
     def __init__(
         self, app: Callable[..., Awaitable[None]], environment: Mapping[str, str] = os.environ
@@ -32,7 +32,7 @@ class Gate:
         self._opened = False
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Pass a request on to the server or answer it with a status."""
+        """Pass an admitted request to the server, or answer it with an error status."""
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close"})
         status = None if scope["type"] == "lifespan" else self.status(scope)

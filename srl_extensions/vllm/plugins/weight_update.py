@@ -15,10 +15,10 @@ from safetensors import safe_open
 
 
 class WeightUpdate:
-    """vLLM: `--worker-extension-cls weight_update.WeightUpdate`; becomes a base of its worker."""
+    """Base class that vLLM adds to its worker (`--worker-extension-cls`), to replace weights."""
 
     def publish_weights(self: Any, folder: str) -> None:
-        """Load the safetensors files of `folder` into the model.
+        """Load the safetensors files of `folder` into the model; raise FileNotFoundError for none.
 
         Call this while generation is paused, and reset the prefix cache afterwards.
         """

@@ -63,8 +63,8 @@ def test_late_agent_receives_credit_for_its_own_answers(short_run):
     later = [own for e in train_round(run, 0).episodes for own in e.siblings if own.turn == 1]
     assert {own.agent for own in later} == {"player_1"}
     for own in later:
-        assert own.worth == tuple(float(decision.action) for decision in own.decisions)
-    assert {worth for own in later for worth in own.worth} == {0.0, 1.0}
+        assert own.values == tuple(float(decision.action) for decision in own.decisions)
+    assert {value for own in later for value in own.values} == {0.0, 1.0}
 
 
 def test_resumed_run_is_bit_identical(short_run, tmp_path):

@@ -62,12 +62,12 @@ def test_answer_value_uses_the_other_agents_first_answers():
         for turn, (own, other) in enumerate(zip(a, b, strict=True)):
             mine, theirs = ([d.action for d in one.decisions] for one in (own, other))
             assert len(mine) == 4
-            assert own.worth == tuple(2 * one - theirs[0] + carried for one in mine)
-            assert other.worth == tuple(2 * one - mine[0] + carried for one in theirs)
+            assert own.values == tuple(2 * one - theirs[0] + carried for one in mine)
+            assert other.values == tuple(2 * one - mine[0] + carried for one in theirs)
             # The episode continued with the best of each, the first of equals.
             chosen = [step.decision for step in episode.turns[turn]]
-            assert chosen[0] is own.decisions[own.worth.index(max(own.worth))]
-            assert chosen[1] is other.decisions[other.worth.index(max(other.worth))]
+            assert chosen[0] is own.decisions[own.values.index(max(own.values))]
+            assert chosen[1] is other.decisions[other.values.index(max(other.values))]
             carried = chosen[0].action
         assert episode.branch_steps == 2 * (1 + 2 * 3)
         assert len(list(replay(episode, CarryGame()))) == 3

@@ -8,7 +8,7 @@ from mrlm.algorithms.trainer import PolicyTrainer
 class GRPOTrainer(PolicyTrainer):
     """Trainer with GRPO over groups of episodes from the same start, by `config.grpo`.
 
-    Own environments must draw from `self.rng`, so that the episodes of a group start equally.
+    Custom environments must draw from `self.rng`, so that the episodes of a group start equally.
     """
 
     algorithm: ClassVar[str] = "grpo"

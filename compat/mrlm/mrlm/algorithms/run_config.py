@@ -115,7 +115,7 @@ def _grpo(config: ExperimentConfig) -> Settings:
 
 
 def _rounds(training: TrainingConfig, group: int | None) -> Settings:
-    """Divide the episodes of an iteration into groups and optimizer steps.
+    """Return the settings that divide an iteration's episodes into groups and optimizer steps.
 
     PPO compares no answers; its groups are as small as the division into steps allows.
     """

@@ -59,7 +59,7 @@ class DebateEnvironment(SimulatedEnvironment):
         return DebateEnvironment(*self._arguments)
 
     def reset(self) -> Observation:
-        """Draw a motion and a side."""
+        """Start a debate with a random motion and side; return the first observation."""
         texts, infos = self._debate.reset(seed=int(self.rng.integers(2**31)))
         self._side, self._opponent = SIDES if self.rng.random() < 0.5 else SIDES[::-1]
         self._motion = infos[self._side]["motion"]
@@ -67,7 +67,10 @@ class DebateEnvironment(SimulatedEnvironment):
         return Observation(list(self._messages), info=dict(infos[self._side]))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Speak; raises EnvError if no debate is running."""
+        """Speak, let the opponent speak, and return observation and reward.
+
+        Raises EnvError if no debate is running.
+        """
         if not self._debate.agents:
             raise EnvError("step() without a running debate: call reset() first")
         side = self._opponent.removesuffix("_0")

@@ -72,13 +72,13 @@ class TaskEnvironment(SimulatedEnvironment):
         return int(self._game.unwrapped.max_cycles)
 
     def reset(self) -> Observation:
-        """Start an episode with a new problem."""
+        """Start an episode with a new problem; return the first observation."""
         texts, infos = self._game.reset(seed=int(self.rng.integers(2**31)))
         self._messages = first_messages(self._game, self._agent, texts)
         return Observation(list(self._messages), info=dict(infos[self._agent]))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Submit an answer; raises EnvError if no episode is running."""
+        """Submit an answer; return observation and reward. Raises EnvError if no episode runs."""
         if not self._game.agents:
             raise EnvError("step() without a running episode: call reset() first")
         result = self._game.step({self._agent: action.content})

@@ -29,7 +29,7 @@ with needed_by("a Hugging Face model"):
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return source and further arguments of `from_pretrained`.
+    """Return the name or path, and further arguments, for `from_pretrained`.
 
     `name` is a folder, a GGUF file, a hub name, or NAME@REVISION. Raises BackendError if the
     extension of a GGUF file is not in lower case, or CORE_SRL_MODELS is not valid.
@@ -122,7 +122,10 @@ def loading(quantization: Quantization, device: str) -> dict[str, Any]:
 
 
 def make_batch_invariant(model: Any) -> Any:
-    """Make the output of quantized layers independent of batch and training mode, in place."""
+    """Change quantized layers so that outputs do not depend on batch or training mode.
+
+    The model is changed in place and returned.
+    """
     bnb = _bitsandbytes()
     for module in model.modules():
         if isinstance(module, bnb.nn.Linear4bit):

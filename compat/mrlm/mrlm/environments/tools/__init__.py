@@ -37,7 +37,7 @@ class ToolUseEnvironment(TaskEnvironment):
 
     Args:
         tool_registry: Tools of the agent.
-        options: Other options of the environment, such as `problems` (own questions, made by
+        options: Other options of the environment, such as `problems` (custom questions, made by
             srl_envs.tasks.tool_use.generators.asked) and `max_cycles`.
     """
 
