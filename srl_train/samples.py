@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from srl_agents.episode import Decision, End, Episode, Tokens
-from srl_train.returns import discounted_return
-from srl_train.trajectory import Game, Trajectory
+from srl_train.trajectory import Game, Trajectory, discounted_return
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import pytest
 
 from srl_extensions.pages.headline import ends, headline, in_words
 from srl_extensions.pages.run_folder import edges, load
-from srl_train.metrics.errors import MetricsError, RunFolderError
+from srl_train.errors import MetricsError, RunFolderError
 from tests.srl_extensions.pages.synthetic_runs import (
     OPTIMUM,
     UNIFORM,
