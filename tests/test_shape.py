@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FLOORS = {
+LAYERS = {
     "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "srl_extensions": 3, "core_srl": 4,
     "benchmarks": 5, "examples": 5, "compat": 5,
 }  # fmt: skip
@@ -85,7 +85,7 @@ def sources(*tops: str) -> list[Path]:
     return [path for path in written if not path.stem.endswith("_pb2")]  # generated files
 
 
-PACKAGE_FILES = sources(*FLOORS)
+PACKAGE_FILES = sources(*LAYERS)
 ALL_FILES = [*PACKAGE_FILES, *sources("tests")]
 
 
@@ -125,26 +125,37 @@ def _last_name(node: ast.expr) -> str | None:
     return getattr(node, "attr", None) or getattr(node, "id", None)
 
 
-def test_the_packages_are_there():
-    assert {name_of(path).split("/")[0] for path in PACKAGE_FILES} >= set(FLOORS) - {"core_srl"}
+def test_all_packages_exist():
+    assert {name_of(path).split("/")[0] for path in PACKAGE_FILES} >= set(LAYERS) - {"core_srl"}
 
 
-def hold(found: list[str]) -> None:
+def assert_none(found: list[str]) -> None:
     """Fail with a line per place if there is any."""
     assert not found, "\n" + "\n".join(found)
 
 
-def test_imports_go_down():
-    hold([
-        f"{name_of(path)} imports {name} from a higher floor"
+def test_packages_import_only_lower_layers():
+    assert_none([
+        f"{name_of(path)} imports {name} from a higher layer"
         for path in PACKAGE_FILES
         for name in imports_of(path)
-        if FLOORS.get(name, 0) > FLOORS[name_of(path).split("/")[0]]
+        if LAYERS.get(name, 0) > LAYERS[name_of(path).split("/")[0]]
     ])  # fmt: skip
 
 
-def test_what_is_heavy_or_unwanted_stays_in_its_place():
-    hold([
+def test_extensions_do_not_import_each_other():
+    allowed = {("judging", "pages")}  # cross-play records are drawn as pages
+    extensions = [path for path in PACKAGE_FILES if name_of(path).startswith("srl_extensions/")]
+    pairs = {
+        (name_of(path).split("/")[1], imported)
+        for path in extensions
+        for imported in re.findall(r"srl_extensions\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert {pair for pair in pairs if pair[0] != pair[1]} <= allowed
+
+
+def test_heavy_packages_are_imported_only_in_their_places():
+    assert_none([
         f"{name_of(path)} may not import {name}"
         for path in PACKAGE_FILES
         for name in imports_of(path)
@@ -174,7 +185,7 @@ TAKES_NO_TORCH = (
 )
 
 
-def test_takes_no_torch():
+def test_module_imports_without_torch():
     # A separate process, because this one has imported everything.
     script = (
         "import sys\n"
@@ -193,15 +204,15 @@ def test_takes_no_torch():
     assert done.returncode == 0, done.stderr
 
 
-def test_files_are_named_after_their_contents():
+def test_file_names():
     for path in ALL_FILES:
         for part in path.relative_to(ROOT).with_suffix("").parts[1:]:
             vague = VAGUE.search(part) and part not in DOCUMENTED
             assert not vague, f"{name_of(path)}: name it after what it holds"
 
 
-def test_classes_do_not_boast():
-    hold([
+def test_class_names():
+    assert_none([
         f"{name_of(path)}: {node.name}"
         for path in PACKAGE_FILES
         if not name_of(path).startswith("core_srl/")  # documented names may differ from ours
@@ -210,8 +221,8 @@ def test_classes_do_not_boast():
     ])  # fmt: skip
 
 
-def test_nothing_pretends():
-    hold([
+def test_no_placeholders():
+    assert_none([
         f"{name_of(path)}:{number}: {line.strip()}"
         for path in PACKAGE_FILES
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
@@ -219,7 +230,7 @@ def test_nothing_pretends():
     ])  # fmt: skip
 
 
-def test_no_failure_is_swallowed():
+def test_no_exception_is_swallowed():
     handlers = (
         (f"{name_of(path)}:{node.lineno}", node)
         for path in PACKAGE_FILES
@@ -236,8 +247,8 @@ def test_no_failure_is_swallowed():
         )
 
 
-def test_draws_from_generators_only():
-    hold([
+def test_random_numbers_come_from_generators():
+    assert_none([
         f"{name_of(path)}:{node.lineno} np.random.{node.attr}"
         for path in PACKAGE_FILES
         if not any(fnmatch(name_of(path), place) for place in PLACES["random"])
@@ -254,10 +265,10 @@ def installed_packages() -> list[str]:
     return list(settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 
 
-def test_what_is_installed_needs_nothing_that_is_not():
+def test_installed_packages_import_no_other_folder():
     installed = installed_packages()
     assert installed == ["srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl"]
-    apart = {*FLOORS, "mrlm"} - set(installed)
+    apart = {*LAYERS, "mrlm"} - set(installed)
     # Tables name modules as text, which are imported when used.
     named = re.compile(rf"({'|'.join(apart)})(\.\w+)+")
     for path in sources(*installed):
@@ -278,7 +289,7 @@ def requirements() -> list[str]:
     return [name for name in every if name != among_them]
 
 
-def test_every_requirement_says_why():
+def test_every_requirement_has_a_reason():
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     for wanted in requirements():
         line = next(line for line in lines if f'"{wanted}"' in line)
@@ -293,7 +304,7 @@ def test_constraints_pin_every_requirement():
     assert {re.split(r"[^\w-]", name.lower())[0] for name in requirements()} <= pinned
 
 
-def test_every_example_is_run_by_a_test():
+def test_every_example_has_a_test():
     programs = sources("tests/examples", "tests/interop", "tests/srl_extensions/bridges")
     tests = "\n".join(path.read_text(encoding="utf-8") for path in programs)
     examples = [*sources("examples"), *(ROOT / "examples").rglob("*.yaml")]
@@ -304,7 +315,7 @@ WANTED = ["LICENSE", "README.md", "CHANGELOG.md", "docs/project/architecture.md"
 
 
 @pytest.mark.parametrize("name", WANTED)
-def test_what_a_reader_looks_for_is_there(name):
+def test_file_exists(name):
     assert (ROOT / name).read_text(encoding="utf-8").strip()
 
 
@@ -338,7 +349,7 @@ def imported_modules() -> dict[str, set[str]]:
     return found
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def test_no_import_circles():
     imports = imported_modules()
     # Remove modules without remaining imports, which cannot be part of a circle.
     while free := [module for module, names in imports.items() if not names & set(imports)]:

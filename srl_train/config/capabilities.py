@@ -33,7 +33,7 @@ FACTS = {
     "servers": "models sample in servers, from published weights",
     "whole_servers": "servers have whole models and cannot load a second version",
     "pools": "past weights play next to the current ones",
-    "group_opponents": "each group of episodes has opponents of its own",
+    "group_opponents": "each group of episodes has separate opponents",
     "averaged": "models receive averaged parameters",
     "own_units": "parameters are in units of the model's own returns",
     "offline": "models learn from data before the rounds",

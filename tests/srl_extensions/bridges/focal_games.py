@@ -1,4 +1,4 @@
-"""One game of a focal agent, what is answered in it, and our own sample of it."""
+"""Helpers for tests of bridges: an episode with given answers, and our trainer's sample of it."""
 
 from itertools import cycle
 
@@ -19,7 +19,7 @@ GAME = FocalGame(
     "coop_compete_v0", "agent_1", {"agent_0": "tit_for_tat"}, OPTIONS, max_new_tokens=16
 )
 SAID = ("cooperate", "who knows", "compete", "cooperate")
-"""What the model says in turn to each agent; the second cannot be read."""
+"""Answers of the model in order; the second cannot be parsed."""
 SEED = 7
 
 
@@ -32,14 +32,14 @@ def tokenizer():
 
 
 def answers_of(chat):
-    """Tokens and log-probabilities of what is said, for ever."""
+    """Yield tokens and log-probabilities of the answers, repeatedly."""
     for text in cycle(SAID):
         ids = [*chat.answer(text), chat.end_of_turn]
         yield ids, [-0.5] * len(ids)
 
 
 def our_sample(chat):
-    """What our own training learns from the game."""
+    """Return the training sample of our trainer for the episode."""
     env = make(GAME.environment, **OPTIONS)
     view = env.unwrapped.text_view
     policies = {"agent_0": classic_policy("tit_for_tat", env)}
@@ -53,5 +53,5 @@ def our_sample(chat):
 
 
 def chat_of(made):
-    """How conversations become tokens for the tokenizer."""
+    """Return the chat format of the tokenizer."""
     return ChatFormat(made)

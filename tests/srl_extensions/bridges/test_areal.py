@@ -19,14 +19,14 @@ from tests.srl_extensions.bridges.focal_games import (
 
 pytestmark = [
     pytest.mark.areal,
-    # AReaL and what it imports warn of each other's releases.
+    # AReaL and its dependencies warn about each other's releases.
     pytest.mark.filterwarnings("ignore"),
 ]
 EXAMPLE = Path(__file__).parents[2] / "examples/interop/areal_games.py"
 
 
 class Engine:
-    """What AReaL's inference engine is to a workflow; its weights are new at every answer."""
+    """Stand-in for AReaL's inference engine, with a new weight version per answer."""
 
     def __init__(self, chat):
         self.chat, self.asked, self.conversations = chat, [], {}

@@ -1,4 +1,4 @@
-"""What another framework's engine plays is, token for token, what our own training would learn."""
+"""Samples from another library's engine equal those of our trainer, token by token."""
 
 from itertools import cycle
 
@@ -29,7 +29,7 @@ ENDLESS = 100_000
 
 
 class Engine:
-    """Gives each agent `said` in turn; remembers what it was asked."""
+    """Engine that returns `said` in order and records requests."""
 
     def __init__(self, said=SAID, logprob=-0.5, room=ENDLESS):
         self.said, self.logprob, self.room = said, logprob, room

@@ -41,7 +41,7 @@ CALLS = {
 
 
 def ours(answers, seed):
-    """What our own training would learn from, where the agent gives these answers."""
+    """Return our trainer's sample for an agent with these answers."""
     env = make(GAME.environment, **OPTIONS)
     view = env.unwrapped.text_view
     policies = {
@@ -70,7 +70,7 @@ def test_partners_leave_one_agent_and_are_checked():
 
 @pytest.fixture
 def caller(tiny_folder):
-    """A model's folder whose tokenizer knows tool calls; the model itself is asked nothing."""
+    """A model's folder whose tokenizer knows tool calls; the model is not called."""
     return tiny_folder
 
 

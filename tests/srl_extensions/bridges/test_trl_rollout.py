@@ -1,4 +1,4 @@
-"""What TRL 1.16 is handed by `make_rollout_func`, and what it makes of it."""
+"""`make_rollout_func` with TRL 1.16: batches, gradients and refusals."""
 
 from dataclasses import replace
 

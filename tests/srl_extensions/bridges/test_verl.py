@@ -29,7 +29,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/interop/verl_games.py"
 
 
 class Server:
-    """What verl's client of its servers is to the loop."""
+    """Stand-in for verl's server client."""
 
     def __init__(self, chat):
         self.chat, self.asked, self.conversations = chat, [], {}
@@ -146,7 +146,7 @@ def test_row_gives_the_same_sample_as_our_trainer(play):
     assert found.non_tensor_batch["unreadable_answers"].tolist() == [0.25]
     steps = found.non_tensor_batch
     assert 1 <= steps["min_global_steps"][0] < steps["max_global_steps"][0] <= 9
-    # Two agents of four turns each are asked, in the row's own manner.
+    # Two agents with four steps each, sampled with the row's parameters.
     assert len(server.asked) == 8
     assert {asked["max_tokens"] for asked in server.asked} == {GAME.max_new_tokens}
     assert server.asked[0]["temperature"] == 1.0

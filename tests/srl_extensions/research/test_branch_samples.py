@@ -1,4 +1,4 @@
-"""Runs that branch: samples, what the learner compares, resuming, and what is refused."""
+"""Runs that branch: samples, groups, resuming and refusals."""
 
 import threading
 

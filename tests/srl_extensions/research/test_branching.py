@@ -64,7 +64,7 @@ def test_answer_value_uses_the_other_agents_first_answers():
             assert len(mine) == 4
             assert own.worth == tuple(2 * one - theirs[0] + carried for one in mine)
             assert other.worth == tuple(2 * one - mine[0] + carried for one in theirs)
-            # The game went on with the best of each, the first of equals.
+            # The episode continued with the best of each, the first of equals.
             chosen = [step.decision for step in episode.turns[turn]]
             assert chosen[0] is own.decisions[own.worth.index(max(own.worth))]
             assert chosen[1] is other.decisions[other.worth.index(max(other.worth))]
