@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +37,6 @@ class Trajectory:
     """End of the agent's episode, if known."""
     states: tuple[np.ndarray, ...] | None = None
     """Joint state of the environment before each step, if recorded."""
-
-    @cached_property
-    def actions(self) -> tuple[int | str, ...]:
-        """Action of each step: its index, or the text of a free-text action."""
-        chosen = (step.decision.action for step in self.steps)
-        return tuple(one if isinstance(one, str) else int(one) for one in chosen)
 
 
 Game = Mapping[str, Trajectory]
