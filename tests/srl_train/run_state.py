@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from srl_train.round import plan_round, play
+from srl_train.trainer import Trainer
 
 
 def play_round(run, number):
@@ -41,6 +42,22 @@ def everything(run):
         "mode": dict(run.mode_state),
         "next_round": run.next_round,
     }
+
+
+def resumed_and_whole(config, folder, rounds=1):
+    """Return the finished trainers of a run resumed after `rounds` rounds and of one that was not
+    interrupted."""
+    whole = Trainer(config, folder / "whole")
+    whole.fit()
+    cut = Trainer(config, folder / "cut")
+    for _ in range(rounds):
+        cut.train_round()
+    cut.save_checkpoint()
+    cut.close()
+    resumed = Trainer(config, folder / "cut")
+    resumed.load_checkpoint()
+    resumed.fit()
+    return resumed, whole
 
 
 def same(one, other):

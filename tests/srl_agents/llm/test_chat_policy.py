@@ -155,7 +155,7 @@ def test_plays_games_over_a_real_connection(server, name):
     assert len(server.bodies) == 18
 
 
-def test_a_failing_api_fails_only_its_episodes(server):
+def test_a_failing_api_fails_the_episode(server):
     server.trouble = [400] * 9
     policy = ChatPolicy(api_model("openai:m"), make_env().unwrapped.text_view)
     [episode] = play_many(make_env, dict.fromkeys(("agent_0", "agent_1"), policy), [0])
