@@ -68,9 +68,18 @@ def findings(path: Path) -> list[str]:
     return found
 
 
+PROMPTS = ("srl_envs/tasks/tool_use/builtin_tools.py",)
+"""Files whose docstrings are prompts of models; recorded results depend on their wording."""
+
+
 def prose_of(tops: tuple[str, ...], pattern: str) -> list[str]:
     files = [path for top in tops for path in sorted((ROOT / top).rglob(pattern))]
-    return [each for path in files if not path.stem.endswith("_pb2") for each in findings(path)]
+    written = [
+        path
+        for path in files
+        if not path.stem.endswith("_pb2") and path.relative_to(ROOT).as_posix() not in PROMPTS
+    ]
+    return [each for path in written for each in findings(path)]
 
 
 @pytest.mark.parametrize("package", [*CODE, *OTHER_CODE])

@@ -99,10 +99,10 @@ def test_rotation_balances_unequal_agents(short_run):
 @pytest.mark.parametrize(
     "change, told",
     [
-        ({}, "seats: model_2 plays no agent.*have models drawn"),
+        ({}, "seats: every model must play an agent, but model_2"),
         (
             {"matchmaking": {"name": "uniform"}, "seats": dict.fromkeys(AGENTS, "model_0")},
-            "seats: models are drawn .uniform. for agents that have no player",
+            "seats: matchmaking uniform",
         ),
         (
             {"matchmaking": {"name": "uniform"},

@@ -89,7 +89,7 @@ class Elsewhere:
         while not line.endswith(b"\n"):
             part = os.read(CALLS, 65536)
             if not part:
-                raise RuntimeError("the host does not answer")
+                raise RuntimeError("the supervising process does not answer")
             line += part
         answer = json.loads(line)
         if "value" not in answer:

@@ -83,7 +83,7 @@ def test_recorded_episodes_can_be_replayed(play, tmp_path):
         (["bandit_v0", "--set", "a=[1"], "--set 'a=[1': not YAML"),
         (["maze_race_v0", "--opponent", "pavlov"], "pavlov cannot play maze_v0"),
         (["maze_race_v0", "--opponent", "agent_0=uniform"], "agent must be one of"),
-        (["social_trading_v0", "--set", "messages=true"], "needs obs_mode='llm'"),
+        (["social_trading_v0", "--set", "messages=true"], "obs_mode must be 'llm'"),
     ],
 )
 def test_wrong_arguments_print_one_line(play, words, reason):

@@ -55,7 +55,7 @@ ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'
         ("summary.json", '{"a": ' * 1000 + "1" + "}" * 1000, "nested deeper"),
         ("config.yaml", "a: [", "config.yaml is damaged"),
         ("metrics.jsonl", "x\n{}\n", "line 1 is damaged"),
-        ("metrics.jsonl", '{"not_finite": [[["a", "b"], "nan"]]}\n', "names no place"),
+        ("metrics.jsonl", '{"not_finite": [[["a", "b"], "nan"]]}\n', "names an unknown key"),
         ("metrics.jsonl", ROUND.format(0, "", '"model_0": 3', ""), "line 1: models.model_0"),
         ("metrics.jsonl", ROUND.format(10**400, "", "", ""), "line 1: round"),
         ("metrics.jsonl", ROUND.format(0, '"winners": {"a": "b"}', "", ""), "winners.a"),
@@ -80,7 +80,7 @@ def test_links_folders_and_pipes_are_refused(tmp_path, name, make):
     folder = write_run(tmp_path / "run", rows=[])
     (folder / name).unlink(missing_ok=True)
     make(folder / name)
-    with pytest.raises(MetricsError, match=f"{name} is not a plain file"):
+    with pytest.raises(MetricsError, match=f"{name} must be a regular file"):
         load(folder)
 
 
