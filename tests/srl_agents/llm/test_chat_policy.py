@@ -18,14 +18,7 @@ from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_envs.wrappers import with_text
 from tests.fakes import ScriptedBackend, Vote
-from tests.servers.chat_server import chat_server
 from tests.srl_envs.third_party_games import Nim
-
-
-@pytest.fixture
-def server():
-    with chat_server() as running:
-        yield running
 
 
 class Scripted:

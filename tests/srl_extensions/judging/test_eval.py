@@ -11,7 +11,6 @@ import pytest
 from srl_envs import scenarios
 from srl_train import cli
 from srl_train.trainer import Trainer
-from tests.servers.chat_server import chat_server
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 FEW = ["--episodes", "2", "--scenario", PAVLOV]
@@ -159,13 +158,6 @@ def refused(words, capsys):
 )
 def test_wrong_arguments_are_refused_in_one_line(words, reason, capsys):
     assert reason in refused(words, capsys)
-
-
-def test_a_model_behind_an_api_has_sampling(capsys):
-    with chat_server() as server:
-        words = [*FEW, "--policy", "openai:m", "--temperature", "0.5"]
-        assert server.bodies == [] and cli.main(["eval", *words]) == 0
-        assert {body["temperature"] for body in server.bodies} == {0.5}
 
 
 @pytest.mark.parametrize("flag", ["--out", "--record"])

@@ -14,7 +14,6 @@ from srl_extensions.vllm.client import VLLMClient
 from tests.servers.faulty_http import serving
 from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.servers.three_tries import THREE_TRIES
-from tests.servers.vllm_stub import stub_server
 
 # peft 0.21 still reads the name that transformers 5.23 is retiring.
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
@@ -30,12 +29,6 @@ def here(tiny_folder):
 @pytest.fixture(scope="module")
 def stop_ids(tiny_folder):
     return HuggingFaceBackend.load(tiny_folder, device="cpu").chat.stop_ids
-
-
-@pytest.fixture
-def stub(tiny_folder):
-    with stub_server(tiny_folder) as running:
-        yield running
 
 
 @pytest.fixture

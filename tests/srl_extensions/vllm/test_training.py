@@ -19,12 +19,6 @@ SETTINGS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
 
 
 @pytest.fixture
-def stub(tiny_folder):
-    with stub_server(Path(tiny_folder)) as running:
-        yield running
-
-
-@pytest.fixture
 def served_run(short_run, tmp_path, stub):  # The trainers end before the stub.
     """Function that creates the trainer of a short run on these servers."""
     with contextlib.ExitStack() as stack:

@@ -15,17 +15,10 @@ from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.openai import OpenAIModel, arguments
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.sampling import Sampling
-from tests.servers.chat_server import chat_server
 from tests.servers.three_tries import THREE_TRIES
 
 BOTH = ("openai:m", "anthropic:m")
 PLAIN = Sampling(max_new_tokens=5)
-
-
-@pytest.fixture
-def server():
-    with chat_server() as running:
-        yield running
 
 
 def asking(words, sampling=PLAIN, seed=None):

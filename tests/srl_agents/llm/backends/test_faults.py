@@ -5,21 +5,13 @@ import asyncio
 import numpy as np
 import pytest
 
-from srl_agents.errors import BackendError
 from srl_agents.event_loop import run
-from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.registry import api_model
-from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
-from srl_extensions.vllm.backend import VLLMBackend
-from srl_extensions.vllm.client import VLLMClient
-from srl_extensions.vllm.routing import Router
 from tests.servers.chat_server import chat_server
 from tests.servers.faulty_http import FAULTS
-from tests.servers.vllm_stub import stub_server
 
 PATIENT = RetryPolicy(deadline=120.0, unreachable=120.0, first_wait=0.01, longest_wait=0.05)
 TIMEOUT, STALL = 1.0, 1.2  # seconds
@@ -53,31 +45,3 @@ def test_every_api_request_is_answered_once(name, count):
         assert [answer.text for answer in answers] == [f"echo {n}" for n in range(count)]
         assert model.usage.answers == count
         assert set(server.faults.struck) == set(FAULTS)
-
-
-def served_by(endpoint, here, **settings):
-    router = Router()
-
-    async def add():
-        router.add(endpoint, capacity=8)
-
-    background_loop.run(add())
-    return VLLMBackend(router, here.tokenizer, base="base", **settings)
-
-
-def test_a_rejected_request_does_not_fail_others_of_its_batch(tiny_folder):
-    here = HuggingFaceBackend.load(tiny_folder, device="cpu")
-    with stub_server(tiny_folder) as stub:
-        endpoint = VLLMClient(stub.url, retries=PATIENT)
-        backend = served_by(endpoint, here)  # which does not know how long a context may be
-        lengths = [5, 5000, 7]
-        requests = [Request((9,) * length, Sampling(max_new_tokens=2), 0) for length in lengths]
-
-        async def ask():
-            asked = map(backend.complete, requests)
-            return await asyncio.gather(*asked, return_exceptions=True)
-
-        first, second, third = run(ask())
-        assert first.ids and third.ids
-        assert isinstance(second, BackendError) and "400" in str(second)
-        background_loop.run(endpoint.close())

@@ -1,7 +1,4 @@
-"""A client reads this machine's certificates where it may need them, and no body beyond its limit.
-
-The servers here send what a faulty or hostile one may: too much, compressed or not, or no end.
-"""
+"""Clients verify certificates and limit the size and duration of replies."""
 
 import contextlib
 import gzip
