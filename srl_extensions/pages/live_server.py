@@ -154,12 +154,20 @@ def server(
         answer.headers.update(HEADERS)
         return answer
 
+    # Starlette answers unexpected errors outside of `guard`.
+    def failed(_request: Request, _error: Exception) -> Response:
+        return PlainTextResponse("Internal Server Error", 500, headers=HEADERS)
+
     routes = [
         Route("/", HTMLResponse(asset("live.html"))),
         Mount("/assets", StaticFiles(packages=[("srl_extensions.pages", "assets")])),
         Route("/document", document),
     ]
-    app = Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)])
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
+        exception_handlers={Exception: failed},
+    )
     return Server(Config(
         app, log_level="error", access_log=False, server_header=False, ws="none",
         timeout_graceful_shutdown=1, limit_concurrency=MOST_CONNECTIONS,

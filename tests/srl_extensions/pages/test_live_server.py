@@ -64,6 +64,24 @@ def test_other_paths_are_not_found(client, path):
     assert client.get(path).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("request_settings", "code"),
+    [({"url": "/document"}, 500), ({"url": "/x"}, 404),
+     ({"url": "/", "headers": {"host": "x"}}, 421)],
+)  # fmt: skip
+def test_errors_have_the_security_headers(runs, monkeypatch, request_settings, code):
+    def broken(*_):
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(live_server.LivePages, "document", broken)
+    app = server([runs]).config.app
+    client = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+    answer = client.get(**request_settings)
+    assert answer.status_code == code and "secret" not in answer.text
+    for name, value in live_server.HEADERS.items():
+        assert answer.headers[name] == value
+
+
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
 def test_server_is_read_only(client, method):
     assert client.request(method, "/").status_code == 405
