@@ -14,7 +14,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 from pettingzoo.utils import BaseParallelWrapper
 
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvError
 from srl_envs.validation import Reset, Step, asks_nothing, shown, whole_number
 
 # Characters that are removed around a choice: white space, quotes, Markdown and punctuation. Marks
@@ -291,56 +291,6 @@ def read_answer(
             return action
         action = ParseFailure(NOT_LEGAL_NOW)
     return replace(action, instead=fallback_action(view, mask))
-
-
-MOST_NUMBERS = 256  # An observation with more numbers needs a description by the user.
-
-
-def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
-    """Return a description of an observation, in a form that follows a label and a colon.
-
-    Numbers are rounded to hundredths. Matrices are written by rows, and parts of a Dict by name.
-
-    Args:
-        space: Observation space.
-        value: The observation.
-        where: Name of the observation in errors.
-
-    Raises:
-        EnvConfigError: The space has more than MOST_NUMBERS numbers, or is of another kind.
-    """
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        words = "\n".join(
-            f"{str(key).replace('_', ' ')}:{in_words(part, value[key], f'{where}[{key!r}]')}"
-            for key, part in parts
-        )
-    elif isinstance(space, spaces.Text):
-        words = str(value)
-    elif isinstance(
-        space, spaces.Discrete | spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
-    ):
-        array = np.asarray(value)
-        if array.size > MOST_NUMBERS:
-            raise EnvConfigError(
-                f"{where} has {array.size} numbers, at most {MOST_NUMBERS} are described: "
-                "pass describe="
-            )
-        words = _rows(array)
-    else:
-        raise EnvConfigError(f"{where} is {space}, which has no description: pass describe=")
-    return f"\n{words}" if "\n" in words else f" {words}"
-
-
-def _rows(array: np.ndarray) -> str:
-    """Write a vector on one line, a matrix by rows, other arrays by planes of the last axis."""
-    if array.ndim < 2:
-        # Adding 0.0 turns -0.0 into 0.0.
-        return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
-    if array.ndim == 2:
-        return "\n".join(map(_rows, array))
-    planes = np.moveaxis(array, -1, 0)
-    return "\n".join(f"plane {number}:\n{_rows(plane)}" for number, plane in enumerate(planes, 1))
 
 
 ANSWER_SHOWN = 500  # characters at the end of an earlier answer, where the choice is

@@ -32,7 +32,6 @@ from srl_envs.text import (
     TextAction,
     any_of,
     cost_of_unread,
-    in_words,
     parse_choice,
 )
 from srl_envs.validation import (
@@ -48,6 +47,7 @@ from srl_envs.validation import (
 PASS = "pass"
 """Answer of action 0 in turn-based games, for agents that are not to move."""
 MASK = "action_mask"
+MOST_NUMBERS = 256  # An observation with more numbers needs a description by the user.
 
 Describe = Callable[[str, Any], str]
 """Function (agent, observation) -> description."""
@@ -71,7 +71,7 @@ def with_text(
         rules: Rules of the game, for all agents or by agent. The form of an answer is appended.
         answers: One answer per action in action order, for all agents or by agent.
         describe: Function (agent, observation) -> text. None describes the numbers of observations
-            (srl_envs.text.in_words).
+            (see `in_words`).
         default_action: Action for an answer that cannot be parsed, or the first legal one if this
             action is illegal. None for 0. Must be None for turn-based games.
         parse_penalty: Penalty for an answer that cannot be parsed, at least 0.
@@ -342,6 +342,53 @@ def _seen(space: spaces.Space[Any], agent: str, observation: Any) -> str:
         if list(parts) == ["observation"]:
             space, observation = parts["observation"], observation["observation"]
     return f"You see:{in_words(space, observation, f'the observation of {agent}')}"
+
+
+def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
+    """Return a description of an observation, in a form that follows a label and a colon.
+
+    Numbers are rounded to hundredths. Matrices are written by rows, and parts of a Dict by name.
+
+    Args:
+        space: Observation space.
+        value: The observation.
+        where: Name of the observation in errors.
+
+    Raises:
+        EnvConfigError: The space has more than MOST_NUMBERS numbers, or is of another kind.
+    """
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        words = "\n".join(
+            f"{str(key).replace('_', ' ')}:{in_words(part, value[key], f'{where}[{key!r}]')}"
+            for key, part in parts
+        )
+    elif isinstance(space, spaces.Text):
+        words = str(value)
+    elif isinstance(
+        space, spaces.Discrete | spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
+    ):
+        array = np.asarray(value)
+        if array.size > MOST_NUMBERS:
+            raise EnvConfigError(
+                f"{where} has {array.size} numbers, at most {MOST_NUMBERS} are described: "
+                "pass describe="
+            )
+        words = _rows(array)
+    else:
+        raise EnvConfigError(f"{where} is {space}, which has no description: pass describe=")
+    return f"\n{words}" if "\n" in words else f" {words}"
+
+
+def _rows(array: np.ndarray) -> str:
+    """Write a vector on one line, a matrix by rows, other arrays by planes of the last axis."""
+    if array.ndim < 2:
+        # Adding 0.0 turns -0.0 into 0.0.
+        return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
+    if array.ndim == 2:
+        return "\n".join(map(_rows, array))
+    planes = np.moveaxis(array, -1, 0)
+    return "\n".join(f"plane {number}:\n{_rows(plane)}" for number, plane in enumerate(planes, 1))
 
 
 class RewardContext(TypedDict):

@@ -105,21 +105,12 @@ def save(
     state: Any,
     metadata: Mapping[str, Any],
 ) -> Path:
-    """Write a checkpoint atomically. A checkpoint with the same id is replaced.
+    """Write a checkpoint atomically, replacing one with the same id, and return its folder.
 
-    Args:
-        directory: Folder of all checkpoints.
-        checkpoint_id: Name of the checkpoint.
-        tensors: Named tensors by stem ('models/model_0').
-        state: Nested mappings, lists, tuples, numbers, text and tensors.
-        metadata: JSON-compatible data with the number of the "round".
-
-    Returns:
-        Folder of the checkpoint.
-
-    Raises:
-        CheckpointError: If the state has a value of another type, or a name is not inside the
-            folder.
+    `tensors` are named tensors by stem ('models/model_0'), `state` consists of mappings, lists,
+    tuples, numbers, text and tensors, and `metadata` is JSON-compatible data with the number of the
+    "round". Raises CheckpointError for another type in the state, or a name that leads out of the
+    folder.
     """
     for name in (checkpoint_id, *tensors):
         try:

@@ -24,9 +24,8 @@ from srl_agents.rollout import MakeGame
 from srl_envs.tables import Plugin, PluginTable
 from srl_train.config.section import Section, chosen_by
 from srl_train.errors import ConfigError
-from srl_train.returns import discounted_return, rewards_to_go
 from srl_train.samples import TokenSample, in_groups
-from srl_train.trajectory import Game
+from srl_train.trajectory import Game, discounted_return, rewards_to_go
 
 Group = Sequence[Game]
 """Episodes with the same start, which are compared with each other."""
@@ -51,23 +50,10 @@ class AgentRoles:
     leaders: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
     """Leader to the agents that follow it; empty if no agent leads."""
 
-    def role(self, agent: str) -> str:
-        """Return the agent's team, or "leader" or "follower", or the agent's own name."""
-        if self.teams is not None:
-            return self.teams[agent]
-        if self.leaders:
-            return "leader" if agent in self.leaders else "follower"
-        return agent
-
     def team(self, agent: str) -> tuple[str, ...]:
         """Return the agents of the agent's team, or all agents if there are no teams."""
         teams = self.teams
         return tuple(a for a in self.agents if not teams or teams[a] == teams[agent])
-
-    def opponents(self, agent: str) -> tuple[str, ...]:
-        """Return the agents of other teams, or all other agents if there are no teams."""
-        side = self.teams or {each: each for each in self.agents}
-        return tuple(other for other in self.agents if side[other] != side[agent])
 
 
 CreditScheme = Callable[
@@ -199,10 +185,11 @@ def agent_turn(discount: float, scale: str) -> CreditScheme:
     several answers to the same situation at every step; here episodes share only their start and
     the number of the step.
     """
-    return per_agent(lambda group, agent, roles: _step_advantages(group, agent, discount, scale))
+    return per_agent(lambda group, agent, roles: step_advantages(group, agent, discount, scale))
 
 
-def _step_advantages(group: Group, agent: str, discount: float, scale: str) -> list[list[float]]:
+def step_advantages(group: Group, agent: str, discount: float, scale: str) -> list[list[float]]:
+    """Return the agent's `agent_turn` advantages per episode and step."""
     return normalize_steps([game[agent].shaped for game in group], discount, scale)
 
 
@@ -280,83 +267,6 @@ def whole_round(discount: float, scale: str) -> CreditScheme:
     return scheme
 
 
-def role(discount: float, decay: float) -> CreditScheme:
-    """Subtract a moving average of the role's returns; all steps share the advantage.
-
-    Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). Episodes are taken
-    in order: all agents of a role are compared with the average b, then b <- decay * b + (1 -
-    decay) * mean of their returns. Each environment that a round plays has its own averages. A new
-    role starts with the mean of its first round, where SPIRAL starts with 0.
-
-    State: role to average, or "environment role" to average if a round plays several environments.
-    """
-
-    def scheme(
-        groups: Sequence[Group], roles: AgentRoles, state: CreditState
-    ) -> tuple[list[Advantages], CreditState]:
-        averages = dict(state)
-        scores: list[dict[str, dict[int, float]]] = [{a: {} for a in roles.agents} for _ in groups]
-        # Per role and environment, in order: (group, episode, agent -> return).
-        played: dict[str, list[tuple[int, int, dict[str, float]]]] = defaultdict(list)
-        for index, group in enumerate(groups):
-            returns = {a: episode_returns(group, a, discount) for a in roles.agents}
-            for number, game in enumerate(group):
-                by_role: dict[str, dict[str, float]] = defaultdict(dict)
-                for agent in roles.agents:
-                    if number in returns[agent]:
-                        by_role[roles.role(agent)][agent] = returns[agent][number]
-                for name, by_agent in by_role.items():
-                    key = f"{environment_of(game)} {name}".strip()
-                    played[key].append((index, number, by_agent))
-        for key, episodes in played.items():
-            values = [value for *_, by_agent in episodes for value in by_agent.values()]
-            averages.setdefault(key, math.fsum(values) / len(values))
-            for index, number, by_agent in episodes:
-                for agent, value in by_agent.items():
-                    scores[index][agent][number] = value - averages[key]
-                mean = math.fsum(by_agent.values()) / len(by_agent)
-                averages[key] = decay * averages[key] + (1.0 - decay) * mean
-        return [on_all_steps(*each) for each in zip(groups, scores, strict=True)], averages
-
-    return scheme
-
-
-def advantage_alignment(discount: float, scale: str, alignment: float) -> CreditScheme:
-    """Reward actions that help an opponent after the agent itself has done well so far.
-
-    A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t, the
-    proximal form of Advantage Alignment (Duque et al. 2024). A are the agent's `agent_turn`
-    advantages, B_t the mean of its opponents' at the same step, over the opponents that have that
-    step. An agent without opponents keeps A.
-    """
-
-    def align(own_T: Sequence[float], opponents: Sequence[Sequence[float]]) -> list[float]:
-        found: list[float] = []
-        past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
-        for step, value in enumerate(own_T):
-            present = [other[step] for other in opponents if step < len(other)]
-            mean = math.fsum(present) / len(present) if present else 0.0
-            found.append(value + alignment * discount * past * mean)
-            past = discount * (past + value)
-        return found
-
-    def scheme(group: Group, roles: AgentRoles) -> Advantages:
-        advantages = {
-            agent: _step_advantages(group, agent, discount, scale) for agent in roles.agents
-        }
-        return [
-            {
-                agent: align(
-                    found[game], [advantages[other][game] for other in roles.opponents(agent)]
-                )
-                for agent, found in advantages.items()
-            }
-            for game in range(len(group))
-        ]
-
-    return per_group(scheme)
-
-
 # Configuration.
 
 
@@ -420,15 +330,13 @@ _OWN: Mapping[str, Callable[[Any, float, str], CreditScheme | None]] = {
     "agent_turn": lambda section, discount, scale: agent_turn(discount, scale),
     "team_joint": lambda section, discount, scale: team_joint(discount, scale),
     "round": lambda section, discount, scale: whole_round(discount, scale),
-    "role": lambda section, discount, scale: role(discount, section.decay),
-    "advantage_alignment": lambda section, discount, scale: advantage_alignment(
-        discount, scale, section.alignment
-    ),
 }
 CREDIT_SCHEMES = PluginTable(
     "core_srl.credit_schemes",
     {name: Plugin(build) for name, build in _OWN.items()}
     | {
+        "role": Plugin("srl_extensions.research.schemes:build_role"),
+        "advantage_alignment": Plugin("srl_extensions.research.schemes:build_alignment"),
         "difference": Plugin("srl_extensions.research.replays:build_difference"),
         "counterfactual": Plugin("srl_extensions.research.replays:build_counterfactual"),
     },

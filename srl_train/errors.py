@@ -1,4 +1,4 @@
-"""Errors of configurations, training, checkpoints and data."""
+"""Errors of configurations, training, checkpoints, data, metrics files and reports."""
 
 
 class ConfigError(ValueError):
@@ -23,3 +23,15 @@ class DataError(ValueError):
 
 class TrainingError(RuntimeError):
     """Run that cannot continue."""
+
+
+class RunFolderError(ValueError):
+    """Run folder that is missing, damaged or not writable."""
+
+
+class MetricsError(ValueError):
+    """Metrics row that cannot be written or read."""
+
+
+class TrackerError(RuntimeError):
+    """Experiment tracker that cannot be opened."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from srl_agents.llm.sampling import Sampling
 from srl_agents.matchmaking import Matchmaking
-from srl_agents.policy import Policy
 from srl_train import fsdp, processes
 from srl_train.build import Parts
 from srl_train.config.learning.learners import CLIPPED_LOSSES
@@ -47,9 +46,7 @@ def local_parts(
         learners = build_learners(
             config, make_env, players.modules, tokenizers, matchmaking, sampling
         )
-        policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]] = policies_by_seats(
-            config, make_env, players, settings.view, sampling
-        )
+        policies_of = policies_by_seats(config, make_env, players, settings.view, sampling)
         policies_of(matchmaking.usual)  # Raises now for a policy that cannot be built.
         engine = (
             Engine(settings, policies_of, players)

@@ -51,11 +51,6 @@ class PlayerSpec:
     run: Path | None = None
     """Folder of the run or checkpoint, for its models."""
 
-    @property
-    def is_local_model(self) -> bool:
-        """True if the player has models, and they run in this process."""
-        return bool(self.sources) and self.kind != "api"
-
 
 def parse_player(name: str) -> PlayerSpec:
     """Parse the name of a player.

@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from srl_agents.episode import Decision, End, Episode, Tokens
-from srl_train.returns import discounted_return
-from srl_train.trajectory import Game, Trajectory
+from srl_train.trajectory import Game, Trajectory, discounted_return
 
 T = TypeVar("T")
 
@@ -174,13 +173,8 @@ def samples_for(
     """Return the samples of one model, and agent to the number of episodes left out.
 
     If an agent never acted in one of a group's episodes, its samples of the whole group are left
-    out, because all groups must have the same size.
-
-    Args:
-        played: Agent to the episodes in which the model played it, group after group.
-        group_size: Number of episodes per group.
-        discount: Discount per step.
-        round_number: Number of the round.
+    out, because all groups must have the same size. `played` is agent to the episodes in which the
+    model played it, group after group.
     """
     kept: list[TokenSample] = []
     left_out = dict.fromkeys(played, 0)

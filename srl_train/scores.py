@@ -32,20 +32,15 @@ def roles_of(env: object) -> dict[str, str]:
 def model_scores(
     episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return model to its mean excess return divided by the standard error.
+    """Return model in training to its mean excess return divided by the standard error.
 
     The excess of an episode is the mean, over the model's agents, of the raw return minus the mean
-    return of all agents of the same role that training models play. The role's advantage and the
-    luck that all agents of an episode share cancel. A model that shares no role with another model
-    has score 0, and so have all models with fewer than two episodes.
+    return of all agents of the same role that training models play; `roles` is agent to role. The
+    role's advantage and the luck that all agents of an episode share cancel. A model that shares no
+    role with another model has score 0, and so have all models with fewer than two episodes.
 
     The standard error is the larger one of that over episodes and that over starts (means of the
     episodes with the same start), because a start can favor one agent.
-
-    Args:
-        episodes: Episodes of the round.
-        models: Models in training.
-        roles: Agent to role.
     """
     excess: dict[str, dict[int, list[float]]] = {}
     greatest = 0.0

@@ -12,6 +12,7 @@ from srl_train.run_files import versions
 
 def summary(run: Run) -> dict[str, Any]:
     """Return the content of summary.json."""
+    traffic = run.strategy.traffic(run.strategy_state)
     return {
         "environment": run.config.environment.name,
         "mode": run.config.mode.name,
@@ -28,14 +29,8 @@ def summary(run: Run) -> dict[str, Any]:
         "api_usage": {name: asdict(own) for name, own in run.engine.api_usage().items()},
         "seconds": run.seconds,
         "versions": versions(),
-        **communicated(run),
+        **({"communicated_bytes": sum(map(sum, traffic.values()))} if traffic else {}),
     }
-
-
-def communicated(run: Run) -> dict[str, int]:
-    """Return {"communicated_bytes": n} if the strategy counts the exchanged bytes, else {}."""
-    traffic = run.strategy.traffic(run.strategy_state)
-    return {"communicated_bytes": sum(map(sum, traffic.values()))} if traffic else {}
 
 
 def results(

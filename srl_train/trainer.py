@@ -23,6 +23,7 @@ from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
 from srl_train.metrics import Progress, Sink, round_warnings
+from srl_train.model_card import write_card
 from srl_train.pools import grow_pools
 from srl_train.recorder import Recorder
 from srl_train.round import RoundResult
@@ -342,8 +343,6 @@ class Trainer:
 
     def save_models(self) -> Path:
         """Save all models in RUN/models, for transformers or PEFT, and return the folder."""
-        from srl_train.export import write_card  # It imports PEFT.
-
         self._settle()
         self._claim()
         with self.files.on_full_disk():

@@ -1,13 +1,13 @@
-"""Trajectories: the steps of one agent in one episode, with shaped rewards and advantages."""
+"""Trajectories: the steps of one agent in one episode, with rewards, advantages and returns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from srl_agents.episode import AgentStep, End, Episode
 from srl_agents.evaluation.episode_stats import environment_of
@@ -37,12 +37,6 @@ class Trajectory:
     """End of the agent's episode, if known."""
     states: tuple[np.ndarray, ...] | None = None
     """Joint state of the environment before each step, if recorded."""
-
-    @cached_property
-    def actions(self) -> tuple[int | str, ...]:
-        """Action of each step: its index, or the text of a free-text action."""
-        chosen = (step.decision.action for step in self.steps)
-        return tuple(one if isinstance(one, str) else int(one) for one in chosen)
 
 
 Game = Mapping[str, Trajectory]
@@ -93,3 +87,18 @@ def shaped_game(
             states=states,
         )
     return game
+
+
+def rewards_to_go(rewards_T: Sequence[float] | NDArray[np.float64], discount: float) -> list[float]:
+    """Return sum over k >= t of discount**(k - t) * rewards_T[k], for each step t, in float64."""
+    found: list[float] = []
+    total = 0.0
+    for reward in reversed(rewards_T):
+        total = float(reward) + discount * total
+        found.append(total)
+    return found[::-1]
+
+
+def discounted_return(rewards_T: Sequence[float] | NDArray[np.float64], discount: float) -> float:
+    """Return sum over t of discount**t * rewards_T[t] (Sutton and Barto 2018, eq. 3.8)."""
+    return next(iter(rewards_to_go(rewards_T, discount)), 0.0)

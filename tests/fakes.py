@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from srl_agents.episode import ModelVersion
@@ -114,10 +113,3 @@ class Vote:
         from srl_envs.text import parse_choice
 
         return parse_choice(answer, self.answers(agent))
-
-
-def plain_env(agents: Sequence[str] = ("a",)) -> Any:
-    """Environment without a text view."""
-    env = SimpleNamespace(possible_agents=list(agents), close=lambda: None)
-    env.unwrapped = env
-    return env

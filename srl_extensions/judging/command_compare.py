@@ -22,8 +22,7 @@ from srl_extensions.judging.aggregates import (
 from srl_extensions.judging.shared import with_interval, write_results
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_record, add_seed, check_numbers
-from srl_train.errors import ConfigError
-from srl_train.metrics.errors import RunFolderError
+from srl_train.errors import ConfigError, RunFolderError
 from srl_train.metrics.tables import aligned
 from srl_train.run_files import refuse_unwritable
 

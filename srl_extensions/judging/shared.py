@@ -40,7 +40,7 @@ class NamedPlayers:
 
     def prepare(self, threads: int | None) -> None:
         """Set up torch with this number of threads if a player is a model of this process."""
-        if any(spec.is_local_model for spec in self.specs.values()):
+        if any(spec.sources and spec.kind != "api" for spec in self.specs.values()):
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:

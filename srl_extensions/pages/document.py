@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from srl_envs.untrusted import cut, printable
-from srl_train.metrics.errors import RunFolderError
+from srl_train.errors import RunFolderError
 from srl_train.metrics.tables import aligned, measured
 from srl_train.run_files import write_whole
 

@@ -19,7 +19,7 @@ from srl_agents.episode import Episode, from_json, turn_from_json
 from srl_agents.errors import EpisodeError
 from srl_envs.untrusted import printable
 from srl_extensions.pages.run_folder import RecordedRun, load
-from srl_train.metrics.errors import MetricsError, RunFolderError
+from srl_train.errors import MetricsError, RunFolderError
 
 MOST_ROWS, MOST_WARNED = 480, 30
 """Limits of the evenly spread rounds that are read of a run, and of other rounds with warnings."""

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML, read_yaml
 from srl_envs.untrusted import MAX_BYTES, read_json
-from srl_train.metrics.errors import RunFolderError
+from srl_train.errors import RunFolderError
 from srl_train.metrics.sinks import Opener, open_plain, read_rows
 
 LARGEST = 1e100

@@ -27,6 +27,7 @@ from srl_extensions.ppo.critics import (
     with_closings,
 )
 from srl_extensions.ppo.values import (
+    Floats,
     ValueScale,
     explained_variance,
     generalized_advantages,
@@ -37,7 +38,6 @@ from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.learner import LEARNER_ONLY
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
 from srl_train.learners.trl_stepped import isolated_randomness
-from srl_train.returns import Floats
 from srl_train.samples import JointState, TokenSample, per_token
 
 

@@ -10,8 +10,9 @@ import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from srl_train.returns import Floats
+Floats = NDArray[np.float64]
 
 
 def generalized_advantages(

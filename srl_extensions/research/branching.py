@@ -21,9 +21,8 @@ from srl_agents.seeding import of_branches
 from srl_extensions.research.replays import check_copies
 from srl_train.config.run import RunConfig
 from srl_train.credit import Credit, CreditScheme
-from srl_train.returns import discounted_return
 from srl_train.samples import TokenSample, chosen, tokens_of
-from srl_train.trajectory import Game
+from srl_train.trajectory import Game, discounted_return
 
 
 @runtime_checkable

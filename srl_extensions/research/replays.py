@@ -28,8 +28,7 @@ from srl_train.credit import (
     per_agent,
 )
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.returns import discounted_return
-from srl_train.trajectory import Game, Trajectory
+from srl_train.trajectory import Game, Trajectory, discounted_return
 
 
 class Replays:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_train.config.logging import LoggingConfig
-from srl_train.metrics.errors import TrackerError
+from srl_train.errors import TrackerError
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from srl_extensions.trackers import names
 from srl_extensions.trackers.libraries import LIBRARIES, Opening
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import to_tree
-from srl_train.metrics.errors import TrackerError
+from srl_train.errors import TrackerError
 from srl_train.metrics.sinks import SinkContext, read_metrics
 
 FILE = "trackers.json"

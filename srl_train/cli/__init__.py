@@ -39,7 +39,7 @@ COMMANDS = PluginTable(
             "srl_extensions.judging.command_compare", "compare runs of training methods"
         ),
         "serve": Plugin("srl_train.cli.serve", "serve models or environments"),
-        "export": Plugin("srl_train.cli.export", "write trained models to a folder"),
+        "export": Plugin("srl_extensions.export.command", "write trained models to a folder"),
         "report": Plugin("srl_extensions.pages.command_report", "write the report of a run"),
         "watch": Plugin("srl_extensions.pages.command_watch", "show runs in a browser"),
         "play": Plugin(
@@ -59,12 +59,7 @@ COMMANDS = PluginTable(
 """Subcommands. Each module has `add_arguments(parser)` and `run(args) -> int`."""
 TERMINATED = 128 + signal.SIGTERM
 """Exit code after SIGTERM."""
-ERROR_MODULES = (
-    "srl_envs.errors",
-    "srl_agents.errors",
-    "srl_train.errors",
-    "srl_train.metrics.errors",
-)
+ERROR_MODULES = ("srl_envs.errors", "srl_agents.errors", "srl_train.errors")
 """Modules of the errors that are printed in one line. Other exceptions keep their traceback."""
 
 

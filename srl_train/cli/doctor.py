@@ -33,13 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the extras and devices.
+    """Print the extras and devices; return 0 if base package and given extras are installed, or 1.
 
-    Returns:
-        0 if the base package and the given extras are installed, else 1.
-
-    Raises:
-        ConfigError: For an unknown extra.
+    Raises ConfigError for an unknown extra.
     """
     try:
         package = metadata.distribution("core-srl")

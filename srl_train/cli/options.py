@@ -83,22 +83,14 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust", action="store_true", help=text)
 
 
-def add_constrained(parser: argparse.ArgumentParser) -> None:
-    """Add --constrained and --no-constrained."""
-    parser.add_argument(
-        "--constrained",
-        action=argparse.BooleanOptionalAction,
-        help="sample only legal answers (default: as in training, else --no-constrained)",
-    )
-
-
 def add_model_settings(parser: argparse.ArgumentParser) -> None:
     """Add the options of language models."""
     add = parser.add_argument
     default = "(default: as in training, else"
     add("--temperature", type=float, help=f"sampling temperature {default} 1)")
     add("--max-new-tokens", type=int, metavar="N", help=f"maximum tokens per answer {default} 32)")
-    add_constrained(parser)
+    answers = "sample only legal answers (default: as in training, else --no-constrained)"
+    add("--constrained", action=argparse.BooleanOptionalAction, help=answers)
     add_trust(parser)
     devices = ("auto", "cpu", "cuda")
     add("--device", choices=devices, help="device of the models (default: auto)")

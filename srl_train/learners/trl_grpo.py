@@ -362,14 +362,9 @@ _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 
 
 def grpo_arguments(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
-    """Build TRL's GRPOConfig.
+    """Build TRL's GRPOConfig from the learner's arguments and the options of the setting `trl`.
 
-    Args:
-        arguments: Arguments that the learner sets.
-        options: The `trl` section of the configuration.
-
-    Raises:
-        ConfigError: If TRL refuses an argument.
+    Raises ConfigError if TRL refuses an option.
     """
     kinds = get_type_hints(GRPOConfig)
     for name, value in options.items():

@@ -22,7 +22,7 @@ from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
 from srl_envs.tables import Plugin, PluginTable
 from srl_envs.untrusted import MAX_BYTES, read_json
-from srl_train.metrics.errors import MetricsError
+from srl_train.errors import MetricsError
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -102,24 +101,6 @@ def test_models_are_served_at_their_ports_and_answer(python, model):
     assert statistics["models"]["b"]["done"] == 2 and statistics["models"]["b"]["gpus"] == ()
     with pytest.raises(ServingError, match=r"the servers do not run: await start\(\)"):
         asyncio.run(scheduler.submit_task("more"))
-
-
-def test_requests_of_a_dead_server_move_to_another(python, model):
-    name = model("shared")
-
-    async def use():
-        scheduler = create_cooperative_scheduler(free_ports(2), 0, python=python)
-        for model_id in "ab":
-            scheduler.register_model(model_id, name)
-        async with scheduler:
-            victim, _ = scheduler._fleet.members
-            os.kill(victim.server.process.pid, signal.SIGKILL)
-            answers = await asyncio.gather(*(scheduler.submit_task(f"{n}") for n in range(8)))
-            return answers, scheduler.get_system_statistics()
-
-    answers, statistics = asyncio.run(use())
-    assert [answer["a"].text.split()[0] for answer in answers] == [str(n) for n in range(8)]
-    assert [one["done"] for one in statistics["models"].values()] == [8, 8]
 
 
 def test_scores_share_the_capacity_of_competing_models(python, model):

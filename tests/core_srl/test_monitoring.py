@@ -10,8 +10,8 @@ from core_srl import (
     create_unified_monitor,
     monitoring,
 )
+from srl_train.errors import MetricsError
 from srl_train.metrics import Watcher, read_metrics
-from srl_train.metrics.errors import MetricsError
 from tests.srl_extensions.pages.pages import blocks, document, in_a_browser
 from tests.srl_extensions.pages.synthetic_runs import row
 

@@ -23,6 +23,7 @@ from core_srl.trainer import (
 from srl_agents.llm import tiny
 from srl_train.errors import CheckpointError, CheckpointNotFound, TrainingError
 from tests.servers.chat_server import chat_server
+from tests.srl_train.run_state import same, weights
 
 SMALL = {
     "num_models": 2,
@@ -162,9 +163,7 @@ def test_resumed_run_has_the_weights_of_an_uninterrupted_run(trained, small, tmp
     assert second.get_training_status()["progress"] == 0.5
     results = asyncio.run(second.train())
     assert results["total_episodes"] == 8 and not (tmp_path / "run-1").exists()
-    for name, learner in second.run.learners.items():
-        for parameter, tensor in learner.weights().items():
-            assert torch.equal(tensor, finished.run.learners[name].weights()[parameter])
+    assert same(weights(second.run), weights(finished.run))
 
 
 def test_without_monitoring_only_models_and_checkpoints_are_written(small, capsys):
@@ -299,7 +298,7 @@ def test_training_continues_after_an_episode_timeout(small):
 def test_training_continues_from_the_last_checkpoint_after_out_of_memory(small, monkeypatch):
     trainer = MultiModelTrainer(small(max_episodes=16, **SILENT))
     trainer.train_round()
-    before = weights_of(trainer)
+    before = weights(trainer.run)
 
     def too_much(self, *batches):
         monkeypatch.undo()
@@ -310,15 +309,7 @@ def test_training_continues_from_the_last_checkpoint_after_out_of_memory(small, 
         asyncio.run(trainer.train())
     assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
     trainer.config.batch_size //= 16
-    assert all(torch.equal(now, before[name]) for name, now in weights_of(trainer).items())
+    assert same(weights(trainer.run), before)
     results = asyncio.run(trainer.train())
     assert (results["training_completed"], results["total_episodes"]) == (True, 16)
     assert trainer.run.config.algorithm.minibatches == 2
-
-
-def weights_of(trainer):
-    return {
-        (model, name): tensor.clone()
-        for model, learner in trainer.run.learners.items()
-        for name, tensor in learner.weights().items()
-    }

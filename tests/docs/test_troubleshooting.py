@@ -1,7 +1,4 @@
-"""Each error of docs/troubleshooting.md is produced with the message that the page shows.
-
-python -m pytest tests/docs/test_troubleshooting.py    a failure shows the actual message
-"""
+"""Each error of docs/troubleshooting.md is produced with the message that the page shows."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""Random and hostile answers by the hundred to every game: none raises, and the rules hold.
-
-They come in episodes of ROUNDS turns.
-"""
+"""Hundreds of random and hostile answers to every game, in episodes of ROUNDS turns."""
 
 import json
 import math

@@ -1,8 +1,4 @@
-"""Seeds and copies of every registered environment, of its options and of the wrappers.
-
-A seeded reset gives the same episode in a new and in a used environment. Copies of an environment
-that was never reset play different episodes. Copies in the middle of an episode continue alike.
-"""
+"""Seeds and copies of every registered environment, of its options and of the wrappers."""
 
 import copy
 import pickle

@@ -1,8 +1,6 @@
 """Text views of third-party games: actions, masks, infos and prompts."""
 
-import numpy as np
 import pytest
-from gymnasium import spaces
 from pettingzoo.utils import BaseParallelWrapper, turn_based_aec_to_parallel
 
 from srl_agents.rollout import play
@@ -156,16 +154,6 @@ def test_custom_description_receives_the_observation():
     seen, _ = env.reset(seed=0)
     told = env.text_view.describe("player_1", seen["player_1"])
     assert told.startswith("player_1: {'observation': 7, 'action_mask': array([0, 1, 1]")
-
-
-class Steered(NeverTwice):
-    def action_space(self, agent):
-        return spaces.Box(-1.0, 1.0, (2,))
-
-
-class Pictured(NeverTwice):
-    def observation_space(self, agent):
-        return spaces.Box(0, 255, (16, 16, 3), np.uint8)
 
 
 class Stuck(NeverTwice):

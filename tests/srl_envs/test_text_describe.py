@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.text import MOST_NUMBERS, in_words
+from srl_envs.wrappers import MOST_NUMBERS, in_words
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import json
 import torch
 from torch import Tensor
 
+from srl_extensions.offline.stages import Stage
 from srl_train.round import plan_round, play
+from srl_train.trainer import Trainer
 
 
 def play_round(run, number):
@@ -43,6 +45,41 @@ def everything(run):
     }
 
 
+def resumed_and_whole(config, folder, rounds=1):
+    """Return the finished trainers of a run resumed after `rounds` rounds and of one that was not
+    interrupted."""
+    whole = Trainer(config, folder / "whole")
+    whole.fit()
+    cut = Trainer(config, folder / "cut")
+    for _ in range(rounds):
+        cut.train_round()
+    cut.save_checkpoint()
+    cut.close()
+    resumed = Trainer(config, folder / "cut")
+    resumed.load_checkpoint()
+    resumed.fit()
+    return resumed, whole
+
+
+def stopped_after_every_pass(make_trainer, passes, monkeypatch):
+    """Run the offline stages with a stop after every pass, each time with a resumed trainer."""
+    train_pass = Stage.train_pass
+
+    def one_pass(stage):
+        trainer._stop.set()
+        return train_pass(stage)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stage, "train_pass", one_pass)
+        for done in range(passes):
+            trainer = make_trainer()
+            if done:
+                trainer.load_checkpoint()
+            assert trainer.run.stages.passes == done
+            assert not trainer.fit()["training_completed"]
+            trainer.close()
+
+
 def same(one, other):
     """Equal to the bit, tensors included."""
     if isinstance(one, Tensor) or isinstance(other, Tensor):
@@ -64,11 +101,7 @@ def same(one, other):
 
 
 def without_times(rows):
-    """Rows of metrics less what the clock says, as JSON gives them back.
-
-    Without `sampler_*` too: who else was answered in the same batch shows in the last bits of a
-    sampler's log-probabilities, and nothing learns from them unless `sampler_correction` is set.
-    """
+    """Return rows of metrics without times and without `sampler_*`, which depend on the batch."""
     found = json.loads(json.dumps(list(rows)))
     for row in found:
         row.pop("seconds", None)

@@ -73,6 +73,7 @@ def test_settings_that_the_api_does_not_know_are_refused_before_anything_is_play
 def test_api_models_are_evaluated(server, tmp_path):
     out = tmp_path / "scores.json"
     words = ["eval", "--policy", "openai:m", "--scenario", PAVLOV, "--episodes", "2"]
+    words += ["--temperature", "0.5"]
     assert cli.main([*words, "--out", str(out), "--record", str(tmp_path)]) == 0
     record = json.loads(out.read_text())
     assert record["focal"]["kind"] == "api" and record["focal"]["name"] == "openai:m"
@@ -80,7 +81,7 @@ def test_api_models_are_evaluated(server, tmp_path):
     assert record["focal"]["usage"]["prompt_tokens"] == 10 * len(server.bodies)
     [*episodes] = read_jsonl(tmp_path / f"{PAVLOV}.jsonl")
     assert "openai:m" in episodes[0].seats.values()
-    assert {body["max_tokens"] for body in server.bodies} == {2048}
+    assert {(body["max_tokens"], body["temperature"]) for body in server.bodies} == {(2048, 0.5)}
 
 
 def test_a_missing_key_is_reported_before_the_first_episode(server, monkeypatch, capsys, short_run):

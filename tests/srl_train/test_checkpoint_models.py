@@ -15,6 +15,7 @@ from srl_train.loading import load_all
 from srl_train.player_names import parse_player, settings_of_run
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
+from tests.srl_train.run_state import weights
 
 ADAPTERS = {"rank": 2}
 
@@ -29,10 +30,7 @@ def trained(short_run, tmp_path_factory):
     config = short_run(models__adapters=ADAPTERS)
     trainer = Trainer(config, tmp_path_factory.mktemp("trained") / "run")
     trainer.train_round()
-    then = {
-        name: {key: value.clone() for key, value in learner.weights().items()}
-        for name, learner in trainer.run.learners.items()
-    }
+    then = weights(trainer.run)
     saved = trainer.files.checkpoints / trainer.save_checkpoint()
     trainer.fit()
     return trainer, saved, then
@@ -46,9 +44,9 @@ def test_models_of_a_checkpoint_have_its_weights(trained):
     found = load_all(named.sources, make_env, how)
     for name, backend, adapter in found:
         parameters = dict(backend.model.named_parameters())
-        for key, weights in then[name].items():
+        for key, own in then[name].items():
             key = key.replace(".default.", f".{adapter}.")
-            assert torch.equal(parameters[key], weights), key
+            assert torch.equal(parameters[key], own), key
     moved = trainer.run.learners["model_0"].weights()
     assert any(not torch.equal(moved[key], own) for key, own in then["model_0"].items())
 
@@ -76,9 +74,9 @@ def test_a_run_without_models_suggests_its_newest_checkpoint(short_run, tmp_path
     result = train_round(run, 0)
     assert all(episode.failure is None for episode in result.episodes)
     [frozen] = run.config.models.frozen_models
-    trained = trainer.run.learners["model_1"].weights()
     held = dict(run.players.backends[frozen].model.named_parameters())
-    assert all(torch.equal(held[name], weights) for name, weights in trained.items())
+    for name, own in trainer.run.learners["model_1"].weights().items():
+        assert torch.equal(held[name], own)
 
 
 @pytest.mark.usefixtures("one_model")

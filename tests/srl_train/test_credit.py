@@ -5,6 +5,7 @@ import math
 import pytest
 from pydantic import TypeAdapter
 
+from srl_extensions.research.schemes import role_of
 from srl_train.credit import CREDIT_SCHEMES, AgentRoles, CreditConfig
 from tests.srl_train.credit_games import alone, game
 
@@ -112,10 +113,13 @@ def test_role_by_hand():
 
 
 def test_roles_are_teams_leaders_or_agents():
-    assert [TEAMS.role(seat) for seat in TEAMS.agents] == ["red", "red", "blue", "blue"]
-    assert [led(TEAMS).role(seat) for seat in TEAMS.agents] == ["red", "red", "blue", "blue"]
-    assert [led(TWO).role(seat) for seat in TWO.agents] == ["leader", "follower"]
-    assert [TWO.role(seat) for seat in TWO.agents] == ["a", "b"]
+    for roles, expected in (
+        (TEAMS, ["red", "red", "blue", "blue"]),
+        (led(TEAMS), ["red", "red", "blue", "blue"]),
+        (led(TWO), ["leader", "follower"]),
+        (TWO, ["a", "b"]),
+    ):
+        assert [role_of(agent, roles) for agent in roles.agents] == expected
 
 
 def test_agents_of_one_role_share_its_average():

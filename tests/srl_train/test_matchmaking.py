@@ -1,6 +1,5 @@
 """More models than agents: drawn models learn from their episodes, also after a resume."""
 
-import asyncio
 import copy
 
 import pytest
@@ -12,8 +11,13 @@ from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
 from srl_train.metrics import read_metrics
 from srl_train.round import train_round
-from srl_train.trainer import Trainer
-from tests.srl_train.run_state import everything, same, weights, without_times
+from tests.srl_train.run_state import (
+    everything,
+    resumed_and_whole,
+    same,
+    weights,
+    without_times,
+)
 
 AGENTS = ("agent_0", "agent_1")
 
@@ -57,15 +61,7 @@ def test_drawn_models_learn_from_their_own_episodes(drawn):
 
 
 def test_a_resumed_run_draws_the_same_models(drawn, tmp_path):
-    config = drawn("uniform", rounds=2, checkpoints__every=1)
-    whole = Trainer(config, tmp_path / "whole")
-    whole.fit()
-    part = Trainer(config, tmp_path / "part")
-    part.train_round()
-    asyncio.run(part.shutdown())
-    rest = Trainer(config, tmp_path / "part")
-    rest.load_checkpoint()
-    rest.fit()
+    rest, whole = resumed_and_whole(drawn("uniform", rounds=2), tmp_path)
     assert same(everything(rest.run), everything(whole.run))
     rows = [read_metrics(one.files.metrics) for one in (rest, whole)]
     assert without_times(rows[0]) == without_times(rows[1])

@@ -6,7 +6,7 @@ import torch
 from srl_train.build import build_run
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
-from tests.srl_train.run_state import everything, weights
+from tests.srl_train.run_state import everything, resumed_and_whole, weights
 from tests.srl_train.test_round_with_models import sampled_and_recomputed
 
 pytestmark = pytest.mark.gpu
@@ -60,13 +60,7 @@ def test_sampled_and_recomputed_log_probabilities_agree(
 
 def test_a_run_resumes_from_its_checkpoint(short_run, tmp_path):
     config = short_run(models__device=DEVICE, rounds=3, checkpoints__every=1)
-    whole = Trainer(config, tmp_path / "whole")
-    whole.fit()
-    with Trainer(config, tmp_path / "cut") as cut:
-        cut.train_round()
-    resumed = Trainer(config, tmp_path / "cut")
-    resumed.load_checkpoint()
-    resumed.fit()
+    resumed, whole = resumed_and_whole(config, tmp_path)
     assert everything(resumed.run)["versions"] == everything(whole.run)["versions"]
     other = weights(whole.run)
     for model, own in weights(resumed.run).items():

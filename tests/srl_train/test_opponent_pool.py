@@ -1,6 +1,5 @@
 """Frozen models play without training; pools of past versions record who played."""
 
-import asyncio
 import copy
 from collections import Counter
 
@@ -16,8 +15,7 @@ from srl_train.errors import CheckpointError
 from srl_train.opponent_pool import OpponentPool
 from srl_train.pools import grow_pools
 from srl_train.round import plan_round, train_round
-from srl_train.trainer import Trainer
-from tests.srl_train.run_state import play_round
+from tests.srl_train.run_state import everything, play_round, resumed_and_whole, same
 
 pytestmark = pytest.mark.usefixtures("one_model")
 
@@ -202,26 +200,15 @@ def test_a_resumed_run_draws_the_same_opponents(tmp_path):
     settings = {"draw_each": "group", "draw": "nash", "nash_episodes": 2}
     tree = copy.deepcopy(SELF_PLAY) | {"checkpoints": {"every": 2}, "rounds": 3}
     tree["opponent_pools"]["past"] |= settings
-    config = from_tree(tree)
-    whole = Trainer(config, tmp_path / "whole")
-    whole.fit()
-    part = Trainer(config, tmp_path / "part")
-    for _ in range(2):
-        part.train_round()
-    asyncio.run(part.shutdown())
-    rest = Trainer(config, tmp_path / "part")
-    rest.load_checkpoint()
-    rest.fit()
-    for name, learner in whole.run.learners.items():
-        other = rest.run.learners[name].weights()
-        assert all(torch.equal(t, other[n]) for n, t in learner.weights().items())
+    rest, whole = resumed_and_whole(from_tree(tree), tmp_path, rounds=2)
+    assert same(everything(rest.run), everything(whole.run))
     pools = [trained.run.pools["past"] for trained in (whole, rest)]
     known, other = [[(s.name, s.games, s.won, s.leads) for s in p.snapshots] for p in pools]
     assert known == other
     assert [name for name, *_ in known] == ["model_0@0", "model_0@2"]
     assert list(known[1][3]) == ["model_0@0"]
     last = "episodes/round_00000002.jsonl"  # records and all: who answered is in them
-    assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
+    assert (tmp_path / "cut" / last).read_text() == (tmp_path / "whole" / last).read_text()
     assert '"model": "past", "version": "model_0@' in (tmp_path / "whole" / last).read_text()
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from srl_train import processes
 from srl_train.build import check_shares
-from srl_train.config.yaml_file import dump, from_tree
+from srl_train.config.yaml_file import dump
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics
 from tests.srl_train import processes_at_work as work
@@ -68,27 +68,19 @@ def difference(one, other, start=None):
     return math.sqrt(apart / size)
 
 
-def config_of(tiny_folder, settings):
-    """The configuration of two rounds with a checkpoint in their middle."""
-    tree = {
-        "environment": {
-            "name": "coop_compete_v0",
-            "options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
-        },
-        "models": {"count": 2, "base": tiny_folder},
-        "mode": {"name": "cooperative"},
-        "rollout": {"group_size": 4, "groups_per_round": 2},
-        "checkpoints": {"every": 1, "keep": -1},
-        "logging": {"evaluation_episodes": 0, "episodes": 1},
-        "rounds": 2,
-    }
-    return from_tree(tree, settings)
+MIDDLE = {
+    "models.sampling.max_new_tokens": 32,
+    "rollout.groups_per_round": 2,
+    "checkpoints": {"every": 1, "keep": -1},
+    "logging.episodes": 1,
+}
+"""Settings of two rounds with a checkpoint in their middle."""
 
 
-def configurations(folder, tiny_folder, chosen):
+def configurations(folder, short_run, chosen):
     (folder / "configs").mkdir(parents=True)
     for name, settings in chosen.items():
-        text = dump(config_of(tiny_folder, settings))
+        text = dump(short_run(**{**MIDDLE, **settings}))
         (folder / "configs" / f"{name}.yaml").write_text(text)
 
 
@@ -103,12 +95,12 @@ SLICED = {**TOGETHER, "parallel": "fsdp"}
 
 
 @pytest.fixture(scope="module")
-def launched(tmp_path_factory, tiny_folder):
+def launched(tmp_path_factory, short_run):
     """(folder of one process, folder of two, what these wrote): all updates, two runs, and, of
     the two, an end by failure."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
-    configurations(one, tiny_folder, {"full": TOGETHER, "adapters": ADAPTERS})
-    configurations(two, tiny_folder, {"adapters": ADAPTERS, "sliced": SLICED})
+    configurations(one, short_run, {"full": TOGETHER, "adapters": ADAPTERS})
+    configurations(two, short_run, {"adapters": ADAPTERS, "sliced": SLICED})
     work.do_updates(one)
     work.do_runs(one)
     shutil.copytree(one / "full" / "checkpoints", two / "from" / "sliced")
@@ -253,7 +245,7 @@ def test_the_command_line_trains_and_resumes_under_torchrun(short_run, tmp_path)
 
 
 @pytest.mark.slow
-def test_all_learners_train_in_two_processes(tmp_path, tiny_folder):
+def test_all_learners_train_in_two_processes(tmp_path, short_run):
     # With Adam's own 1e-8, a gradient that rounding alone makes differ is a step of another sign.
     steady = {"adam_epsilon": 1e-4}
     federated = {"updates.strategy": "federated", "algorithm.beta": 0.1, "algorithm.trl": steady}
@@ -267,9 +259,9 @@ def test_all_learners_train_in_two_processes(tmp_path, tiny_folder):
                    "dpo": {"episodes": 8, "epochs": 1, "learning_rate": 1e-3}},
     }  # fmt: skip
     one, two = tmp_path / "one", tmp_path / "two"
-    configurations(one, tiny_folder, {**chosen, "sliced": federated})
+    configurations(one, short_run, {**chosen, "sliced": federated})
     sliced = {**federated, "parallel": "fsdp"}
-    configurations(two, tiny_folder, {**chosen, "sliced": sliced})
+    configurations(two, short_run, {**chosen, "sliced": sliced})
     work.do_runs(one)
     code, told = at_work("runs", two)
     assert code == 0, told[-4000:]

@@ -15,7 +15,8 @@ from srl_train.learners.lora import adapter_models
 from srl_train.player_names import parse_player
 from srl_train.players import Resolver
 from srl_train.trainer import Trainer
-from tests.srl_train.run_state import everything, same
+from tests.srl_train.learners.test_lora import moved
+from tests.srl_train.run_state import everything, resumed_and_whole, same
 
 KINDS = {"nf4": torch.uint8, "int8": torch.int8}
 ADAPTERS = {"rank": 4}
@@ -47,15 +48,6 @@ def weight_bytes(model):
 def logits(model, ids=IDS, **settings):
     with torch.no_grad():
         return model(input_ids=ids, **settings).logits
-
-
-def moved(model, seed=0):
-    """Change every tensor of the adapter, as an update would."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
 
 
 @each_kind
@@ -136,15 +128,7 @@ def test_training_changes_only_adapters(name, short_run, tmp_path):
 
 def test_resumed_to_the_bit_and_evaluated_on_the_same_base(short_run, tmp_path):
     config = short_run(models__adapters=ADAPTERS, models__quantization="nf4")
-    whole = Trainer(config, tmp_path / "whole")
-    whole.fit()
-    cut = Trainer(config, tmp_path / "cut")
-    cut.train_round()
-    cut.save_checkpoint()
-    cut.close()
-    resumed = Trainer(config, tmp_path / "cut")
-    resumed.load_checkpoint()
-    resumed.fit()
+    resumed, whole = resumed_and_whole(config, tmp_path)
     assert same(everything(resumed.run), everything(whole.run))
 
     resolver, player = Resolver(), parse_player(f"{tmp_path / 'whole'}:model_1")

@@ -15,7 +15,13 @@ from srl_train.config import yaml_file
 from srl_train.errors import CheckpointError
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
-from tests.srl_train.run_state import everything, same, weights, without_times
+from tests.srl_train.run_state import (
+    everything,
+    resumed_and_whole,
+    same,
+    weights,
+    without_times,
+)
 
 ADAPTERS = {"models__adapters": {"rank": 2}}
 RUNS = {
@@ -87,16 +93,7 @@ def test_checkpoint_contains_a_moved_reference(short_run, tmp_path):
         algorithm__reference_every=2,
         models__count=1,
     )
-    whole = Trainer(config, tmp_path / "whole")
-    whole.fit()
-    cut = Trainer(config, tmp_path / "cut")
-    for _ in range(2):  # the reference moves in the second round
-        cut.train_round()
-    cut.save_checkpoint()
-    cut.close()
-    resumed = Trainer(config, tmp_path / "cut")
-    resumed.load_checkpoint()
-    resumed.fit()
+    resumed, whole = resumed_and_whole(config, tmp_path, rounds=2)  # it moves in the second round
     assert resumed.run.versions == {"model_0": 3}
     assert same(everything(resumed.run), everything(whole.run))
 

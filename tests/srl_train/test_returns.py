@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from srl_train.returns import discounted_return
+from srl_train.trajectory import discounted_return
 
 
 @pytest.mark.parametrize(

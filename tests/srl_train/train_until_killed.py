@@ -1,10 +1,7 @@
 """Program that trains a run in processes that are killed, until the run is complete.
 
-Run as a program: `python -m tests.srl_train.train_until_killed CONFIG FOLDER KILLS SEED`.
-The first process kills itself in the middle of writing its second checkpoint; the next KILLS - 1
-are killed with SIGKILL from outside at random moments; the last one is left alone. After every
-kill all checkpoints that are listed must be whole. The last line on stdout tells how many
-processes were killed, and how many of them left a checkpoint half written.
+`python -m tests.srl_train.train_until_killed CONFIG FOLDER KILLS SEED` prints the numbers of killed
+processes and of checkpoints left half written. The first process dies in its second checkpoint.
 """
 
 import os

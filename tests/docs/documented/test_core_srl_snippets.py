@@ -1,8 +1,6 @@
 """Every program of the documents on core_srl runs unchanged, with the documented effect.
 
-Hub names map to a folder of the embedded model, APIs to a server on this machine, and a run has one
-round of two short episodes. `from core_srl import *` precedes each program, because the documents
-leave imports out.
+A run has one round of two episodes with the embedded model; `from core_srl import *` precedes each.
 """
 
 import ast

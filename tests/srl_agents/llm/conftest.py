@@ -11,6 +11,7 @@ import torch
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import registry
+from tests.servers.chat_server import chat_server
 
 
 def make_env() -> Any:
@@ -28,6 +29,12 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_folder(tiny_folder: str) -> Path:
     return Path(tiny_folder)
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    with chat_server() as running:
+        yield running
 
 
 @pytest.fixture

@@ -18,14 +18,7 @@ from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_envs.wrappers import with_text
 from tests.fakes import ScriptedBackend, Vote
-from tests.servers.chat_server import chat_server
 from tests.srl_envs.third_party_games import Nim
-
-
-@pytest.fixture
-def server():
-    with chat_server() as running:
-        yield running
 
 
 class Scripted:
@@ -155,7 +148,7 @@ def test_plays_games_over_a_real_connection(server, name):
     assert len(server.bodies) == 18
 
 
-def test_a_failing_api_fails_only_its_episodes(server):
+def test_a_failing_api_fails_the_episode(server):
     server.trouble = [400] * 9
     policy = ChatPolicy(api_model("openai:m"), make_env().unwrapped.text_view)
     [episode] = play_many(make_env, dict.fromkeys(("agent_0", "agent_1"), policy), [0])

@@ -24,14 +24,17 @@ def test_an_environment_error_fails_only_its_own_episode():
     )
 
 
-def test_environments_are_closed_after_an_error():
+def test_other_exceptions_are_raised_and_environments_closed():
     class Faulty(Scribe):
         def act(self, seen, states):
             raise KeyError("programming error")
 
     made = [Ledger(), Ledger()]
+    seats = dict.fromkeys("ab", Faulty("p"))
     with pytest.raises(KeyError):
-        play_many(games(*made), dict.fromkeys("ab", Faulty("p")), [1, 2])
+        play(Ledger(), seats, 1)
+    with pytest.raises(KeyError):
+        play_many(games(*made), seats, [1, 2])
     assert [env.closed for env in made] == [1, 0], "no further environment is constructed"
     with pytest.raises(ValueError, match="seats must name a policy"):
         play_many(games(*made), {"a": Scribe("p")}, [1])
@@ -47,12 +50,3 @@ def test_a_backend_error_fails_only_the_episodes_that_queried_it():
     assert struck.failure == "BackendError: no answer" and len(struck.turns) == 1
     assert after.failure is None and len(after.turns) == 3
     assert len(flaky.calls) == 4, "a failed episode sends no more requests"
-
-
-def test_other_exceptions_are_raised():
-    class Faulty(Scribe):
-        def act(self, seen, states):
-            raise KeyError("programming error")
-
-    with pytest.raises(KeyError):
-        play(Ledger(), dict.fromkeys("ab", Faulty("p")), 1)

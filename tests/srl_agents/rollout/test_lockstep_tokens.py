@@ -1,8 +1,4 @@
-"""The tokens of `play_many` are those of the lock-step player that it took the place of.
-
-lockstep_tokens.json was written by that player, which asked every model once per turn for all its
-agents in all episodes.
-"""
+"""Tokens of `play_many` equal those of the former lock-step player in lockstep_tokens.json."""
 
 import json
 from pathlib import Path

@@ -8,8 +8,8 @@ from pytest import approx
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.negotiation import field_sizes
 from srl_envs.text import ParseFailure
+from tests.srl_envs.games.social import fields, say
 
 ISSUES = {"price": ["low", "high"], "delivery": ["early", "late"]}
 BY_HAND = {
@@ -23,24 +23,6 @@ def begun(**parameters):
     env = registry.make("social_negotiation_v0", **{"issues": ISSUES, **parameters})
     observations, infos = env.reset(seed=0, options=BY_HAND)
     return env, observations, infos
-
-
-def say(env, *answers):
-    """One round in words that must be read."""
-    actions = {}
-    for agent, answer in zip(env.agents, answers, strict=True):
-        actions[agent] = env.text_view.parse(agent, answer)
-        assert not isinstance(actions[agent], ParseFailure), answer
-    return env.step(actions)
-
-
-def fields(env, vector):
-    seen, start = {}, 0
-    for name, size in field_sizes(env.rules).items():
-        seen[name] = vector[start : start + size].tolist()
-        start += size
-    assert start == len(vector)
-    return seen
 
 
 def test_a_deal_pays_the_discounted_utility():

@@ -1,8 +1,4 @@
-"""PettingZoo's own tests, for every environment of the catalogue.
-
-Its tests of the interface run in every observation mode; those of seeds, lengths and states in one,
-for modes wrap one and the same observation.
-"""
+"""PettingZoo's own tests, for every registered environment."""
 
 from functools import partial
 

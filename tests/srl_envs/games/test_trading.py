@@ -5,8 +5,8 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.games import trading_market as market_rules
-from srl_envs.games.trading import field_sizes
 from srl_envs.text import ParseFailure
+from tests.srl_envs.games.social import fields, say
 
 VALUES = [[3, 8, 1], [3, 2, 9], [3, 1, 8]]
 STOCKS = [[4, 0, 3], [4, 2, 0], [4, 1, 1]]
@@ -16,24 +16,6 @@ def opened(**parameters):
     env = registry.make("social_trading_v0", **{"num_agents": 3, **parameters})
     observations, infos = env.reset(seed=0, options={"values": VALUES, "stocks": STOCKS})
     return env, observations, infos
-
-
-def say(env, *answers):
-    """One round in words that must be read."""
-    actions = {}
-    for agent, answer in zip(env.agents, answers, strict=True):
-        actions[agent] = env.text_view.parse(agent, answer)
-        assert not isinstance(actions[agent], ParseFailure), answer
-    return env.step(actions)
-
-
-def fields(env, vector):
-    seen, start = {}, 0
-    for name, size in field_sizes(env.rules).items():
-        seen[name] = vector[start : start + size].tolist()
-        start += size
-    assert start == len(vector)
-    return seen
 
 
 def test_deal_from_offer_to_delivery():

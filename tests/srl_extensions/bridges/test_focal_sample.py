@@ -8,23 +8,12 @@ from srl_agents.errors import BackendError, PolicyError, RolloutError
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.chat_format import ChatFormat
-from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.rollout import play
-from srl_agents.scripted.registry import classic_policy
-from srl_envs import make
 from srl_envs.errors import UntrustedError
 from srl_extensions.bridges.focal_game import EngineAnswer, EngineBackend, FocalGame, play_focal
-from srl_train.samples import sample_of
-from srl_train.trajectory import shaped_game
-from tests.fakes import ByteTokenizer, ScriptedBackend
+from tests.fakes import ByteTokenizer
+from tests.srl_extensions.bridges.focal_games import GAME, SAID, SEED, our_sample
 
 CHAT = ChatFormat(ByteTokenizer())
-OPTIONS = {"num_agents": 3, "max_cycles": 4}
-GAME = FocalGame(
-    "coop_compete_v0", "agent_1", {"agent_0": "tit_for_tat"}, OPTIONS, max_new_tokens=16
-)
-SAID = ("cooperate", "who knows", "compete", "cooperate")
 ENDLESS = 100_000
 
 
@@ -47,20 +36,8 @@ class Engine:
 
 
 def test_sample_equals_that_of_our_trainer():
-    sample, answers = run(play_focal(GAME, 7, Engine()))
-
-    env = make(GAME.environment, **OPTIONS)
-    view = env.unwrapped.text_view
-    policies = {
-        agent: TextPolicy(ScriptedBackend(SAID), view, sampling=Sampling(max_new_tokens=16))
-        for agent in ("agent_1", "agent_2")
-    }
-    episode = play(env, policies | {"agent_0": classic_policy("tit_for_tat", env)}, seed=7)
-    game = shaped_game(episode, ("agent_1",), lambda raw: raw, view.parse_penalty)
-    ours = sample_of(game["agent_1"], discount=1.0, round_number=0)
-
-    assert view.parse_penalty > 0
-    assert ours.episode_return < episode.returns()["agent_1"]  # one answer could not be read
+    sample, answers = run(play_focal(GAME, SEED, Engine()))
+    ours = our_sample(CHAT)
     assert tuple(sample.prompt_ids) == ours.prompt_ids
     assert tuple(sample.response_ids) == ours.completion_ids
     assert tuple(sample.mask) == ours.mask

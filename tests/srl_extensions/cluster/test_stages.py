@@ -2,11 +2,10 @@
 
 import pytest
 
-from srl_extensions.offline.stages import Stage
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 from tests.srl_extensions.cluster.direct import DirectCluster, deaths_of, on_ray, use
-from tests.srl_train.run_state import everything, same, without_times
+from tests.srl_train.run_state import everything, same, stopped_after_every_pass, without_times
 
 SFT = {"data_policy": "always_cooperate", "episodes": 4, "epochs": 2, "batch_size": 4}
 DPO = {"episodes": 4, "epochs": 2, "batch_size": 4}
@@ -48,24 +47,13 @@ def test_stages_are_equal_to_the_bit_after_deaths(short_run, monkeypatch, tmp_pa
 def test_a_stage_is_resumed_from_its_checkpoint(short_run, monkeypatch, tmp_path):
     config = short_run(sft={**SFT, "epochs": 1}, dpo={**DPO, "epochs": 1}, rounds=1)
     expected = trained(config, tmp_path / "whole")
-    train_pass = Stage.train_pass
 
-    def one_pass(stage):
-        trainer._stop.set()
-        return train_pass(stage)
+    def begun():
+        use(monkeypatch, DirectCluster())
+        return Trainer(on_ray(config), tmp_path / "parts")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Stage, "train_pass", one_pass)
-        for done in range(2):
-            use(monkeypatch, DirectCluster())
-            trainer = Trainer(on_ray(config), tmp_path / "parts")
-            if done:
-                trainer.load_checkpoint()
-            assert trainer.run.stages.passes == done
-            assert not trainer.fit()["training_completed"]
-            trainer.close()
-    use(monkeypatch, DirectCluster())
-    with Trainer(on_ray(config), tmp_path / "parts") as trainer:
+    stopped_after_every_pass(begun, 2, monkeypatch)
+    with begun() as trainer:
         trainer.load_checkpoint()
         trainer.fit()
         assert same(result_of(trainer), expected)

@@ -11,38 +11,19 @@ import pytest
 from srl_envs import scenarios
 from srl_train import cli
 from srl_train.trainer import Trainer
-from tests.servers.chat_server import chat_server
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 FEW = ["--episodes", "2", "--scenario", PAVLOV]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory, tiny_folder):
+def trained(tmp_path_factory, short_run):
     """Return the folders of two runs, one with full models and one with adapters."""
-    from srl_train.config.yaml_file import from_tree
 
-    def train(name, **models):
+    def train(name, adapters=None):
         folder = tmp_path_factory.mktemp("runs") / name
-        tree = {
-            "environment": {
-                "name": "coop_compete_v0",
-                "options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
-            },
-            "models": {
-                "count": 2,
-                "base": tiny_folder,
-                "constrained": True,
-                "sampling": {"max_new_tokens": 4},
-                **models,
-            },
-            "mode": {"name": "cooperative"},
-            "rollout": {"group_size": 4, "groups_per_round": 1},
-            "checkpoints": {"every": 0},
-            "logging": {"evaluation_episodes": 0, "episodes": 0},
-            "rounds": 1,
-        }
-        Trainer(from_tree(tree), folder).fit()
+        config = short_run(models__constrained=True, models__adapters=adapters, rounds=1)
+        Trainer(config, folder).fit()
         return folder
 
     return {"full": train("full"), "adapters": train("adapters", adapters={"rank": 2})}
@@ -177,13 +158,6 @@ def refused(words, capsys):
 )
 def test_wrong_arguments_are_refused_in_one_line(words, reason, capsys):
     assert reason in refused(words, capsys)
-
-
-def test_a_model_behind_an_api_has_sampling(capsys):
-    with chat_server() as server:
-        words = [*FEW, "--policy", "openai:m", "--temperature", "0.5"]
-        assert server.bodies == [] and cli.main(["eval", *words]) == 0
-        assert {body["temperature"] for body in server.bodies} == {0.5}
 
 
 @pytest.mark.parametrize("flag", ["--out", "--record"])

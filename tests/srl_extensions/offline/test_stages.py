@@ -7,7 +7,6 @@ import pytest
 
 from srl_agents.episode import read_jsonl, write_jsonl
 from srl_extensions.offline.collect import play_games, scripted_player
-from srl_extensions.offline.stages import Stage
 from srl_train import checkpoints as checkpoint
 from srl_train.cli import main
 from srl_train.config.yaml_file import dump, from_tree
@@ -15,7 +14,13 @@ from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, DataError
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
-from tests.srl_train.run_state import everything, same, weights, without_times
+from tests.srl_train.run_state import (
+    everything,
+    same,
+    stopped_after_every_pass,
+    weights,
+    without_times,
+)
 
 SFT = {"data_policy": "always_cooperate", "episodes": 6, "epochs": 2, "batch_size": 4}
 DPO = {"episodes": 8, "epochs": 2, "batch_size": 4}
@@ -80,21 +85,7 @@ def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, mon
     whole.fit()
     total = whole.run.stages.passes
     assert total == len(rows(tmp_path / "whole")) == (3 if "dpo" in settings else 2)
-
-    train_pass = Stage.train_pass
-
-    def one_pass(stage):
-        trainer._stop.set()
-        return train_pass(stage)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Stage, "train_pass", one_pass)
-        for done in range(total):
-            trainer = Trainer(config, tmp_path / "parts")
-            if done:
-                trainer.load_checkpoint()
-            assert trainer.run.stages.passes == done
-            assert not trainer.fit()["training_completed"]
+    stopped_after_every_pass(lambda: Trainer(config, tmp_path / "parts"), total, monkeypatch)
     resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     assert resumed.run.stages.passes == total

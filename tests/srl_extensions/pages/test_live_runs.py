@@ -9,7 +9,7 @@ from srl_extensions.pages import live_runs
 from srl_extensions.pages.live_document import of_run
 from srl_extensions.pages.live_runs import RunFolders, WatchedRun, open_beneath
 from srl_extensions.pages.run_folder import load
-from srl_train.metrics.errors import RunFolderError
+from srl_train.errors import RunFolderError
 from srl_train.metrics.sinks import JsonlSink
 from tests.srl_extensions.pages.synthetic_runs import row, stage_row, write_run
 

@@ -7,18 +7,13 @@ import pytest
 
 from srl_extensions.pages.headline import ends, headline, in_words
 from srl_extensions.pages.run_folder import edges, load
-from srl_train.metrics.errors import MetricsError, RunFolderError
+from srl_train.errors import MetricsError, RunFolderError
 from tests.srl_extensions.pages.synthetic_runs import (
     OPTIMUM,
     UNIFORM,
     config,
-    row,
     write_run,
 )
-
-
-def few(count):
-    return [row(number) for number in range(count)]
 
 
 def test_a_finished_run_is_complete(tmp_path):
@@ -45,14 +40,6 @@ def test_a_missing_file_is_noted(tmp_path, gone, note):
     folder = write_run(tmp_path / "run")
     (folder / gone).unlink()
     assert note in " ".join(load(folder).notes)
-
-
-def test_incomplete_last_row_is_ignored(tmp_path):
-    folder = write_run(tmp_path / "run", rows=few(3))
-    with (folder / "metrics.jsonl").open("a") as file:
-        file.write('{"round": 3, "env')
-    run = load(folder)
-    assert run.rounds == [0, 1, 2] and run.notes == ["3 of 40 rounds are complete."]
 
 
 ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'

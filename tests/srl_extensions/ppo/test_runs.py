@@ -6,8 +6,13 @@ from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
 from srl_train.errors import ConfigError
 from srl_train.round import train_round
-from srl_train.trainer import Trainer
-from tests.srl_train.run_state import everything, play_round, same, weights
+from tests.srl_train.run_state import (
+    everything,
+    play_round,
+    resumed_and_whole,
+    same,
+    weights,
+)
 
 PPO = {"algorithm": {"name": "ppo"}}
 SHORT = {"algorithm": {"name": "ppo", "num_iterations": 2, "minibatches": 1, "critic": "shared"}}
@@ -79,15 +84,7 @@ def test_a_resumed_run_gives_the_same_state(settings, short_run, tmp_path):
         rollout__groups_per_round=2,
         algorithm__schedule="linear",
     )
-    whole = Trainer(config, tmp_path / "whole")
-    whole.fit()
-    trainer = Trainer(config, tmp_path / "parts")
-    trainer.train_round()
-    trainer.save_checkpoint()
-    trainer.close()
-    resumed = Trainer(config, tmp_path / "parts")
-    resumed.load_checkpoint()
-    resumed.fit()
+    resumed, whole = resumed_and_whole(config, tmp_path)
     assert same(everything(resumed.run), everything(whole.run))
 
 

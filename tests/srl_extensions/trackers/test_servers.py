@@ -8,8 +8,8 @@ import pytest
 
 from srl_extensions.trackers.libraries import LIBRARIES
 from srl_extensions.trackers.sink import TrackerSink
+from srl_train.errors import TrackerError
 from srl_train.metrics import read_metrics
-from srl_train.metrics.errors import TrackerError
 from srl_train.trainer import Trainer
 from tests.srl_extensions.trackers.recorded import cut_off, opening, round_row
 

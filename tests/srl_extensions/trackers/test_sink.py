@@ -7,8 +7,7 @@ import pytest
 from srl_extensions.trackers import libraries, sink
 from srl_extensions.trackers.sink import FILE, TrackerSink
 from srl_train.config.logging import LoggingConfig
-from srl_train.errors import ConfigError
-from srl_train.metrics.errors import TrackerError
+from srl_train.errors import ConfigError, TrackerError
 from srl_train.trainer import Trainer
 from tests.srl_extensions.trackers.recorded import (
     EVALUATION,

@@ -3,8 +3,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from srl_extensions.trackers.libraries import tensorboard_run
+from srl_train.errors import TrackerError
 from srl_train.metrics import read_metrics
-from srl_train.metrics.errors import TrackerError
 from tests.srl_extensions.trackers.recorded import cut_off, opening
 
 

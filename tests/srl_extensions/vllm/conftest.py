@@ -13,6 +13,7 @@ from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.server import ModelServer
 from tests.servers.vllm_program import interpreter
+from tests.servers.vllm_stub import stub_server
 from tests.srl_agents.llm.conftest import one_thread  # noqa: F401
 from tests.srl_train.conftest import short_run  # noqa: F401
 
@@ -25,6 +26,12 @@ def short_waits(monkeypatch, tmp_path):
     monkeypatch.setattr(fleet, "START_TIMEOUT", 20)
     monkeypatch.setattr(client, "UNREACHABLE", 0.3)
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def stub(tiny_folder):
+    with stub_server(tiny_folder) as running:
+        yield running
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm.client import VLLMClient
-from tests.servers.faulty_http import Handler, serving
+from tests.servers.faulty_http import serving
 from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.servers.three_tries import THREE_TRIES
-from tests.servers.vllm_stub import stub_server
 
 # peft 0.21 still reads the name that transformers 5.23 is retiring.
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
@@ -30,12 +29,6 @@ def here(tiny_folder):
 @pytest.fixture(scope="module")
 def stop_ids(tiny_folder):
     return HuggingFaceBackend.load(tiny_folder, device="cpu").chat.stop_ids
-
-
-@pytest.fixture
-def stub(tiny_folder):
-    with stub_server(tiny_folder) as running:
-        yield running
 
 
 @pytest.fixture
@@ -207,13 +200,12 @@ class Replies:
     keeps_connections, text_type = True, "application/json"
 
     def __init__(self, status, text):
-        self.status, self.text, self.received = status, text, 0
+        self.status, self.text = status, text
 
     def struck_by_faults(self, path):
         return False
 
     def reply(self, path, body, headers):
-        self.received += 1
         return self.status, self.text
 
 
@@ -259,23 +251,3 @@ def test_error_quotes_the_server_shortened_and_escaped():
     with pytest.raises(BackendError) as caught:
         completed(400, '{"error": {"message": "\\u001b[2J' + 100_000 * "x" + '"}}')
     assert "\\x1b[2J" in str(caught.value) and len(str(caught.value)) < 2000
-
-
-def test_redirect_is_not_followed(endpoint, stub, monkeypatch):
-    elsewhere = Replies(200, a_choice())
-    with serving(elsewhere) as http:
-        to = f"http://127.0.0.1:{http.server_port}/v1/completions"
-
-        def redirect(handler, body):
-            if handler.server.app is elsewhere:
-                return answer(handler, body)
-            handler.send_response(307)
-            handler.send_header("Location", to)
-            handler.send_header("Content-Length", "0")
-            handler.end_headers()
-
-        answer = Handler._answer
-        monkeypatch.setattr(Handler, "_answer", redirect)
-        with pytest.raises(BackendError, match="307"):
-            complete(endpoint)
-    assert not elsewhere.received

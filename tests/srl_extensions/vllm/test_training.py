@@ -1,7 +1,6 @@
 """Runs whose models sample in stub servers: every step samples the published version."""
 
 import contextlib
-import threading
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ from srl_train.trainer import Trainer
 from tests.servers.vllm_stub import sampled_versions, stub_server
 
 SETTINGS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
-
-
-@pytest.fixture
-def stub(tiny_folder):
-    with stub_server(Path(tiny_folder)) as running:
-        yield running
 
 
 @pytest.fixture
@@ -81,24 +74,6 @@ def test_altered_weights_are_refused_and_the_previous_version_stays(served_run, 
     assert set(stub.adapters) == names
     [episode, *_] = trainer.train_round().episodes
     assert {one.version for one in sampled_versions([episode])["agent_0"]} == {0}
-
-
-def test_restarted_server_loads_all_versions_before_its_first_request(
-    served_run, stub, monkeypatch
-):
-    trainer = served_run(stub, rounds=2)
-    trainer.train_round()
-    before = set(stub.adapters)
-    stub.stop()
-    again = threading.Timer(0.5, stub.start)  # The server has only the base.
-    again.start()
-    try:
-        result = trainer.train_round()
-    finally:
-        again.join()
-    assert result.row["environment"]["failed_episodes"] == 0
-    assert {v.version for own in sampled_versions(result.episodes).values() for v in own} == {1}
-    assert before & set(stub.adapters)
 
 
 def test_resume_publishes_the_weights_of_the_checkpoint(served_run, stub):

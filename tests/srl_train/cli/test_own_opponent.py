@@ -66,7 +66,9 @@ def test_cross_play_of_scripted_policies_requires_no_extra(here):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert 'OpenSkill is not installed. Install it with pip install "core-srl[judge]"' in done.stdout
+    assert (
+        'OpenSkill is not installed. Install it with pip install "core-srl[judge]"' in done.stdout
+    )
 
 
 def srl(words):

@@ -1,44 +1,22 @@
 """Environments and update strategies that are passed to the Trainer as objects."""
 
-import functools
-
 import pytest
-import torch
 
 from srl_envs import make
 from srl_train.build import build_run
 from srl_train.config import yaml_file
-from srl_train.config.learning.updates import FederatedConfig
-from srl_train.config.logging import LoggingConfig
-from srl_train.config.models import ModelsConfig
-from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
-
-CONFIG = RunConfig(
-    environment=EnvironmentConfig(
-        name="coop_compete_v0", options={"num_agents": 2, "max_cycles": 2}
-    ),
-    models=ModelsConfig(count=2, device="cpu"),
-    rollout=RolloutConfig(group_size=4, groups_per_round=1),
-    logging=LoggingConfig(evaluation_episodes=0, episodes=0),
-    rounds=2,
-)
+from tests.srl_train.run_state import same, weights
 
 
 def game():
     return make("coop_compete_v0", num_agents=2, max_cycles=2)
 
 
-@pytest.fixture
-def trainer_in(tiny_folder):
-    models = ModelsConfig(count=2, base=tiny_folder, device="cpu")
-    return functools.partial(Trainer, CONFIG.replaced(models=models))
-
-
-def test_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
+def test_custom_strategy_is_used_and_recorded(tmp_path, short_run):
     calls = []
 
     def watched():
@@ -48,11 +26,10 @@ def test_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
 
         return UpdateStrategy(lambda models: {}, on_gradients)
 
-    trainer = trainer_in(tmp_path, strategy=chain(synchronized(), watched()))
+    trainer = Trainer(short_run(), tmp_path, strategy=chain(synchronized(), watched()))
     trainer.fit()
     assert calls == [(0, ["model_0", "model_1"]), (1, ["model_0", "model_1"])]
-    one, two = (learner.weights() for learner in trainer.run.learners.values())
-    assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
+    assert same(*weights(trainer.run).values())
     assert trainer._rows[0]["strategy"] == "custom"
     # The recorded configuration alone cannot resume the run with another strategy.
     recorded = yaml_file.load(tmp_path / "config.yaml")
@@ -60,8 +37,8 @@ def test_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
         build_run(recorded)
 
 
-def test_custom_environment_is_recorded(tmp_path, trainer_in):
-    trainer = trainer_in(tmp_path, make_env=game)
+def test_custom_environment_is_recorded(tmp_path, short_run):
+    trainer = Trainer(short_run(), tmp_path, make_env=game)
     row = trainer.train_round().row
     trainer.close()
     assert row["environment"]["name"] == "custom:coop_compete_v0"
@@ -70,7 +47,7 @@ def test_custom_environment_is_recorded(tmp_path, trainer_in):
         build_env(recorded)
 
 
-def test_strategy_object_with_settings_of_another_strategy_is_refused(tmp_path):
-    config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
+def test_strategy_object_with_settings_of_another_strategy_is_refused(tmp_path, short_run):
+    config = short_run(updates={"strategy": "federated", "mix": 0.5})
     with pytest.raises(ConfigError, match=r"updates .*'federated'"):
         Trainer(config, tmp_path, strategy=synchronized()).fit()

@@ -6,8 +6,7 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading import read_yaml
 from srl_extensions.pages.run_folder import load
 from srl_train.config import yaml_file
-from srl_train.errors import ConfigError
-from srl_train.metrics.errors import RunFolderError
+from srl_train.errors import ConfigError, RunFolderError
 
 LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
 MERGES = "a0: &a0 {x: 1}\n" + "".join(

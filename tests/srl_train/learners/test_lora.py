@@ -27,7 +27,7 @@ def adapter(model):
     return {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
 
 
-def moved(model, seed):
+def moved(model, seed=0):
     """Change every tensor of the adapter, as an update would."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

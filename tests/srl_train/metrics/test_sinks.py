@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
+from srl_train.errors import MetricsError
 from srl_train.metrics import JsonlSink, read_metrics
-from srl_train.metrics.errors import MetricsError
 
 
 def write(path, *rounds, **options):

@@ -15,18 +15,10 @@ from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.openai import OpenAIModel, arguments
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.sampling import Sampling
-from tests.servers.chat_server import chat_server
-from tests.servers.faulty_http import Handler
 from tests.servers.three_tries import THREE_TRIES
 
 BOTH = ("openai:m", "anthropic:m")
 PLAIN = Sampling(max_new_tokens=5)
-
-
-@pytest.fixture
-def server():
-    with chat_server() as running:
-        yield running
 
 
 def asking(words, sampling=PLAIN, seed=None):
@@ -165,22 +157,6 @@ def test_a_reply_without_an_answer_is_retried(server, name, raw, caplog):
     [answer] = ask(impatient(name), asking("Now?"))
     assert answer.text == "cooperate" and len(server.bodies) == 2
     assert re.search(rf"{name}: .*(the server's reply contains no answer|JSON)", caplog.text)
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_a_redirection_is_not_followed(server, name, monkeypatch):
-    model = impatient(name)
-
-    def redirect(handler, body):
-        handler.send_response(307)
-        handler.send_header("Location", f"{server.url}{handler.path}")
-        handler.send_header("Content-Length", "0")
-        handler.end_headers()
-
-    monkeypatch.setattr(Handler, "_answer", redirect)
-    with pytest.raises(BackendError, match="307"):
-        ask(model, asking("Now?"))
-    assert not server.bodies
 
 
 @pytest.mark.parametrize(

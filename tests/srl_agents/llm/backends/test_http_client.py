@@ -1,7 +1,4 @@
-"""A client reads this machine's certificates where it may need them, and no body beyond its limit.
-
-The servers here send what a faulty or hostile one may: too much, compressed or not, or no end.
-"""
+"""Clients verify certificates and limit the size and duration of replies."""
 
 import contextlib
 import gzip
@@ -20,6 +17,7 @@ from srl_extensions.vllm import client as endpoint
 from srl_extensions.vllm.client import VLLMClient
 from tests.servers.chat_server import chat_server
 from tests.servers.faulty_http import Handler
+from tests.servers.three_tries import THREE_TRIES
 
 SDK = SimpleNamespace(
     DefaultAsyncHttpxClient=type(
@@ -105,3 +103,10 @@ def test_a_body_above_the_limit_is_rejected(ask, body, headers, status):
 def test_an_endless_body_ends_at_the_deadline(ask):
     with pytest.raises(BackendError, match=r"no answer within 0\.3 s"):
         ask(lambda: itertools.repeat(b" "), RetryPolicy(deadline=0.3, unreachable=0.3))
+
+
+def test_a_redirection_is_not_followed(ask):
+    received = []
+    with pytest.raises(BackendError, match="307"):
+        ask(lambda: received.append(1) or [], THREE_TRIES, 307, Location="/elsewhere")
+    assert len(received) == 1

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, Episode
-from srl_agents.matchmaking import Matchmaking
+from srl_agents.matchmaking import Matchmaking, assign_agents
 
 FIVE = tuple(f"m{number}" for number in range(5))
 PAIR = ("row", "column")
 FOUR = ("red_0", "red_1", "blue_0", "blue_1")
+LETTERS = ("a", "b", "c", "d")
 
 
 def placed(seatings):
@@ -77,12 +78,11 @@ def test_models_in_seats_keep_their_agents_and_are_not_drawn():
 @pytest.mark.parametrize(
     "models, seats, name, says",
     [
-        (FIVE, {}, "fixed", "m4 does not.*matchmaking"),
         (FIVE, {"up": "m0"}, "uniform", "agents must be among .*'up'"),
         (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "seats names one for every agent"),
     ],
 )
-def test_impossible_assignments_are_rejected(models, seats, name, says):
+def test_impossible_draws_are_rejected(models, seats, name, says):
     with pytest.raises(ValueError, match=says):
         Matchmaking(FOUR, models, seats, name)
 
@@ -95,3 +95,37 @@ def test_mean_held_equals_the_mean_of_draws():
             held = [list(seats.values()).count(model) for seats in seatings]
             assert np.mean(held) == pytest.approx(made.mean_held(model), abs=0.06)
             assert max(held) <= made.most_held(model)
+
+
+@pytest.mark.parametrize(
+    "seats, models, fixed, dealt",
+    [
+        (LETTERS, ["m0", "m1", "m2", "m3"], {}, "m0 m1 m2 m3"),
+        (LETTERS, ["m0"], {}, "m0 m0 m0 m0"),
+        (LETTERS, ["m0", "m1"], {}, "m0 m1 m0 m1"),
+        (LETTERS, ["m0", "m1"], {"a": "m1"}, "m1 m0 m1 m0"),
+        (LETTERS, ["m0", "m1"], {"b": "tit_for_tat"}, "m0 tit_for_tat m1 m0"),
+        (LETTERS, ["m0"], {"b": "x", "c": "x", "d": "x"}, "m0 x x x"),
+        (LETTERS, ["m0", "m1"], {"a": "m0", "b": "m1"}, "m0 m1 m0 m1"),
+        (LETTERS, ["m0", "m1", "m2"], {"a": "m0", "d": "x"}, "m0 m1 m2 x"),
+        (LETTERS, ["m0"], dict.fromkeys(LETTERS, "m0"), "m0 m0 m0 m0"),
+    ],
+)
+def test_assign_agents(seats, models, fixed, dealt):
+    found = assign_agents(seats, models, fixed)
+    assert list(found) == list(seats)
+    assert " ".join(found.values()) == dealt
+
+
+@pytest.mark.parametrize(
+    "models, fixed, says",
+    [
+        (["m0"], {"z": "m0"}, "agents must be among a, b, c, d, got 'z'"),
+        ([f"m{i}" for i in range(5)], {}, "m4 does not: 4 free agent"),
+        (["m0", "m1"], {"a": "x", "b": "x", "c": "x"}, "m1 does not: 1 free agent"),
+        (["m0", "m1"], dict.fromkeys(LETTERS, "m1"), "m0 does not: 0 free agent"),
+    ],
+)
+def test_impossible_fixed_assignments_are_rejected(models, fixed, says):
+    with pytest.raises(ValueError, match=says):
+        assign_agents(LETTERS, models, fixed)

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from pettingzoo.test import parallel_api_test
 
-from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.debate import (
     HISTORY_LENGTH,
     SHIPPED,
     SPEECH_LENGTH,
-    DebateEnv,
     Verdict,
     load_topics,
     parallel_env,
@@ -133,11 +130,6 @@ def test_reset_option_sets_the_motion():
 def test_wrong_arguments(options, said):
     with pytest.raises(EnvConfigError, match=said):
         parallel_env(**options)
-
-
-def test_follows_the_pettingzoo_api():
-    check_environment(DebateEnv)
-    parallel_api_test(DebateEnv(), num_cycles=30)
 
 
 def test_sample_answers_are_valid_speeches():

@@ -1,8 +1,6 @@
 """Parsers of untrusted text: time in proportion to the length, and any depth of nesting.
 
-Every parser reads long texts that repeat the parts of its patterns, before an ending that does not
-match. Each text has a second of CPU time. Linear parsers need a thousandth of that, and quadratic
-ones several seconds.
+Linear parsers need a thousandth of the allowed second of CPU time, quadratic ones several seconds.
 """
 
 import subprocess

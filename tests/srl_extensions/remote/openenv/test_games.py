@@ -5,6 +5,8 @@ from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 
+from srl_agents.episode import Decision
+from srl_agents.policy import PerAgentPolicy
 from srl_agents.rollout import play
 from srl_envs import check_environment, make
 from srl_envs.errors import EnvError
@@ -50,6 +52,11 @@ def line():
         yield address
 
 
+class Falls(PerAgentPolicy):
+    def decide(self, seen, state):
+        return Decision("fall")
+
+
 WALK = {"rules": "Walk to 3.", "field": "by"}
 
 
@@ -85,21 +92,8 @@ def test_refusal_is_a_printable_error(line):
     with pytest.raises(EnvError, match=r"\\x1b\[31mno") as caught:
         game.step({"agent_0": "fall"})
     assert str(caught.value).isprintable()
-    episode = play(game, {"agent_0": Always("fall")}, seed=0)
+    episode = play(game, {"agent_0": Falls()}, seed=0)
     assert episode.failure.startswith("EnvError: http://127.0.0.1")
-
-
-class Always:
-    def __init__(self, action):
-        self.action = action
-
-    def start(self, seed):
-        return None
-
-    def act(self, seen, states):
-        from srl_agents.episode import Decision
-
-        return [Decision(self.action) for _ in seen], list(states)
 
 
 def test_observations_are_listed_field_by_field():

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     for folder in folders.values():
         refuse_taken(folder)
     prepare_torch()
-    from srl_train.export import export
+    from srl_extensions.export.export import export
 
     for name, folder in folders.items():
         export(player, name, folder, merge=args.merge, trusted=args.trust)

@@ -15,20 +15,13 @@ CONTEXT = torch.tensor([list(range(5, 25))])
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory, tiny_folder):
+def trained(tmp_path_factory, short_run):
     """(kind -> the folder of a run of one round, model -> its log-probabilities)."""
-    from srl_train.config.yaml_file import from_tree
-
     found = {}
     for kind, adapters in (("whole", None), ("adapters", {"rank": 2})):
-        config = from_tree({
-            "environment": {"name": "coop_compete_pair_v0", "options": {"max_cycles": 2}},
-            "models": {"count": 2, "base": tiny_folder, "adapters": adapters},
-            "rollout": {"group_size": 4, "groups_per_round": 1},
-            "algorithm": {"learning_rate": 0.05},
-            "logging": {"evaluation_episodes": 0, "episodes": 0},
-            "rounds": 1,
-        })  # fmt: skip
+        config = short_run(
+            models__adapters=adapters, algorithm__learning_rate=0.05, checkpoints__every=1, rounds=1
+        )
         trainer = Trainer(config, tmp_path_factory.mktemp("runs") / kind)
         trainer.fit()
         modules = trainer.run.players.modules
@@ -81,7 +74,7 @@ def test_model_card_describes_the_model(kind, trained, tiny_folder):
     files, _ = trained[kind]
     card = (files.models / "model_0" / "README.md").read_text()
     assert "[More Information Needed]" not in card
-    assert "coop_compete_pair_v0" in card and "grpo, 1 rounds planned" in card
+    assert "coop_compete_v0" in card and "grpo, 1 rounds planned" in card
     assert tiny_folder in card and "base_model:" not in card  # A folder is no hub model.
     assert ("AutoPeftModelForCausalLM" in card) == (kind == "adapters")
 

@@ -1,0 +1,1 @@
+"""Command `srl export`: trained models as folders for transformers or PEFT."""

@@ -1,0 +1,123 @@
+"""Credit schemes `role` and `advantage_alignment`."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from srl_train.credit import (
+    Advantages,
+    AgentRoles,
+    CreditScheme,
+    CreditState,
+    Group,
+    environment_of,
+    episode_returns,
+    on_all_steps,
+    per_group,
+    step_advantages,
+)
+
+
+def role(discount: float, decay: float) -> CreditScheme:
+    """Subtract a moving average of the role's returns; all steps share the advantage.
+
+    Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). Episodes are taken
+    in order: all agents of a role are compared with the average b, then b <- decay * b + (1 -
+    decay) * mean of their returns. Each environment that a round plays has its own averages. A new
+    role starts with the mean of its first round, where SPIRAL starts with 0.
+
+    State: role to average, or "environment role" to average if a round plays several environments.
+    """
+
+    def scheme(
+        groups: Sequence[Group], roles: AgentRoles, state: CreditState
+    ) -> tuple[list[Advantages], CreditState]:
+        averages = dict(state)
+        scores: list[dict[str, dict[int, float]]] = [{a: {} for a in roles.agents} for _ in groups]
+        # Per role and environment, in order: (group, episode, agent -> return).
+        played: dict[str, list[tuple[int, int, dict[str, float]]]] = defaultdict(list)
+        for index, group in enumerate(groups):
+            returns = {a: episode_returns(group, a, discount) for a in roles.agents}
+            for number, game in enumerate(group):
+                by_role: dict[str, dict[str, float]] = defaultdict(dict)
+                for agent in roles.agents:
+                    if number in returns[agent]:
+                        by_role[role_of(agent, roles)][agent] = returns[agent][number]
+                for name, by_agent in by_role.items():
+                    key = f"{environment_of(game)} {name}".strip()
+                    played[key].append((index, number, by_agent))
+        for key, episodes in played.items():
+            values = [value for *_, by_agent in episodes for value in by_agent.values()]
+            averages.setdefault(key, math.fsum(values) / len(values))
+            for index, number, by_agent in episodes:
+                for agent, value in by_agent.items():
+                    scores[index][agent][number] = value - averages[key]
+                mean = math.fsum(by_agent.values()) / len(by_agent)
+                averages[key] = decay * averages[key] + (1.0 - decay) * mean
+        return [on_all_steps(*each) for each in zip(groups, scores, strict=True)], averages
+
+    return scheme
+
+
+def role_of(agent: str, roles: AgentRoles) -> str:
+    """Return the agent's team, or "leader" or "follower", or the agent's own name."""
+    if roles.teams is not None:
+        return roles.teams[agent]
+    if roles.leaders:
+        return "leader" if agent in roles.leaders else "follower"
+    return agent
+
+
+def advantage_alignment(discount: float, scale: str, alignment: float) -> CreditScheme:
+    """Reward actions that help an opponent after the agent itself has done well so far.
+
+    A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t, the
+    proximal form of Advantage Alignment (Duque et al. 2024). A are the agent's `agent_turn`
+    advantages, B_t the mean of its opponents' at the same step, over the opponents that have that
+    step. An agent without opponents keeps A.
+    """
+
+    def align(own_T: Sequence[float], opponents: Sequence[Sequence[float]]) -> list[float]:
+        found: list[float] = []
+        past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
+        for step, value in enumerate(own_T):
+            present = [other[step] for other in opponents if step < len(other)]
+            mean = math.fsum(present) / len(present) if present else 0.0
+            found.append(value + alignment * discount * past * mean)
+            past = discount * (past + value)
+        return found
+
+    def scheme(group: Group, roles: AgentRoles) -> Advantages:
+        advantages = {
+            agent: step_advantages(group, agent, discount, scale) for agent in roles.agents
+        }
+        return [
+            {
+                agent: align(
+                    found[game], [advantages[other][game] for other in opponents_of(agent, roles)]
+                )
+                for agent, found in advantages.items()
+            }
+            for game in range(len(group))
+        ]
+
+    return per_group(scheme)
+
+
+def opponents_of(agent: str, roles: AgentRoles) -> tuple[str, ...]:
+    """Return the agents of other teams, or all other agents if there are no teams."""
+    side = roles.teams or {each: each for each in roles.agents}
+    return tuple(other for other in roles.agents if side[other] != side[agent])
+
+
+def build_role(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme of `credit.name: role` (CREDIT_SCHEMES)."""
+    return role(discount, section.decay)
+
+
+def build_alignment(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme of `credit.name: advantage_alignment` (CREDIT_SCHEMES)."""
+    return advantage_alignment(discount, scale, section.alignment)
