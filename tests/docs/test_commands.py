@@ -1,8 +1,4 @@
-"""The documented `srl` commands run, with fewer and shorter episodes.
-
-Commands that need a server, an API, a download, Ray or a run of another page are only parsed
-(test_snippets.py).
-"""
+"""The documented `srl` commands run with fewer and shorter episodes, except PARSED_ONLY."""
 
 import io
 import re

@@ -1,7 +1,4 @@
-"""Every snippet of the README and of docs/: programs run twice, commands and YAML are parsed.
-
-Training is shortened. The program with a documented outcome also runs in full, as a slow test.
-"""
+"""Every snippet of the README and of docs/: programs run shortened, commands and YAML are parsed."""
 
 import importlib.util
 import itertools

@@ -1,7 +1,4 @@
-"""Wheel and sdist as users get them: built, installed in clean environments, and every command.
-
-RELEASE_PYTHONS names the interpreters; those that are not here are skipped.
-"""
+"""Wheel and sdist in clean environments of the interpreters that RELEASE_PYTHONS names."""
 
 import os
 import re

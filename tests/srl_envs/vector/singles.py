@@ -19,11 +19,7 @@ def names() -> list[str]:
 
 
 class Singles:
-    """N single environments, each outcome as the single gives it.
-
-    After `reset` and `step`: `seen`, `rewards`, `terminations`, `truncations` and `infos`, a dict
-    by seat for each environment.
-    """
+    """N single environments, whose outcomes `reset` and `step` store by environment and agent."""
 
     def __init__(self, make_env: Any, num_envs: int) -> None:
         self.envs = [make_env() for _ in range(num_envs)]

@@ -1,8 +1,4 @@
-"""PPO learners of the small model, and a reference implementation of their losses.
-
-The reference follows the formulas alone: one sample at a time, nothing padded, in float64, values
-read from the model's hidden states directly, advantages as sums over later steps.
-"""
+"""PPO learners of the small model, and their losses by the formulas, one sample at a time."""
 
 import copy
 import dataclasses

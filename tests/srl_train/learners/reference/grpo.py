@@ -1,7 +1,4 @@
-"""A small model with random weights, samples for it, and GRPO's gradient written out again.
-
-The reference follows the formulas alone: one sample at a time, nothing padded, in float64.
-"""
+"""A small random model, its samples, and GRPO's gradient by the formula, one sample at a time."""
 
 import torch
 from tokenizers import Tokenizer
