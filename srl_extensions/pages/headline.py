@@ -69,7 +69,8 @@ def in_words(run: RecordedRun) -> list[str]:
         return [f"{run.environment}: no reward is recorded yet"]
     how = "evaluated before and after training" if math.isfinite(moved) else "first and last rounds"
     lines = [f"warning: {line}" for line in run.warnings]
-    lines.append(f"{run.environment}: mean raw reward {start:.4f} -> {end:.4f} ({how})")
+    change = f"{start:.4f} -> {end:.4f}"
+    lines.append(f"{run.environment}: raw reward per agent and step {change} ({how})")
     by = f"{abs(moved):.4f} (standard error {head.error:.4f})"
     if moved == 0:
         lines.append("The mean reward did not change.")

@@ -87,7 +87,7 @@ def accelerators() -> dict[str, str]:
         import torch
     except ImportError as error:
         return {"accelerators": f"unknown: {install_line(error, 'the list') or error}"}
-    found = {"torch threads": str(torch.get_num_threads())}
+    found = {"cpu": f"{torch.get_num_threads()} torch threads"}
     for index in range(torch.cuda.device_count()):
         card = torch.cuda.get_device_properties(index)
         found[f"cuda:{index}"] = f"{card.name}, {card.total_memory / 2**30:.1f} GiB"

@@ -50,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
                 tell(f"training in {next(iter(trainer.run.learners.values())).parallelism()}")
             if args.resume:
                 tell(f"resuming after {trainer.run.next_round} of {config.rounds} rounds")
+                if trainer.run.next_round >= config.rounds:
+                    tell("no rounds are left; to train more: --set rounds=N, with a larger N")
         trainer.fit()
     del trainer
     processes.leave()

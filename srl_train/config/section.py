@@ -173,6 +173,12 @@ def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
     last = shown(fault["loc"][-1], str) if fault["loc"] else "value"
     if fault["type"] == "missing":
         return f"{place}.{last}: is required" if place else f"{last}: is required"
+    if fault["type"] == "union_tag_invalid":
+        field = fault["ctx"]["discriminator"].strip("'")
+        allowed, given = fault["ctx"]["expected_tags"].replace("'", ""), shown(fault["ctx"]["tag"])
+        return f"{place or last}.{field}: must be one of {allowed}, got {given}"
+    if fault["type"] in ("model_type", "dict_type", "model_attributes_type"):
+        return f"{place or last}: must be a mapping of settings, got {shown(fault['input'])}"
     allowed = raised or printable(fault["msg"], multiline=False)
     return f"{place or last}: {allowed}, got {shown(fault['input'])}"
 

@@ -65,9 +65,10 @@ class Progress:
             parts = [
                 f"round {done}/{self._rounds}",
                 f"raw reward {_number(environment['raw_reward'])}",
-                f"cooperation {share(environment.get('cooperation_rate'))}",
                 f"parse failures {share(environment.get('parse_failures'))}",
             ]
+            if (rate := environment.get("cooperation_rate")) is not None:
+                parts.insert(2, f"cooperation {share(rate)}")
             if failed := environment.get("failed_episodes"):
                 parts.append(f"failed episodes {failed} of {environment['episodes']}")
             updates = ", ".join(f"{name} {own['updates']}" for name, own in row["models"].items())

@@ -122,7 +122,8 @@ def test_headline_uses_the_evaluations(tmp_path):
     run = load(write_run(tmp_path / "run"))
     assert (headline(run).before, headline(run).after) == (0.763, 0.848)
     assert in_words(run) == [
-        "coop_compete_v0: mean raw reward 0.7630 -> 0.8480 (evaluated before and after training)",
+        "coop_compete_v0: raw reward per agent and step 0.7630 -> 0.8480 "
+        "(evaluated before and after training)",
         "The reward rose by 0.0850 (standard error 0.0014).",
         "Uniform random play earns 0.7625, the optimum is 0.8500: training closed 97.7% of the gap "
         "(standard error 1.1%).",
