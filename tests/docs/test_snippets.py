@@ -1,4 +1,4 @@
-"""Every snippet of the README and of docs/: programs run shortened, commands and YAML are parsed."""
+"""Every snippet of the README and of docs/: programs run briefly, commands and YAML are parsed."""
 
 import importlib.util
 import itertools
