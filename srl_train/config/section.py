@@ -61,10 +61,10 @@ class Section(BaseModel):
     def _refuse_unknown(cls, tree: Any) -> Any:
         for key in tree if isinstance(tree, Mapping) else ():
             if key not in cls.model_fields:
-                new = RENAMED.get(key)
-                if new in cls.model_fields:
-                    raise ConfigError(f"{key}: renamed to {new!r}")
                 chosen = f" where {cls.CHOICE} is {tree[cls.CHOICE]!r}" if cls.CHOICE else ""
+                if (new := RENAMED.get(key)) and (chosen or new in cls.model_fields):
+                    unknown = "" if new in cls.model_fields else f", which is unknown{chosen}"
+                    raise ConfigError(f"{key}: renamed to {new!r}{unknown}")
                 fix = nearest(key, cls.model_fields)
                 raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree

@@ -17,6 +17,7 @@ UNKNOWN = [
     ("sft: {epoch: 1}", "sft.epoch: unknown setting; did you mean 'epochs'"),
     ("backend: {kept_tokens: 5}", "backend.kept_tokens: renamed to 'kv_cache_tokens'"),
     ("engine: {name: ray, players: 2}", "engine.players: renamed to 'rollout_workers'"),
+    ("engine: {players: 2}", "engine.players: renamed to 'rollout_workers', which is unknown"),
     ("opponent_pools: {past: {of: [model_0]}}", "opponent_pools.past.of: renamed to 'models'"),
 ]
 WRONG = [
