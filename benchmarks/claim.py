@@ -13,7 +13,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from benchmarks.records import CONFIGS, Check, OverSeeds, new_figure, table
-from srl_extensions.judging.aggregates import interquartile_mean
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 
@@ -75,64 +74,40 @@ class Table(Section):
     where: dict[str, Any] = {}
     over_seeds: list[str] = []
 
+    def cells(self, rows: Sequence[Row]) -> list[list[str]]:
+        """Return the text of all cells by line."""
+        shown = select(rows, self.where, self.over_seeds)
+        return [[_cell(template, row) for template in self.columns.values()] for row in shown]
+
     def markdown(self, rows: Sequence[Row]) -> str:
         """Return the table under its title."""
-        shown = select(rows, self.where, self.over_seeds)
-        lines = [[_cell(template, row) for template in self.columns.values()] for row in shown]
-        text = table(list(self.columns), lines)
+        text = table(list(self.columns), self.cells(rows))
         return f"{self.title}\n\n{text}" if self.title else text
 
 
 class Figure(Section):
-    """A PNG file: curves over rounds, or intervals of a score in one panel per value of `across`.
+    """A PNG file: curves over rounds, as means over seeds of a row's `curve`.
 
-    Curves are means over seeds of a row's `curve`, which has None for rounds without a number.
+    A curve has None for rounds without a number.
     """
 
     by: str
     title: str = ""
     percent: bool = False
-    across: str | None = None
-    value: str = "curve"
-    where: dict[str, Any] = {}
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """Write the figure."""
-        chosen = select(rows, self.where)
-        names = list(dict.fromkeys(row[self.across] for row in chosen)) if self.across else [""]
-        figure = new_figure("--figure", 2.2 + 2 * len(names) if self.across else 6.4, 4.0)
-        axes = figure.subplots(1, len(names), squeeze=False, sharey=True)
-        for place, name in zip(axes.flat, names, strict=True):
-            own = [row for row in chosen if not self.across or row[self.across] == name]
-            for label in dict.fromkeys(str(row[self.by]) for row in own):
-                values = [row[self.value] for row in own if str(row[self.by]) == label]
-                if self.across:
-                    found = interquartile_mean({"": values}, seed=0)
-                    ends = found.interval or (found.value, found.value)
-                    place.plot(ends, [label, label], color="tab:blue")
-                    place.plot([found.value], [label], "o", color="tab:blue")
-                else:
-                    means = mean_curve(values)
-                    scale = 100.0 if self.percent else 1.0
-                    place.plot(list(means), [scale * y for y in means.values()], label=label)
-            place.set_title(name or self.title)
-            place.grid(alpha=0.3)
-        if self.across:
-            axes.flat[0].invert_yaxis()
-        else:
-            axes.flat[0].set_xlabel("round")
-            axes.flat[0].set_ylabel("%" if self.percent else "")
-            axes.flat[0].legend()
+        figure = new_figure("--figure", 6.4, 4.0)
+        axes = figure.subplots()
+        scale = 100.0 if self.percent else 1.0
+        for label in dict.fromkeys(str(row[self.by]) for row in rows):
+            means = mean_curve([row["curve"] for row in rows if str(row[self.by]) == label])
+            axes.plot(list(means), [scale * y for y in means.values()], label=label)
+        axes.set(title=self.title, xlabel="round", ylabel="%" if self.percent else "")
+        axes.grid(alpha=0.3)
+        axes.legend()
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=110)
-
-
-class Recorded(Section):
-    """The last recorded result, whose tables are in benchmarks/results."""
-
-    commit: str
-    command: str
-    checks: list[str]
 
 
 class Claim(Section):
@@ -158,18 +133,35 @@ class Claim(Section):
     legend: str = ""
     """Template over the facts, `seeds` and `games`."""
     figure: Figure | None = None
-    recorded: Recorded | None = None
+    interpretation: str = ""
+    """Paragraph of the results page, at most 60 words."""
+    page: dict[str, Any] = {}
+    """Columns in the table and the figure of the results page (docs/project/results_page.py)."""
 
     def judge(self, result: Result) -> list[Check]:
         """Return all checks of a result."""
         return [check for target in self.checks for check in target.checks(result.rows)]
 
-    def markdown(self, result: Result, request: Request) -> str:
-        """Return the tables and the legend."""
+    def record(self, result: Result, request: Request) -> dict[str, Any]:
+        """Return the content of a file of benchmarks/results, without the circumstances."""
         rows = [*result.rows, *result.references]
         facts = {"games": request.games, **result.facts}
         facts["seeds"] = ", ".join(map(str, request.seeds))
-        parts = [*(one.markdown(rows) for one in self.tables), self.legend.format_map(facts)]
+        return {
+            "seeds": list(request.seeds),
+            "tables": [
+                {"title": one.title, "columns": list(one.columns), "rows": one.cells(rows)}
+                for one in self.tables
+            ],
+            "legend": self.legend.format_map(facts),
+            "checks": list(map(str, self.judge(result))),
+        }
+
+    def markdown(self, result: Result, request: Request) -> str:
+        """Return the tables and the legend."""
+        rows = [*result.rows, *result.references]
+        legend = self.record(result, request)["legend"]
+        parts = [*(one.markdown(rows) for one in self.tables), legend]
         return "\n\n".join(part for part in parts if part)
 
 

@@ -60,11 +60,16 @@ def keep(markdown: str, options: argparse.Namespace, checks: Sequence[Check] = (
         markdown += "\n\n" + "\n".join(f"- {check}" for check in checks)
     print(markdown)
     if options.markdown is not None:
-        command = " ".join([_command(), *map(shlex.quote, sys.argv[1:])])
-        versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
-        line = f"`{command}` at commit {commit()}; {machine()}; {versions}."
+        line = "`{command}` at commit {commit}; {machine}.".format_map(circumstances())
         write_whole(options.markdown, f"{line}\n\n{markdown.strip()}\n")
     return int(not all(check.held for check in checks))
+
+
+def circumstances() -> dict[str, str]:
+    """Return the command, the commit, and the machine with the versions of packages."""
+    command = " ".join([_command(), *map(shlex.quote, sys.argv[1:])])
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    return {"command": command, "commit": commit(), "machine": f"{machine()}; {versions}"}
 
 
 def machine() -> str:

@@ -1,6 +1,6 @@
 """Measure a claim about training: print its tables and checks, and record the result.
 
-python -m benchmarks.training NAME [--seeds 0 1 2] [--markdown FILE]
+python -m benchmarks.training NAME [--seeds 0 1 2] [--json FILE]
 
 A claim is a file of benchmarks/claims. The exit code is 1 if a check does not hold.
 """
@@ -8,6 +8,7 @@ A claim is a file of benchmarks/claims. The exit code is 1 if a check does not h
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pkgutil
 import tempfile
@@ -19,6 +20,7 @@ from benchmarks import records
 from benchmarks.claim import Request, Result
 from srl_train.cli.options import settings
 from srl_train.errors import ConfigError
+from srl_train.run_files import write_whole
 
 # Names instead of imports: measurements of memory start processes, and Linux counts the memory of
 # the parent at the fork in the child's peak. So nothing imported here may import torch.
@@ -67,8 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(str(error))
     if options.figure is not None and claim.figure is not None:
         claim.figure.draw(result.rows, options.figure)
-    markdown, checks = claim.markdown(result, request), claim.judge(result)
-    return records.keep(markdown, options, checks)
+    if options.json is not None:
+        record = records.circumstances() | claim.record(result, request)
+        write_whole(options.json, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    return records.keep(claim.markdown(result, request), options, claim.judge(result))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         help="replace one setting of all methods; may be repeated",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep the runs in FOLDER")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the record to FILE")
     parser.add_argument("--figure", type=Path, metavar="FILE.png", help="also draw the figure")
     return parser
 

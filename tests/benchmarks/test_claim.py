@@ -1,5 +1,7 @@
 """Checks, tables and figures of a claim, the command, and the claims' files."""
 
+import json
+
 import pytest
 
 from benchmarks import claim as claims
@@ -81,8 +83,9 @@ def test_every_claim_is_valid_and_names_a_measurement(name):
     if claim.measure not in ("offline", "zero_sum", "named_algorithms"):
         for method in claim.methods:  # Each method's settings fit the configuration.
             request.config({**request.settings(method), "seed": 0})
-    if claim.recorded is not None:
-        assert claim.recorded.command.startswith(f"python -m benchmarks.training {name}")
+    record = json.loads((records.ROOT / "benchmarks/results" / f"{name}.json").read_text())
+    assert record["command"].startswith(f"python -m benchmarks.training {name}")
+    assert [one["columns"] for one in record["tables"]] == [[*t.columns] for t in claim.tables]
 
 
 @pytest.mark.parametrize("example", ["maze", "math", "tool_use"])
@@ -116,9 +119,10 @@ def own_claim(monkeypatch):
 
 
 def test_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
-    docs, picture = tmp_path / "results.md", tmp_path / "x.png"
+    docs, picture, kept = (tmp_path / name for name in ("results.md", "x.png", "x.json"))
     words = ["maze", "--set", "algorithm.clip_range=0.1"]
-    assert training.main([*words, "--markdown", str(docs), "--figure", str(picture)]) == 0
+    words += ["--markdown", str(docs), "--json", str(kept)]
+    assert training.main([*words, "--figure", str(picture)]) == 0
     [request] = own_claim
     assert request.seeds == [0, 1] and request.games == 9
     assert request.overrides == {"algorithm.clip_range": 0.1}
@@ -126,6 +130,11 @@ def test_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
     assert "| -1.0 |" in printed and "9 apples, seeds 0, 1." in printed
     text = docs.read_text()
     assert "at commit 0123abc" in text and "- held: x is pos" in text
+    record = json.loads(kept.read_text())
+    assert record["commit"] == "0123abc" and record["seeds"] == [0, 1]
+    rows = [["1.0"], ["1.0"], ["-1.0"]]
+    assert record["tables"] == [{"title": "", "columns": ["x"], "rows": rows}]
+    assert record["legend"] == "9 apples, seeds 0, 1." and record["checks"][0].startswith("held")
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
