@@ -69,11 +69,8 @@ def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
     """Play the snapshots of this round against all older ones, from the same starts.
 
     A new snapshot is played by its model, which has the same weights. The model plays all agents of
-    models in training and the opponent plays the pool's agents, then they swap.
-
-    Raises:
-        TrainingError: If more than `max_failed_fraction` of the episodes of two snapshots failed,
-            or all episodes of one of the two assignments.
+    models in training and the opponent plays the pool's agents, then they swap. Raises
+    TrainingError if too many of their episodes failed.
     """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
     count = pool.nash_episodes

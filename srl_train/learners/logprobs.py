@@ -130,10 +130,7 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return (log-probabilities of `targets`, entropies), each (N,), over the allowed ids.
-
-    `ids` (V') are the ids of the logits (N, V'); None for the whole vocabulary.
-    """
+    """Return log-probabilities of `targets` and entropies, each (N,), over `ids` (None: all)."""
 
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)
