@@ -68,9 +68,8 @@ def load_first_opponents(run: Run) -> None:
 def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
     """Play the snapshots of this round against all older ones, from the same starts.
 
-    A new snapshot is played by its model, which has the same weights. The model plays all agents of
-    models in training and the opponent plays the pool's agents, then they swap. Raises
-    TrainingError if too many of their episodes failed.
+    A new snapshot is played by its model, which has the same weights: first all agents of models
+    in training, then the pool's agents. Raises TrainingError if too many episodes failed.
     """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
     count = pool.nash_episodes

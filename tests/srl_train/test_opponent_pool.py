@@ -17,6 +17,7 @@ from srl_train.errors import CheckpointError
 from srl_train.opponent_pool import OpponentPool
 from srl_train.pools import grow_pools
 from srl_train.round import plan_round, train_round
+from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, play_round, resumed_and_whole, same
 
 pytestmark = pytest.mark.usefixtures("one_model")
