@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
-from srl_extensions.pages.document import Block, Figure, Line, Panel, Raster
+from srl_extensions.pages.document import Block, Figure, Line, Panel
 from srl_extensions.pages.run_folder import RecordedRun, number_at
 
 SHOWN_ELSEWHERE = frozenset(
@@ -44,16 +44,22 @@ def stages(run: RecordedRun) -> list[Panel]:
 
 
 def reward(run: RecordedRun) -> list[Panel]:
-    """Return charts of raw reward with its baselines, shaped reward, and success rate."""
+    """Return charts of raw reward with its baselines, shaped reward, success rate and wins."""
 
     def line(key: str, label: str) -> list[Line]:
         return [Line(label, run.rounds, run.series("environment", key))]
 
+    wins = [
+        Line(name, run.rounds, [0.0 if math.isnan(count) else count for count in counts])
+        for name in sorted(run.names("environment", "winners"))
+        for counts in [run.series("environment", "winners", name)]
+    ]
     guides = list(run.baselines.items())
     return [
         Panel("Raw reward per agent and step", line("raw_reward", "raw reward"), guides),
         Panel("Shaped reward per agent and step", line("shaped_reward", "shaped reward")),
         Panel("Success rate", line("success", "successful agents"), percent=True),
+        Panel("Episodes won per round", wins),
     ]
 
 
@@ -77,15 +83,6 @@ def environments(run: RecordedRun) -> list[Panel]:
 def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False) -> list[Panel]:
     """Return a panel per key of a model's row, titled as in `titles`, with a line per model."""
     return [Panel(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
-
-
-def updates(run: RecordedRun) -> Raster:
-    """Return a chart of the rounds in which each model was updated."""
-    rows = []
-    for model in run.models:
-        updated = zip(run.rounds, run.series("models", model, "updated"), strict=True)
-        rows.append((model, [number for number, share in updated if share > 0]))
-    return Raster("Rounds in which each model was updated", rows, run.rounds)
 
 
 def weights(run: RecordedRun) -> list[Panel]:
@@ -134,21 +131,6 @@ def figure(panels: Sequence[Panel], caption: str = "") -> list[Block]:
     """Return a figure of the panels that have a measured value, or an empty list without any."""
     found = [one for one in panels if any(math.isfinite(y) for line in one.lines for y in line.y)]
     return [Figure(found, caption)] if found else []
-
-
-def side_by_side(runs: Mapping[str, RecordedRun]) -> list[Panel]:
-    """Return charts of raw reward and cooperation rate, a line per run."""
-
-    def lines(key: str) -> list[Line]:
-        return [
-            Line(label, run.rounds, run.series("environment", key)) for label, run in runs.items()
-        ]
-
-    guides = dict.fromkeys(item for run in runs.values() for item in run.baselines.items())
-    return [
-        Panel("Raw reward per agent and step", lines("raw_reward"), list(guides)),
-        Panel("Cooperation rate", lines("cooperation_rate"), percent=True),
-    ]
 
 
 def _of_models(run: RecordedRun, *keys: str) -> list[Line]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -18,7 +17,6 @@ from srl_extensions.pages.document import (
     Card,
     Cards,
     Document,
-    Figure,
     Notes,
     PageSection,
     Table,
@@ -28,7 +26,7 @@ from srl_extensions.pages.document import (
     write_page,
 )
 from srl_extensions.pages.headline import FOR_THE_OPTIMUM, ends, headline, in_words
-from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean, number_at
+from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean
 from srl_extensions.pages.transcript import transcript, view_of
 from srl_train.metrics.tables import MISSING, number, share
 
@@ -67,36 +65,23 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     Raises:
         RunFolderError: If `run_dir` has no run or damaged files, or `out` cannot be written.
     """
-    document = report(load(run_dir), trusted=trusted)
+    run = load(run_dir)
+    notes = [Notes("This report is incomplete", run.notes)] if run.notes else []
+    samples = PageSection("Sample episodes", _samples(run, trusted))
+    document = report(run, run.folder.resolve().name, notes, samples)
     return write_page(document, run_dir / "report.html" if out is None else out)
 
 
-def report(run: RecordedRun, *, trusted: bool = False) -> Document:
-    """Return the report of a run; `trusted` as in `write_report`."""
-    parts = [
-        *sections(run),
-        PageSection("Sample episodes", _samples(run, trusted)),
-        PageSection("Configuration", configuration(run)),
-    ]
-    boxes = (("Warnings of the run", run.warnings), ("This report is incomplete", run.notes))
-    return Document(
-        title(run),
-        f"{settings_line(run)} · run {run.folder.resolve().name}",
-        [
-            *(Notes(name, lines) for name, lines in boxes if lines),
-            Cards([*measured_cards(run), *_size_cards(run)]),
-            Text(READING_CHARTS),
-        ],
-        [part for part in parts if part.blocks],
-    )
-
-
-def sections(run: RecordedRun) -> list[PageSection]:
-    """Return the sections with charts and tables, which the live page has, too."""
+def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSection) -> Document:
+    """Return the report of a run, with the blocks `top` first, and a section of episodes."""
     returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
     shares = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures"}
     models: list[Block] = [_performance(run), Text(PERFORMANCE)] if run.models else []
-    return [
+    versions = run.summary.get("versions")
+    settings: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
+    if isinstance(versions, Mapping) and versions:
+        settings.append(table(["package", "version"], sorted(versions.items())))
+    sections = [
         PageSection("Training on data", figures.figure(figures.stages(run), LOSSES)),
         PageSection("Reward", _reward(run)),
         PageSection("Models", [*figures.figure(figures.per_model(run, returns)), *models]),
@@ -106,7 +91,16 @@ def sections(run: RecordedRun) -> list[PageSection]:
         ),
         PageSection("Updates", _updates(run)),
         PageSection("Training metrics", figures.figure(figures.learning(run))),
+        episodes,
+        PageSection("Configuration", settings),
     ]
+    warned = [Notes("Warnings of the run", run.warnings)] if run.warnings else []
+    return Document(
+        title(run),
+        f"mode {run.mode} · updates {run.strategy} · seed {run.seed} · run {name}",
+        [*warned, *top, Cards(_cards(run)), Text(READING_CHARTS)],
+        [part for part in sections if part.blocks],
+    )
 
 
 def terminal_summary(run: RecordedRun) -> str:
@@ -125,13 +119,8 @@ def title(run: RecordedRun) -> str:
     return f"{models}, {stages}" if stages else f"{run.environment}: not trained yet"
 
 
-def settings_line(run: RecordedRun) -> str:
-    """Return the mode, the update strategy and the seed of a run."""
-    return f"mode {run.mode} · updates {run.strategy} · seed {run.seed}"
-
-
-def measured_cards(run: RecordedRun) -> list[Card]:
-    """Return cards with the reward, its share of the optimum, cooperation and parse failures."""
+def _cards(run: RecordedRun) -> list[Card]:
+    """Return cards with the reward, its share of the optimum, cooperation, failures and rounds."""
     head = headline(run)
     evaluated = math.isfinite(head.after - head.before)
     how = "evaluations before → after training" if evaluated else "first → last rounds"
@@ -145,7 +134,7 @@ def measured_cards(run: RecordedRun) -> list[Card]:
         optimum = ("Gap to the optimum closed", share(head.learned), error_of_share)
     elif known:
         optimum = ("Between uniform play and the optimum", share(head.position), known)
-    return [
+    cards = [
         ("Raw reward per agent and step", " → ".join(map(number, ends(run, "raw_reward"))),
          how + error),
         optimum,
@@ -153,24 +142,11 @@ def measured_cards(run: RecordedRun) -> list[Card]:
         ("Parse failures", " → ".join(map(share, ends(run, "parse_failures"))),
          "share of answers without a legal action"),
     ]  # fmt: skip
-
-
-def _size_cards(run: RecordedRun) -> list[Card]:
-    passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
-    failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
-    seconds = number_at(run.summary, "seconds")
-    rounds = [
-        ("Failed episodes", f"{failed:.0f} of {played:.0f}", "excluded from training"),
-        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in total" if seconds > 0 else ""),
-    ]
-    return [*([("Passes over the data", passes, "")] if passes else ()),
-            *(rounds if run.rows else ())]  # fmt: skip
-
-
-def sample_label(name: str) -> str:
-    """Return the heading of a file of sample episodes: 'Round 12' for round_00012.jsonl."""
-    kind, _, place = name.removesuffix(".jsonl").rpartition("_")
-    return f"{kind} {int(place)}".capitalize() if kind and place.isdecimal() else name
+    if run.rows:
+        failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
+        excluded = "excluded from training"
+        cards.append(("Failed episodes", f"{failed:.0f} of {played:.0f}", excluded))
+    return cards
 
 
 def sample_episode(
@@ -193,24 +169,12 @@ def sample_episode(
     return (drawn(episode, view),)
 
 
-def configuration(run: RecordedRun) -> list[Block]:
-    """Return the configuration of a run and the package versions."""
-    versions = run.summary.get("versions")
-    blocks: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
-    if isinstance(versions, Mapping) and versions:
-        blocks.append(table(["package", "version"], sorted(versions.items())))
-    return blocks
-
-
-# Sections
-
-
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
     """Return headings and transcripts: the first episode of the first and of the last file."""
     found: list[Block] = []
     files = run.sample_files
     for path in dict.fromkeys(files[:1] + files[-1:]):
-        found.append(Text(sample_label(path.name), "heading"))
+        found.append(Text(path.name, "heading"))
         try:
             first = next(iter(read_jsonl(path)), None)
             found += sample_episode(first, run, trusted=trusted) if first else ()
@@ -221,7 +185,7 @@ def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
 
 def _reward(run: RecordedRun) -> list[Block]:
     several = figures.figure(figures.environments(run))
-    tables = (_evaluations(run), _environments(run), _winners(run))
+    tables = (_evaluations(run), _environments(run))
     return [
         *figures.figure(figures.reward(run), REWARDS),
         *([Text("Each environment", "heading"), *several] if several else ()),
@@ -232,11 +196,7 @@ def _reward(run: RecordedRun) -> list[Block]:
 def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
-    raster = figures.updates(run)
-    always = all(len(rounds) == len(run.rows) for _, rounds in raster.rows)
-    filled = Figure([raster], "Filled: the model was updated in this round.")
     return [
-        Text("Each model was updated in each round.") if always else filled,
         *figures.figure(figures.versions(run), STALENESS),
         *figures.figure(figures.weights(run), WEIGHTS),
         _update_table(run),
@@ -300,21 +260,6 @@ def _environments(run: RecordedRun) -> Table | None:
     }
     title = "Evaluations by environment, before and after training"
     return _table_of(title, "environment", labels, columns) if labels else None
-
-
-def _winners(run: RecordedRun) -> Table | None:
-    tenth = max(1, len(run.rows) // 10)
-    parts = {"first tenth": run.rows[:tenth], "last tenth": run.rows[-tenth:], "all": run.rows}
-    rows = []
-    names = sorted(run.names("environment", "winners"))
-    for part, own in parts.items():
-        count: Counter[str] = Counter()
-        for row in own:
-            count.update(row["environment"].get("winners") or {})
-        if all_won := count.total():
-            shares = (f"{count[name]:.0f} ({share(count[name] / all_won)})" for name in names)
-            rows.append((part, *shares))
-    return table(["rounds", *names], rows, "Episodes won") if rows else None
 
 
 def _update_table(run: RecordedRun) -> Table:
