@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 
 from srl_extensions.pages.document import Block, Figure, Line, Panel
 from srl_extensions.pages.run_folder import RecordedRun, number_at
@@ -85,26 +84,15 @@ def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False
     return [Panel(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
 
 
-def weights(run: RecordedRun) -> list[Panel]:
-    """Return charts of the updates' weight changes and their running sum, a line per model."""
-
-    def moved(line: Line) -> Line:
-        # Rounds without an update are left out, so that lines connect the updates.
-        return _where(line, lambda y: 0 < y < math.inf)
-
-    changes = [moved(line) for line in _of_models(run, "weight_change")]
-    sums = [Line(line.label, line.x, list(accumulate(line.y))) for line in changes]
+def updates(run: RecordedRun) -> list[Panel]:
+    """Return charts of the weight changes and of the samples' staleness, a line per model."""
+    # Rounds without an update are left out, so that lines connect the updates.
+    changes = [
+        _where(line, lambda y: 0 < y < math.inf) for line in _of_models(run, "weight_change")
+    ]
     return [
         Panel("Weight change per update (L2 norm)", changes),
-        Panel("Sum of weight changes so far", sums, smooth=False),
-    ]
-
-
-def versions(run: RecordedRun) -> list[Panel]:
-    """Return charts of the samples' staleness and the number of updates, a line per model."""
-    return [
         Panel("Mean staleness of the samples", _of_models(run, "staleness", "mean")),
-        Panel("Number of updates so far", _of_models(run, "updates"), smooth=False),
     ]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from srl_agents.episode import Episode, read_jsonl
@@ -14,7 +12,6 @@ from srl_envs.text import TextView
 from srl_extensions.pages import figures
 from srl_extensions.pages.document import (
     Block,
-    Card,
     Cards,
     Document,
     Notes,
@@ -25,10 +22,10 @@ from srl_extensions.pages.document import (
     table,
     write_page,
 )
-from srl_extensions.pages.headline import FOR_THE_OPTIMUM, ends, headline, in_words
+from srl_extensions.pages.headline import cards
 from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean
 from srl_extensions.pages.transcript import transcript, view_of
-from srl_train.metrics.tables import MISSING, number, share
+from srl_train.metrics.tables import number, share
 
 READING_CHARTS = (
     "Charts: lines are running means over a tenth of the rounds (at least three), with a band of "
@@ -44,8 +41,10 @@ PERFORMANCE = (
     "Rewards are raw rewards per agent and step. Start and end are means over the first and the "
     "last tenth of the rounds; cooperation and parse failures are those at the end."
 )
-STALENESS = "Staleness: number of updates of the model since a sample was drawn."
-WEIGHTS = "Change of the trainable weights in a round. Rounds without an update are skipped."
+UPDATES = (
+    "Weight change: L2 norm of the change of the trainable weights in a round; rounds without an "
+    "update are skipped. Staleness: number of updates of the model since a sample was drawn."
+)
 
 Cell = Callable[[str], str | float]
 """Function from the name of a row to a cell of this row."""
@@ -98,7 +97,7 @@ def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSect
     return Document(
         title(run),
         f"mode {run.mode} · updates {run.strategy} · seed {run.seed} · run {name}",
-        [*warned, *top, Cards(_cards(run)), Text(READING_CHARTS)],
+        [*warned, *top, Cards(cards(run)), Text(READING_CHARTS)],
         [part for part in sections if part.blocks],
     )
 
@@ -106,8 +105,13 @@ def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSect
 def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
     tables = [_evaluations(run), _performance(run), _environments(run)]
-    shown = [["", *one.lines()] for one in tables if one is not None and one.rows]
-    return "\n".join([*in_words(run), *chain.from_iterable(shown)])
+    lines = [f"warning: {line}" for line in run.warnings]
+    lines.append(title(run))
+    lines += [f"  {name}: {value} ({more})" for name, value, more in cards(run)]
+    for one in tables:
+        if one is not None and one.rows:
+            lines += ["", *one.lines()]
+    return "\n".join(lines)
 
 
 def title(run: RecordedRun) -> str:
@@ -117,36 +121,6 @@ def title(run: RecordedRun) -> str:
     if run.rows:
         return f"{models} learning together{f' after {stages}' if stages else ''}"
     return f"{models}, {stages}" if stages else f"{run.environment}: not trained yet"
-
-
-def _cards(run: RecordedRun) -> list[Card]:
-    """Return cards with the reward, its share of the optimum, cooperation, failures and rounds."""
-    head = headline(run)
-    evaluated = math.isfinite(head.after - head.before)
-    how = "evaluations before → after training" if evaluated else "first → last rounds"
-    error = f" · standard error of the difference {number(head.error, 2)}" if evaluated else ""
-    known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
-    optimum = ("Gap to the optimum", MISSING, known or "no baselines")
-    if known and run.mode not in FOR_THE_OPTIMUM:
-        optimum = (*optimum[:2], f"{known} · not the objective of this mode")
-    elif math.isfinite(head.learned):
-        error_of_share = f"{known} · standard error {share(head.learned_error)}"
-        optimum = ("Gap to the optimum closed", share(head.learned), error_of_share)
-    elif known:
-        optimum = ("Between uniform play and the optimum", share(head.position), known)
-    cards = [
-        ("Raw reward per agent and step", " → ".join(map(number, ends(run, "raw_reward"))),
-         how + error),
-        optimum,
-        ("Cooperation rate", " → ".join(map(share, ends(run, "cooperation_rate"))), how),
-        ("Parse failures", " → ".join(map(share, ends(run, "parse_failures"))),
-         "share of answers without a legal action"),
-    ]  # fmt: skip
-    if run.rows:
-        failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
-        excluded = "excluded from training"
-        cards.append(("Failed episodes", f"{failed:.0f} of {played:.0f}", excluded))
-    return cards
 
 
 def sample_episode(
@@ -196,11 +170,8 @@ def _reward(run: RecordedRun) -> list[Block]:
 def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
-    return [
-        *figures.figure(figures.versions(run), STALENESS),
-        *figures.figure(figures.weights(run), WEIGHTS),
-        _update_table(run),
-    ]
+    charts = figures.figure(figures.updates(run), UPDATES)
+    return [*charts, _update_table(run)]
 
 
 # Tables
@@ -224,49 +195,33 @@ def _performance(run: RecordedRun) -> Table:
 
 
 def _evaluations(run: RecordedRun) -> Table | None:
-    found = run.summary.get("evaluation") or {}
     order = ["before", *(f"after_{stage}" for stage in run.stages), "after"]
-    names = [name.replace("_", " ") for name in order if name in found]
-
-    def of(key: str, written: Callable[[float], str] = number) -> Cell:
-        return lambda name: written(run.evaluated(name.replace(" ", "_"), key))
-
-    columns = {
-        "raw reward": of("raw_reward"),
-        "standard error": of("standard_error", lambda error: number(error, 2)),
-        "success": of("success", share),
-        "cooperation": of("cooperation_rate", share),
-        "parse failures": of("parse_failures", share),
-        "episodes": of("episodes", lambda count: number(count, 8)),
-    }
-    return _table_of("Evaluations", "training", names, columns) if names else None
+    names = [name for name in order if name in (run.summary.get("evaluation") or {})]
+    return _table_of("Evaluations", "training", names, {
+        "raw reward": lambda when: run.evaluated(when, "raw_reward"),
+        "standard error": lambda when: number(run.evaluated(when, "standard_error"), 2),
+        "success": lambda when: share(run.evaluated(when, "success")),
+        "cooperation": lambda when: share(run.evaluated(when, "cooperation_rate")),
+        "parse failures": lambda when: share(run.evaluated(when, "parse_failures")),
+        "episodes": lambda when: run.evaluated(when, "episodes"),
+    }) if names else None  # fmt: skip
 
 
 def _environments(run: RecordedRun) -> Table | None:
-    labels = sorted(run.names("by_environment"))
-
     def of(when: str, key: str, written: Callable[[float], str] = number) -> Cell:
         return lambda label: written(run.evaluated(when, "by_environment", label, key))
 
-    columns: dict[str, Cell] = {
-        "training episodes": lambda label: number(
-            run.total("by_environment", label, "episodes"), 8
-        ),
+    labels = sorted(run.names("by_environment"))
+    return _table_of("Evaluations by environment", "environment", labels, {
         "return before": of("before", "raw_return"),
         "return after": of("after", "raw_return"),
         "success before": of("before", "success", share),
         "success after": of("after", "success", share),
         "parse failures after": of("after", "parse_failures", share),
-    }
-    title = "Evaluations by environment, before and after training"
-    return _table_of(title, "environment", labels, columns) if labels else None
+    }) if labels else None  # fmt: skip
 
 
 def _update_table(run: RecordedRun) -> Table:
-    def most_stale(model: str) -> float:
-        ages = run.series("models", model, "staleness", "max")
-        return max(filter(math.isfinite, ages), default=math.nan)
-
     def last(key: str) -> Cell:
         return lambda model: number(run.series("models", model, key)[-1], 8)
 
@@ -276,12 +231,10 @@ def _update_table(run: RecordedRun) -> Table:
     sent = {"MB sent": total("bytes_sent", 1e6), "MB received": total("bytes_received", 1e6)}
     counted = any("communicated_bytes" in row for row in run.rows)
     return _table_of("Updates of each model", "model", run.models, {
-        "rounds with an update": total("updated"),
         "updates": last("updates"),
         "samples": total("samples"),
         "sum of weight changes": lambda m: run.total("models", m, "weight_change"),
         "mean staleness": lambda m: mean(run.series("models", m, "staleness", "mean")),
-        "max staleness": most_stale,
         "dropped stale samples": last("samples_dropped_stale"),
         **(sent if counted else {}),
     })  # fmt: skip

@@ -37,12 +37,10 @@ class TrackerRun:
 
     tracker: Any
     """Tracker of `accelerate.tracking`."""
-    run_id: str
-    """Identifier of the run in the library."""
+    run_id: str | None
+    """Identifier with which the library continues the run, or None if it needs no identifier."""
     close: Callable[[bool], object]
     """Function that sends pending records and ends the run, as complete if its argument is True."""
-    hides_from: int | None = None
-    """First step from which the library hides the records of before the resume, or None."""
     with_step: bool = False
     """True if `step` is logged as a metric."""
 
@@ -76,15 +74,14 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
             f"{folder} contains the events of another run: remove them, or set another "
             "logging.run_name or logging.directory"
         )
-    # TensorBoard hides the records of purge_step and later.
-    hides_from = opening.step if exists else 0
-    tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=hides_from))
-    if hides_from == 0:
+    # TensorBoard hides the earlier records of purge_step and later steps.
+    tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=opening.step))
+    if opening.step == 0:
         # tracker.store_init_configuration would write a second run into another folder.
         shown = {"train/reward": 0.0, "eval/reward": 0.0}
         for summary in hparams(dict(opening.settings), shown):  # type: ignore[no-untyped-call]
             tracker.writer.file_writer.add_summary(summary)
-    return TrackerRun(tracker, opening.name, lambda finished: tracker.finish(), hides_from)
+    return TrackerRun(tracker, None, lambda finished: tracker.finish())
 
 
 def wandb_run(opening: Opening) -> TrackerRun:

@@ -7,7 +7,7 @@ because the file store of MLflow makes a folder for each slash.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -81,9 +81,9 @@ def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
         found: dict[str, int | float | str] = {}
-        for key, name in segments(tree).items():
-            secret = tree[key] and _SECRET.search(str(key))
-            inner = LEFT_OUT if secret else tree[key]
+        for key, value in tree.items():
+            name = segment(str(key))
+            inner = LEFT_OUT if value and _SECRET.search(str(key)) else value
             found |= of_settings(inner, f"{path}.{name}" if path else name)
         return found
     if isinstance(tree, int | float):
@@ -104,22 +104,9 @@ def segment(name: str) -> str:
     return plain if plain.strip(".") else f"_{plain}"
 
 
-def segments(names: Iterable[Any]) -> dict[Any, str]:
-    """Return a distinct `segment` for each name."""
-    found: dict[Any, str] = {}
-    for name in names:
-        label = first = segment(str(name))
-        number = 2
-        while label in found.values():
-            label, number = f"{first}-{number}", number + 1
-        found[name] = label
-    return found
-
-
 def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    labels = segments(entries)
     for name, values in entries.items():
-        yield from _numbers(f"{section}/{labels[name]}", values)
+        yield from _numbers(f"{section}/{segment(name)}", values)
 
 
 def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

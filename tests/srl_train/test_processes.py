@@ -231,7 +231,7 @@ def test_the_command_line_trains_and_resumes_under_torchrun(short_run, tmp_path)
     code, told = torchrun(*words)
     assert code == 0, told[-3000:]
     assert told.count("training in 2 processes, ddp over gloo on cpu") == 1
-    assert told.count("raw reward per agent and step") == 1
+    assert told.count("Raw reward per agent and step") == 1
     assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1]
     code, told = torchrun(*words, "--resume", "--set", "rounds=3", "--set", "parallel=fsdp")
     assert code == 0, told[-3000:]

@@ -149,7 +149,7 @@ def test_report_of_a_run_without_rounds(tmp_path, capsys):
         "coop_compete_v0: 4 models, SFT and DPO",
         "SFT loss",
         "DPO loss",
-        "after sft 0.8123 0.002",
+        "after_sft 0.8123 0.002",
     ):
         assert said in page, said
     # The configuration plans no rounds.

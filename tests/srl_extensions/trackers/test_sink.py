@@ -21,8 +21,6 @@ from tests.srl_extensions.trackers.recorded import (
 class Kept:
     """Tracker run that stores its records, and raises an error while `failing` is set."""
 
-    hides_from = None
-
     def __init__(self, opening):
         self.opening, self.run_id, self.got = opening, opening.run_id or "run-1", []
         self.failing = threading.Event()
@@ -77,11 +75,11 @@ def test_steps_count_passes_then_rounds(tmp_path, kept):
 def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
     trackers = of(tmp_path)
     trackers.write(round_row(0))
-    trackers._threads[0]._pool.submit(kept[0].failing.set).result()
+    trackers._thread.submit(kept[0].failing.set).result()
     with caplog.at_level(logging.WARNING):
         trackers.write(round_row(1))
         trackers.write(round_row(2))
-        trackers._threads[0]._pool.submit(kept[0].failing.clear).result()
+        trackers._thread.submit(kept[0].failing.clear).result()
         trackers.write(round_row(3))
         trackers.close(finished=False)
     told = [record.getMessage() for record in caplog.records]
