@@ -50,21 +50,11 @@ def interquartile_mean(scores: Scores, seed: int) -> Estimate:
 
 def mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean over tasks of the mean over runs; see `interquartile_mean`."""
-    return _estimate(lambda by_task: _task_means(by_task).mean(axis=1), scores, seed)
 
+    def of_means(by_task: Sequence[Floats]) -> Floats:
+        return np.mean([own.mean(axis=1) for own in by_task], axis=0)
 
-def median(scores: Scores, seed: int) -> Estimate:
-    """Return the median over tasks of the mean over runs; see `interquartile_mean`."""
-    return _estimate(lambda by_task: np.median(_task_means(by_task), axis=1), scores, seed)
-
-
-def optimality_gap(scores: Scores, seed: int) -> Estimate:
-    """Return the mean amount by which scores are below 1; see `interquartile_mean`."""
-
-    def gap(by_task: Sequence[Floats]) -> Floats:
-        return np.asarray(1.0 - np.minimum(np.concatenate(by_task, axis=1), 1.0).mean(axis=1))
-
-    return _estimate(gap, scores, seed)
+    return _estimate(of_means, scores, seed)
 
 
 def probability_of_improvement(ours: Scores, theirs: Scores, seed: int) -> Estimate:
@@ -112,7 +102,3 @@ def _trimmed(scores_BN: Floats) -> Floats:
     cut = scores_BN.shape[1] // 4
     middle = np.sort(scores_BN, axis=1)[:, cut : scores_BN.shape[1] - cut]
     return np.asarray(middle.mean(axis=1))
-
-
-def _task_means(by_task: Sequence[Floats]) -> Floats:
-    return np.stack([own.mean(axis=1) for own in by_task], axis=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -15,8 +14,6 @@ from srl_extensions.judging.aggregates import (
     Scores,
     interquartile_mean,
     mean,
-    median,
-    optimality_gap,
     probability_of_improvement,
 )
 from srl_extensions.judging.shared import with_interval, write_results
@@ -32,14 +29,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 ENOUGH_SEEDS = 10
 """Number of seeds from which bootstrap intervals cover about 95 %, see `Estimate.interval`."""
-_SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
-"""Part of a folder's name that contains the seed, such as the end of run_3, run-seed3 and run/3."""
-COLUMNS = {
-    "interquartile_mean": "interquartile mean",
-    "mean": "mean",
-    "median": "median of tasks",
-    "optimality_gap": "optimality gap",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,14 +56,19 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         refuse_unwritable("--out", args.out)
     methods = methods_of(loaded)
-    score, normalized, scores = scores_of(methods)
+    score, scores = scores_of(methods)
     record = {
         "schema_version": SCHEMA_VERSION,
         "score": score,
         "interval": "95 %, by stratified bootstrap over the seeds of each environment",
         "seed": args.seed,
         "methods": [
-            {"name": name, "scores": own, **_aggregates(own, normalized, args.seed)}
+            {
+                "name": name,
+                "scores": own,
+                "interquartile_mean": interquartile_mean(own, args.seed)._asdict(),
+                "mean": mean(own, args.seed)._asdict(),
+            }
             for name, own in scores.items()
         ],
         "probability_of_improvement": [
@@ -115,23 +109,19 @@ def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str,
         if method is None:
             # A run without a configuration is a separate method.
             same = {key: value for key, value in own.config.items() if key != "seed"}
-            alike.setdefault(json.dumps(same, default=str) if same else label, []).append(
-                (label, own)
-            )
+            key = json.dumps(same, default=str) if same else label
+            alike.setdefault(key, []).append((label, own))
     for members in alike.values():
-        seeds = {own.seed for _, own in members}
-        if len(seeds) == len(members) > 1:
-            bare = {_SEED.sub("", label) for label, _ in members}
-            name = (bare.pop() if len(bare) == 1 else "") or members[0][0]
-            members = [(f"{name} ({len(members)} seeds)", own) for _, own in members]
-        # Runs with the same seed are not independent samples of one method.
-        for label, own in members:
-            found.setdefault(label, []).append(own)
+        label = members[0][0]
+        if len({own.seed for _, own in members}) == len(members) > 1:
+            found[f"{label} ({len(members)} seeds)"] = [own for _, own in members]
+        else:  # Runs with the same seed are not independent samples of one method.
+            found |= {label: [own] for label, own in members}
     return found
 
 
-def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, dict[str, Scores]]:
-    """Return a description of the scores, True if they are normalized, and the scores by method.
+def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[str, Scores]]:
+    """Return a description of the scores, and the scores by method.
 
     A score is the mean raw reward per agent and step: of the evaluation after training if all runs
     have one, else of the last tenth of the rounds. Scores are normalized, with uniform play at 0
@@ -179,50 +169,32 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, 
     ordered: dict[str, Scores] = {
         method: {task: own[task] for task in tasks[method]} for method, own in scores.items()
     }
-    return f"mean raw reward {when}{scale}", normalized, ordered
+    return f"mean raw reward {when}{scale}", ordered
 
 
 def _task_of(run: RecordedRun, among: Sequence[RecordedRun]) -> str:
-    """Return the environment of the run, with those options that differ between the runs."""
+    """Return the environment of the run, with its options if they differ between the runs."""
     others = [other.options for other in among if other.environment == run.environment]
-    different = [
-        f"{key}={run.options.get(key)}"
-        for key in sorted({key for options in others for key in options})
-        if any(options.get(key) != run.options.get(key) for options in others)
-    ]
-    return f"{run.environment} ({', '.join(different)})" if different else run.environment
-
-
-def _aggregates(scores: Scores, normalized: bool, seed: int) -> dict[str, Any]:
-    found = {"interquartile_mean": interquartile_mean(scores, seed), "mean": mean(scores, seed)}
-    if len(scores) > 1:
-        found["median"] = median(scores, seed)
-    if normalized:
-        found["optimality_gap"] = optimality_gap(scores, seed)
-    return {key: estimate._asdict() for key, estimate in found.items()}
+    if all(options == run.options for options in others):
+        return run.environment
+    options = ", ".join(f"{key}={value}" for key, value in sorted(run.options.items()))
+    return f"{run.environment} ({options})"
 
 
 def table(record: Mapping[str, Any]) -> str:
     """Return the comparison as text for a terminal."""
     methods = record["methods"]
-    shown = [key for key in COLUMNS if all(key in method for method in methods)]
-    rows = [["method", "tasks", "runs", *(COLUMNS[key] for key in shown)]]
+    rows = [["method", "tasks", "runs", "interquartile mean", "mean"]]
     for method in methods:
         runs = sum(map(len, method["scores"].values()))
-        values = [with_interval(**method[key]) for key in shown]
+        values = [with_interval(**method[key]) for key in ("interquartile_mean", "mean")]
         rows.append([method["name"], str(len(method["scores"])), str(runs), *values])
     lines = [f"Score: {record['score']}. 95 % intervals in parentheses.", *aligned(rows)]
-    fewest = {one["name"]: min(map(len, one["scores"].values())) for one in methods}
-    single = [name for name, seeds in fewest.items() if seeds == 1]
-    if single:
-        lines.append(
-            f"Caution: a single seed of {', '.join(single)}. Differences may be chance: compare "
-            "several seeds."
-        )
-    elif min(fewest.values()) < ENOUGH_SEEDS:
+    if min(len(seeds) for one in methods for seeds in one["scores"].values()) < ENOUGH_SEEDS:
         lines.append(
             f"Caution: fewer than {ENOUGH_SEEDS} seeds per environment, so the intervals are too "
-            "narrow (with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %)."
+            "narrow (with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %). A "
+            "difference between single seeds may be chance."
         )
     pairs = record["probability_of_improvement"]
     if pairs:

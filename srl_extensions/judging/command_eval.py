@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
@@ -89,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
     if args.policy is None:
         raise ConfigError(f"--policy is required: {PLAYERS}")
     check_numbers(args)
-    chosen = [
-        _with_background(scenarios.scenario(name), args.background) for name in dict.fromkeys(names)
-    ]
+    chosen = _distinct(
+        _with_background(scenarios.scenario(name), args.background) for name in names
+    )
     pass_at = _pass_at(args, chosen)
 
     others = {name for one in chosen for name in one.background.values()}
@@ -163,6 +163,18 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
     return dataclasses.replace(scenario, focal=focal, background=background, held_out_partners=())
 
 
+def _distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """Return the scenarios without those that have the same game as an earlier one.
+
+    With --background, scenarios that differ only in their background become the same game.
+    """
+    found: dict[str, Scenario] = {}
+    for one in scenarios:
+        game = (one.environment, one.focal, sorted(one.background.items()), dict(one.options))
+        found.setdefault(repr(game), one)
+    return list(found.values())
+
+
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
     """Check and return the sorted values of k for pass@k; [] for one sample without --pass-at."""
     for k in args.pass_at:
@@ -210,29 +222,17 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
     )
 
 
-def _solved_rows(solved: Mapping[str, Solved]) -> list[tuple[str, ...]]:
-    ks = sorted({one.k for each in solved.values() for one in each.pass_at})
-    rows: list[tuple[str, ...]] = [
-        ("scenario", "problems", "samples", *(f"pass@{k}" for k in ks), "by difficulty")
-    ]
+def _solved_rows(solved: Mapping[str, Solved]) -> list[list[str]]:
+    ks = [one.k for one in next(iter(solved.values())).pass_at]
+    rows = [["scenario", "problems", "samples", *(f"pass@{k}" for k in ks), "by difficulty"]]
     for name, each in solved.items():
-        by_level = [
-            f"{level}: {found['share']:.0%}" for level, found in each.by("difficulty").items()
+        counts = [str(len(each.problems)), str(sum(one.n for one in each.problems))]
+        estimates = [
+            "-" if one.estimate is None else with_interval(one.estimate, one.interval, ".1%")
+            for one in each.pass_at
         ]
-        rows.append(
-            (
-                name,
-                str(len(each.problems)),
-                str(sum(one.n for one in each.problems)),
-                *(
-                    "-"
-                    if one.estimate is None
-                    else with_interval(one.estimate, one.interval, ".1%")
-                    for one in each.pass_at
-                ),
-                ", ".join(by_level),
-            )
-        )
+        levels = [f"{level}: {found['share']:.0%}" for level, found in each.by_difficulty().items()]
+        rows.append([name, *counts, *estimates, ", ".join(levels)])
     return rows
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from srl_agents import seeding
 from srl_agents.evaluation.bootstrap import RESAMPLES, bootstrap_interval, percentile_interval
 from srl_extensions.judging.cross_play import Arena, PairGame
-from srl_extensions.judging.ratings import can_rate, rankings, rate
+from srl_extensions.judging.rankings import rankings
 
 SCHEMA_VERSION = 1
 
@@ -30,12 +30,11 @@ def results(
         arena: Arena of the games.
         games: Games of `play_cross`.
         groups: Player to group. Players of one group are seeds of one method.
-        seed: Seed of the bootstrap and of the order of rated matches.
+        seed: Seed of the bootstrap.
 
     Returns:
-        Plain data: "matrix" as in `cells`, "gaps" as in `gaps`, "ratings" as in `rate` (None
-        without OpenSkill), "rankings" as in `rankings` (None if a pair has no complete game), the
-        failed games and all games.
+        Plain data: "matrix" as in `cells`, "gaps" as in `gaps`, "rankings" as in `rankings` (None
+        if a pair has no complete game), the failed games and all games.
     """
     players = list(groups)
     returns_RCE = returns_by_start(games, players, arena.two_sided)
@@ -47,8 +46,7 @@ def results(
         "players": players,
         "matrix": cells(games, players, arena.two_sided, seed),
         "gaps": gaps(returns_RCE, players, groups, seed),
-        "ratings": rate(players, [(arena.two_sided, games)], seed) if can_rate() else None,
-        "rankings": None if payoffs is None else rankings(payoffs, players),
+        "rankings": None if payoffs is None else rankings(payoffs, players, games),
         "failed": [
             {"first": one.first, "second": one.second, "start": one.start, "failure": one.failure}
             for one in games

@@ -25,26 +25,15 @@ from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
 from srl_extensions.judging.solved import Solved, problem_of, solved
 
-AT_THE_END: Mapping[str, str] = {
-    "success": "share of agents that reached their goal",
-    "steps": "steps per agent",
-    "shortest_path": "fewest possible steps, per agent",
-    "surplus_share": "realized over possible surplus of the whole market",
-    "gain": "gain per agent, in own value",
-    "reputation": "reputation per agent",
-    "welfare_share": "sum of utilities over the greatest possible",
-    "nash_share": "Nash product over the greatest possible",
-    "pareto_efficient": "share of outcomes that no deal improves for all",
-}
-"""Outcomes in the last infos, averaged over the focal agents that have the key, with meanings."""
-SUMMED: Mapping[str, str] = {"regret": "regret per episode and agent"}
-"""Outcomes that are summed over the infos of an episode, with meanings."""
-JUDGED: Mapping[str, str] = {
-    "agreement": "share of episodes that end in an agreement",
-    "won": "share of agents that won, alone or with their team or side",
-    "drawn": "share of episodes without a winner",
-}
-"""Outcomes computed from `outcome` and `winner` in the last infos, with meanings."""
+AT_THE_END = (
+    "success", "steps", "shortest_path", "surplus_share", "gain", "reputation", "welfare_share",
+    "nash_share", "pareto_efficient",
+)  # fmt: skip
+"""Outcomes in the last infos, averaged over the focal agents that have the key."""
+SUMMED = ("regret",)
+"""Outcomes that are summed over the infos of an episode."""
+JUDGED = ("agreement", "won", "drawn")
+"""Outcomes computed from `outcome` and `winner` in the last infos."""
 DRAWN = ("draw", "tie")
 """Values of `winner` for a draw."""
 

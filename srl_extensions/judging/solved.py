@@ -14,9 +14,6 @@ from srl_agents.episode import Episode
 from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_envs.scenarios import Scenario
 
-KINDS = ("difficulty", "family")
-"""Keys of infos by which solved shares are grouped."""
-
 
 @dataclass(frozen=True)
 class ProblemScore:
@@ -26,8 +23,8 @@ class ProblemScore:
     """Seed of the environment's reset."""
     problem: str
     """Name of the problem, which other starts may have, too; the seed if the problem has none."""
-    kinds: Mapping[str, int | str]
-    """Values of KINDS."""
+    difficulty: int | None
+    """Difficulty of the problem, or None if it has none."""
     n: int
     """Number of complete episodes."""
     c: int
@@ -60,30 +57,21 @@ class Solved:
 
     def as_record(self) -> dict[str, Any]:
         """Return the results as plain data for JSON."""
-        return {
-            "share": self.share,
-            "interval": self.interval,
-            "pass_at": [asdict(one) for one in self.pass_at],
-            **{f"by_{kind}": shares for kind in KINDS if (shares := self.by(kind))},
-            "problems": [
-                {"seed": one.seed, "problem": one.problem, **one.kinds, "n": one.n, "c": one.c}
-                for one in self.problems
-            ],
-        }
+        return {**asdict(self), "by_difficulty": self.by_difficulty()}
 
-    def by(self, kind: str) -> dict[str, dict[str, float]]:
-        """Return value of `kind` (one of KINDS) -> number of problems and samples, solved share."""
-        found: dict[int | str, list[ProblemScore]] = {}
+    def by_difficulty(self) -> dict[str, dict[str, float]]:
+        """Return the number of problems and samples, and the solved share, by difficulty."""
+        found: dict[int, list[ProblemScore]] = {}
         for one in self.problems:
-            if kind in one.kinds and one.n:
-                found.setdefault(one.kinds[kind], []).append(one)
+            if one.difficulty is not None and one.n:
+                found.setdefault(one.difficulty, []).append(one)
         return {
             str(value): {
                 "problems": len(own),
                 "samples": sum(one.n for one in own),
                 "share": float(np.mean([one.c / one.n for one in own])),
             }
-            for value, own in sorted(found.items(), key=lambda i: (isinstance(i[0], str), i[0]))
+            for value, own in sorted(found.items())
         }
 
 
@@ -154,11 +142,10 @@ def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> Probl
     if any("success" not in info for info in ends):
         refuse_unsolvable(scenario)
     info = ends[0] if ends else {}
-    kinds = {kind: info[kind] for kind in KINDS if info.get(kind) is not None}
     return ProblemScore(
         seed=start,
         problem=problem_of(info, start),
-        kinds={k: value if isinstance(value, int) else str(value) for k, value in kinds.items()},
+        difficulty=info.get("difficulty"),
         n=len(ends),
         c=sum(bool(end.get("success")) for end in ends),
     )

@@ -5,8 +5,6 @@ import pytest
 from srl_extensions.judging.aggregates import (
     interquartile_mean,
     mean,
-    median,
-    optimality_gap,
     probability_of_improvement,
 )
 
@@ -19,9 +17,6 @@ def test_aggregates_by_hand():
     assert interquartile_mean(OURS, 0).value == pytest.approx((0.4 + 0.5 + 0.6 + 0.7 + 0.9) / 5)
     # By task .5, 1.2, .8.
     assert mean(OURS, 0).value == pytest.approx(2.5 / 3)
-    assert median(OURS, 0).value == pytest.approx(0.8)
-    # 1 - the mean of all, 3 and 1.1 counting 1.
-    assert optimality_gap(OURS, 0).value == pytest.approx(1 - 5.4 / 9)
 
 
 def test_the_probability_of_improvement_by_hand():
@@ -34,7 +29,7 @@ def test_the_probability_of_improvement_by_hand():
 
 
 def test_intervals_contain_the_value_and_depend_on_the_seed():
-    for statistic in (interquartile_mean, mean, median, optimality_gap):
+    for statistic in (interquartile_mean, mean):
         first, again = (statistic(OURS, 0) for _ in range(2))
         assert first == again
         low, high = first.interval

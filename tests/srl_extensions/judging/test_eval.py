@@ -124,7 +124,7 @@ def test_pass_at_k_of_sampled_problems(tmp_path, tiny_folder, capsys):
     found = score["solved"]
     assert [(one["n"], one["difficulty"]) for one in found["problems"]] == [(4, 1)] * 3
     assert [one["k"] for one in found["pass_at"]] == [2, 4]
-    assert set(found["by_family"]) == {"arithmetic"}
+    assert set(found["by_difficulty"]) == {"1"}
     told = capsys.readouterr().out
     assert "12 episodes per scenario" in told
     [row] = re.findall(r"^math_v0.one_digit_unseen \* +3 +12 (.*)$", told, re.MULTILINE)
@@ -188,6 +188,9 @@ def test_any_policy_plays_the_background(trained, tmp_path, capsys):
     # Tit for tat cooperates once, then competes like its partner.
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
     assert "must be one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
+    every = ["--environment", "coop_compete_pair_v0", "--policy", "tit_for_tat"]
+    [score] = evaluated([*every, "--episodes", "2", "--background", "uniform"], tmp_path)["scores"]
+    assert score["scenario"]["background"] == {"agent_1": "uniform"}
     alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
     assert "AGENT=explorer with one of the agents agent_0" in refused([*alone, "explorer"], capsys)
     assert "must leave one agent" in refused([*alone, "agent_0=explorer"], capsys)

@@ -99,7 +99,7 @@ def test_intervals_are_over_problems():
     assert many.focal_interval == pytest.approx(few.focal_interval)
 
 
-def test_shares_by_difficulty_and_family():
+def test_shares_by_difficulty():
     both = replace(DIGITS, options={"difficulty": (1, 2), "max_cycles": 1})
 
     class Guess(Pupil):
@@ -107,20 +107,16 @@ def test_shares_by_difficulty_and_family():
             return f"Answer: {rng.integers(4)}"
 
     found = score(both, Guess(), 30, samples=2).solved
-    for kind, values in (
-        ("difficulty", {"1", "2"}),
-        ("family", {"arithmetic", "algebra", "word problems", "multi-step"}),
-    ):
-        by = found.by(kind)
-        assert set(by) == values
-        assert sum(one["problems"] for one in by.values()) == 30
-        assert sum(one["samples"] for one in by.values()) == 60
-        whole = sum(one["share"] * one["problems"] for one in by.values()) / 30
-        assert whole == pytest.approx(found.share)
+    by = found.by_difficulty()
+    assert set(by) == {"1", "2"}
+    assert sum(one["problems"] for one in by.values()) == 30
+    assert sum(one["samples"] for one in by.values()) == 60
+    whole = sum(one["share"] * one["problems"] for one in by.values()) / 30
+    assert whole == pytest.approx(found.share)
     record = json.loads(json.dumps(found.as_record(), allow_nan=False))
     assert record["by_difficulty"]["1"]["problems"] + record["by_difficulty"]["2"]["problems"] == 30
     [first, *_] = record["problems"]
-    assert set(first) == {"seed", "problem", "difficulty", "family", "n", "c"}
+    assert set(first) == {"seed", "problem", "difficulty", "n", "c"}
     assert record["pass_at"][1]["k"] == 2 and len(record["pass_at"][1]["interval"]) == 2
 
 
