@@ -57,33 +57,9 @@ def mean(scores: Scores, seed: int) -> Estimate:
     return _estimate(of_means, scores, seed)
 
 
-def probability_of_improvement(ours: Scores, theirs: Scores, seed: int) -> Estimate:
-    """Return the probability that a run of `ours` scores higher than a run of `theirs`.
-
-    The probability is the mean over tasks of Mann and Whitney's U divided by the number of pairs of
-    runs, in which equal scores count half.
-
-    Raises:
-        ValueError: If the tasks are different, a task has no score, or a score is not finite.
-    """
-    if ours.keys() != theirs.keys():
-        raise ValueError(f"tasks must be the same, got {', '.join(ours)} and {', '.join(theirs)}")
-    tasks = len(ours)
-
-    def chance(by_task: Sequence[Floats]) -> Floats:
-        shares = []
-        for own, other in zip(by_task[:tasks], by_task[tasks:], strict=True):
-            lead = own[:, :, None] - other[:, None, :]
-            shares.append(((lead > 0) + 0.5 * (lead == 0)).mean(axis=(1, 2)))
-        return np.asarray(np.mean(shares, axis=0))
-
-    both = {("ours", task): own for task, own in ours.items()}
-    return _estimate(chance, both | {("theirs", task): theirs[task] for task in ours}, seed)
-
-
 def _estimate(
     statistic: Callable[[Sequence[Floats]], Floats],
-    scores: Mapping[str, Sequence[float]] | Mapping[tuple[str, str], Sequence[float]],
+    scores: Scores,
     seed: int,
 ) -> Estimate:
     """Estimate a statistic, a function of arrays of shape (resample, run), one per stratum."""

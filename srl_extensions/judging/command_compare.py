@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,6 @@ from srl_extensions.judging.aggregates import (
     Scores,
     interquartile_mean,
     mean,
-    probability_of_improvement,
 )
 from srl_extensions.judging.shared import with_interval, write_results
 from srl_train.cli.notices import tell
@@ -35,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "runs", metavar="[METHOD=]RUN", nargs="+",
-        help="folders of `srl train`; runs of one METHOD are its seeds (default: runs that differ "
-        "only in the seed)",
+        help="folders of `srl train`; runs of one METHOD are its seeds (default: the folder)",
     )  # fmt: skip
     add_seed(parser, "seed of the bootstrap intervals")
     add_record(parser)
@@ -47,15 +43,12 @@ def run(args: argparse.Namespace) -> int:
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)
-    named = [_split(word) for word in args.runs]
-    names = [folder.resolve().name for _, folder in named]
-    labels = names if len(set(names)) == len(names) else [str(folder) for _, folder in named]
-    loaded = [
-        (method, label, load(folder)) for (method, folder), label in zip(named, labels, strict=True)
-    ]
+    methods: dict[str, list[RecordedRun]] = {}
+    for word in args.runs:
+        method, folder = _split(word)
+        methods.setdefault(method, []).append(load(folder))
     if args.out is not None:
         refuse_unwritable("--out", args.out)
-    methods = methods_of(loaded)
     score, scores = scores_of(methods)
     record = {
         "schema_version": SCHEMA_VERSION,
@@ -71,14 +64,6 @@ def run(args: argparse.Namespace) -> int:
             }
             for name, own in scores.items()
         ],
-        "probability_of_improvement": [
-            {
-                "method": ours,
-                "over": theirs,
-                **probability_of_improvement(scores[ours], scores[theirs], args.seed)._asdict(),
-            }
-            for ours, theirs in permutations(scores, 2)
-        ],
     }
     tell(table(record))
     if args.out is not None:
@@ -86,38 +71,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _split(word: str) -> tuple[str | None, Path]:
+def _split(word: str) -> tuple[str, Path]:
     method, equals, folder = word.partition("=")
     if not equals or Path(word).exists():
-        return None, Path(word)
+        return word, Path(word)
     if not method or not folder:
         raise ConfigError(f"runs must be RUN or METHOD=RUN, got {word!r}")
     return method, Path(folder)
-
-
-def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str, list[RecordedRun]]:
-    """Return the runs of each method, from the method (or None), label and run of each run.
-
-    Runs without a method are one method if they differ only in the seed.
-    """
-    found: dict[str, list[RecordedRun]] = {}
-    for method, _, own in runs:
-        if method is not None:
-            found.setdefault(method, []).append(own)
-    alike: dict[str, list[tuple[str, RecordedRun]]] = {}
-    for method, label, own in runs:
-        if method is None:
-            # A run without a configuration is a separate method.
-            same = {key: value for key, value in own.config.items() if key != "seed"}
-            key = json.dumps(same, default=str) if same else label
-            alike.setdefault(key, []).append((label, own))
-    for members in alike.values():
-        label = members[0][0]
-        if len({own.seed for _, own in members}) == len(members) > 1:
-            found[f"{label} ({len(members)} seeds)"] = [own for _, own in members]
-        else:  # Runs with the same seed are not independent samples of one method.
-            found |= {label: [own] for label, own in members}
-    return found
 
 
 def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[str, Scores]]:
@@ -196,12 +156,4 @@ def table(record: Mapping[str, Any]) -> str:
             "narrow (with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %). A "
             "difference between single seeds may be chance."
         )
-    pairs = record["probability_of_improvement"]
-    if pairs:
-        chances = [
-            [one["method"], one["over"], with_interval(one["value"], one["interval"])]
-            for one in pairs
-        ]
-        lines += ["", "Probability that a run of a method scores higher than a run of the other:"]
-        lines += aligned([["method", "other method", "probability"], *chances])
     return "\n".join(lines)

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         "episodes": args.episodes,
         "seed": args.seed,
         "returns": "raw, per agent and episode, of the row's player",
-        "interval": "95 %, by bootstrap over starts; of gaps over seeds and starts",
+        "interval": "95 %, by bootstrap over starts",
         "versions": versions(),
         "arenas": found,
     }

@@ -74,11 +74,10 @@ def _tables(arena: Mapping[str, Any]) -> list[Block]:
                 gap["group"],
                 len(gap["players"]),
                 *(f"{gap[key]:z.3f}" for key in ("self_play", "cross_play", "gap")),
-                _interval(gap["interval"]),
             )
             for gap in arena["gaps"]
         ]
-        headers = ["method", "seeds", "self-play", "cross-play", "gap", "95 % interval of the gap"]
+        headers = ["method", "seeds", "self-play", "cross-play", "gap"]
         blocks.append(table(headers, rows, "Self-play and cross-play between seeds of a method"))
     if failed:
         first = failed[0]

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents import seeding
-from srl_agents.evaluation.bootstrap import RESAMPLES, bootstrap_interval, percentile_interval
+from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_extensions.judging.cross_play import Arena, PairGame
 from srl_extensions.judging.rankings import rankings
 
 SCHEMA_VERSION = 1
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 def results(
@@ -45,7 +43,7 @@ def results(
         "two_sided": arena.two_sided,
         "players": players,
         "matrix": cells(games, players, arena.two_sided, seed),
-        "gaps": gaps(returns_RCE, players, groups, seed),
+        "gaps": gaps(returns_RCE, players, groups),
         "rankings": None if payoffs is None else rankings(payoffs, players, games),
         "failed": [
             {"first": one.first, "second": one.second, "start": one.start, "failure": one.failure}
@@ -119,13 +117,12 @@ def means(returns_RCE: Floats) -> Floats | None:
 
 
 def gaps(
-    returns_RCE: Floats, players: Sequence[str], groups: Mapping[str, str], seed: int
+    returns_RCE: Floats, players: Sequence[str], groups: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return self-play minus cross-play of the seeds of each method.
 
     The gap measures zero-shot coordination (Hu et al. 2020, "Other-Play"). There is an entry for
-    each group with at least two players and a complete game of each pair. The 95 % interval, by
-    bootstrap over seeds and starts, is None for two players.
+    each group with at least two players and a complete game of each pair.
     """
     found = []
     for group in dict.fromkeys(groups.values()):
@@ -133,8 +130,9 @@ def gaps(
         within_RCE = returns_RCE[np.ix_(own, own)]
         if len(own) < 2 or means(within_RCE) is None:
             continue
-        seeds, starts = np.arange(len(own)), np.arange(within_RCE.shape[2])
-        alone, mixed = _self_and_cross(within_RCE, seeds, starts)
+        same = np.eye(len(own), dtype=bool)
+        alone = float(np.nanmean(within_RCE[same]))
+        mixed = float(np.nanmean(within_RCE[~same]))
         found.append(
             {
                 "group": group,
@@ -142,31 +140,6 @@ def gaps(
                 "self_play": alone,
                 "cross_play": mixed,
                 "gap": alone - mixed,
-                "interval": _gap_interval(within_RCE, seed),
             }
         )
     return found
-
-
-def _gap_interval(within_RCE: Floats, seed: int) -> tuple[float, float] | None:
-    """Return the 95 % interval, or None for two seeds, because most resamples repeat one seed."""
-    seeds, starts = within_RCE.shape[1:]
-    if seeds < 3:
-        return None
-    rng = seeding.generator(seed, "bootstrap")
-    resampled: list[float] = []
-    while len(resampled) < RESAMPLES:
-        drawn = np.asarray(rng.integers(seeds, size=(seeds,)))
-        kept = np.asarray(rng.integers(starts, size=(starts,)))
-        if len(np.unique(drawn)) > 1:
-            alone, mixed = _self_and_cross(within_RCE, drawn, kept)
-            resampled.append(alone - mixed)
-    return percentile_interval(resampled)
-
-
-def _self_and_cross(within_RCE: Floats, drawn: Indices, starts: Indices) -> tuple[float, float]:
-    """Return mean self-play and cross-play of a resample; pairs of one seed are not cross-play."""
-    chosen_RCE = within_RCE[np.ix_(drawn, drawn, starts)]
-    same = drawn[:, None] == drawn[None, :]
-    own = np.eye(len(drawn), dtype=bool)
-    return float(np.nanmean(chosen_RCE[own])), float(np.nanmean(chosen_RCE[~same]))

@@ -63,7 +63,6 @@ def _started(tracker: Any) -> Any:
 def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a folder of TensorBoard event files: `tensorboard/` in the run's folder by default."""
     from accelerate.tracking import TensorBoardTracker
-    from torch.utils.tensorboard.summary import hparams
 
     folder = opening.folder / "tensorboard"
     if opening.config.directory is not None:
@@ -76,11 +75,6 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
         )
     # TensorBoard hides the earlier records of purge_step and later steps.
     tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=opening.step))
-    if opening.step == 0:
-        # tracker.store_init_configuration would write a second run into another folder.
-        shown = {"train/reward": 0.0, "eval/reward": 0.0}
-        for summary in hparams(dict(opening.settings), shown):  # type: ignore[no-untyped-call]
-            tracker.writer.file_writer.add_summary(summary)
     return TrackerRun(tracker, None, lambda finished: tracker.finish())
 
 

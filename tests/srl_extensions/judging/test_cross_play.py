@@ -89,13 +89,10 @@ GROUPS = {"a": "method", "b": "method", "c": "method", "other": "other"}
 
 
 def test_the_gap_by_hand():
-    [gap] = gaps(RETURNS_RCE, SEEDS, GROUPS, seed=0)
+    [gap] = gaps(RETURNS_RCE, SEEDS, GROUPS)
     assert gap["players"] == ["a", "b", "c"]
     assert gap["self_play"] == pytest.approx(6.0)  # (5 + 6 + 7) / 3
     assert gap["cross_play"] == pytest.approx(2.0)  # (1 + 2 + 3) / 3
     assert gap["gap"] == pytest.approx(4.0)
-    low, high = gap["interval"]
-    # Of two seeds: a and b give 5.5 - 1, b and c 6.5 - 3; drawn unevenly, 7 * 2/3 + 5/3 - 2 ...
-    assert 3.0 <= low < 4.0 < high <= 5.0
-    [gap] = gaps(RETURNS_RCE, SEEDS, {**GROUPS, "c": "single"}, seed=0)
-    assert (gap["self_play"], gap["cross_play"], gap["interval"]) == (5.5, 1.0, None)
+    [gap] = gaps(RETURNS_RCE, SEEDS, {**GROUPS, "c": "single"})
+    assert (gap["self_play"], gap["cross_play"]) == (5.5, 1.0)
