@@ -14,16 +14,6 @@ SHOWN_ELSEWHERE = frozenset(
      "samples_dropped_stale", "bytes_sent", "bytes_received"}
 )  # fmt: skip
 """Keys of a model's row that another figure or table shows. All other keys are training metrics."""
-TITLES = {
-    "grad_norm": "Gradient norm",
-    "clip_ratio": "Clipped tokens",
-    "kl": "KL divergence from the reference model",
-    "sampler_divergence": "Sampler and learner: mean difference in log-probability",
-    "sampler_divergence_max": "Sampler and learner: largest difference in log-probability",
-    "reward_std": "Standard deviation of the rewards in a group",
-    "frac_reward_zero_std": "Groups in which all rewards are equal",
-}
-"""Titles of training metrics. Other metrics are titled by their keys."""
 SHARES = frozenset({"clip_ratio", "frac_reward_zero_std"})
 """Training metrics that are drawn in percent."""
 
@@ -100,11 +90,7 @@ def learning(run: RecordedRun) -> list[Panel]:
     """Return charts of training metrics, such as loss and entropy, and of the mode's state."""
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     metrics = [
-        Panel(
-            TITLES.get(name, name.replace("_", " ").capitalize()),
-            _of_models(run, name),
-            percent=name in SHARES,
-        )
+        Panel(name, _of_models(run, name), percent=name in SHARES)
         for name in names
         if name not in SHOWN_ELSEWHERE
     ]

@@ -39,8 +39,6 @@ class TrackerRun:
     """Tracker of `accelerate.tracking`."""
     run_id: str | None
     """Identifier with which the library continues the run, or None if it needs no identifier."""
-    close: Callable[[bool], object]
-    """Function that sends pending records and ends the run, as complete if its argument is True."""
     with_step: bool = False
     """True if `step` is logged as a metric."""
 
@@ -67,15 +65,18 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
     folder = opening.folder / "tensorboard"
     if opening.config.directory is not None:
         folder = Path(opening.config.directory) / opening.name
-    exists = any(folder.glob("events.out.tfevents.*"))
-    if exists and opening.step == 0 and opening.config.directory is not None:
+    if (
+        any(folder.glob("events.out.tfevents.*"))
+        and opening.step == 0
+        and opening.config.directory is not None
+    ):
         raise TrackerError(
             f"{folder} contains the events of another run: remove them, or set another "
             "logging.run_name or logging.directory"
         )
     # TensorBoard hides the earlier records of purge_step and later steps.
     tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=opening.step))
-    return TrackerRun(tracker, None, lambda finished: tracker.finish())
+    return TrackerRun(tracker, None)
 
 
 def wandb_run(opening: Opening) -> TrackerRun:
@@ -99,9 +100,7 @@ def wandb_run(opening: Opening) -> TrackerRun:
     # W&B drops rows whose own step is lower than the last one, so `step` is a metric.
     run.define_metric("step")
     run.define_metric("*", step_metric="step")
-    return TrackerRun(
-        tracker, run.id, lambda finished: run.finish(exit_code=0 if finished else 1), with_step=True
-    )
+    return TrackerRun(tracker, run.id, with_step=True)
 
 
 def trackio_run(opening: Opening) -> TrackerRun:
@@ -126,7 +125,7 @@ def trackio_run(opening: Opening) -> TrackerRun:
         embed=False,
         **opening.options("trackio"),
     ))  # fmt: skip
-    return TrackerRun(tracker, tracker.run.name, lambda finished: tracker.finish())
+    return TrackerRun(tracker, tracker.run.name)
 
 
 def mlflow_run(opening: Opening) -> TrackerRun:
@@ -142,10 +141,7 @@ def mlflow_run(opening: Opening) -> TrackerRun:
     ))  # fmt: skip
     if opening.run_id is None:
         tracker.store_init_configuration(dict(opening.settings))
-    run_id = tracker.active_run.info.run_id
-    return TrackerRun(
-        tracker, run_id, lambda finished: mlflow.end_run("FINISHED" if finished else "KILLED")
-    )
+    return TrackerRun(tracker, tracker.active_run.info.run_id)
 
 
 LIBRARIES: Mapping[str, Callable[[Opening], TrackerRun]] = {

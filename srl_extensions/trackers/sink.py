@@ -130,9 +130,9 @@ class TrackerSink:
         self._log(names.of_evaluation(when, measured), "eval", step)
 
     def close(self, finished: bool = False) -> None:
-        """Log the pending records and end the runs, as complete if `finished` is True."""
+        """Log the pending records and end the runs."""
         self._closing = True
-        self._thread.submit(self._end, finished)
+        self._thread.submit(self._end)
         self._thread.shutdown()
 
     def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
@@ -173,10 +173,10 @@ class TrackerSink:
                 own.lost += 1
                 own.given_up = self._closing
 
-    def _end(self, finished: bool) -> None:
+    def _end(self) -> None:
         for name, own in self._open.items():
             try:
-                own.run.close(finished)
+                own.run.tracker.finish()
             except Exception as error:  # noqa: BLE001 libraries raise any error
                 self._warn(name, own, error)
             if own.lost:

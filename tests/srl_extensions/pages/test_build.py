@@ -41,7 +41,7 @@ def test_a_report_shows_everything(tmp_path):
         "Parse failures",
         "Weight change per update (L2 norm)",
         "mean staleness",
-        "Gradient norm",
+        "grad_norm",
         "round_00000.jsonl",
         "round_00039.jsonl",
         "max_cycles: 16",

@@ -185,7 +185,7 @@ def test_numbers_of_any_kind(tracker, tmp_path, trackio_here, caplog):
         logging["tracker_options"] = {"wandb": OFFLINE}
     run = LIBRARIES[tracker](opening(tmp_path / "demo", **logging))
     run.log({"train/nan": math.nan, "train/inf": -math.inf, "train/agents/grün_0/x": 1.0}, 0)
-    run.close(True)
+    run.tracker.finish()
     assert [one for one in caplog.records if one.name.startswith("srl")] == []
     if tracker == "mlflow":
         from mlflow import MlflowClient

@@ -23,6 +23,7 @@ class Kept:
 
     def __init__(self, opening):
         self.opening, self.run_id, self.got = opening, opening.run_id or "run-1", []
+        self.tracker = self
         self.failing = threading.Event()
 
     def _take(self, what):
@@ -34,8 +35,8 @@ class Kept:
         section = next(iter(numbers)).split("/")[0]
         self._take((section, step))
 
-    def close(self, finished):
-        self._take(("closed", finished))
+    def finish(self):
+        self._take("closed")
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_steps_count_passes_then_rounds(tmp_path, kept):
     trackers.close(finished=True)
     assert kept[0].got == [
         ("eval", 0), ("dpo", 2), ("eval", 2), ("eval", 5), ("train", 5), ("eval", 6),
-        ("train", 14), ("eval", 15), ("closed", True),
+        ("train", 14), ("eval", 15), "closed",
     ]  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2 and "wandb lacks 2" in told[1]
     assert told[0].endswith("OSError: no route to https://...@host (gone)")
-    assert kept[0].got == [("train", 5), ("train", 8), ("closed", False)]
+    assert kept[0].got == [("train", 5), ("train", 8), "closed"]
     assert json.loads((tmp_path / FILE).read_text())["wandb"]["last"] == {"train": 8}
 
 
@@ -111,12 +112,12 @@ def test_resumed_run_logs_each_step_once(short_run, tmp_path, kept):
     cut_off(short_run(rounds=4, checkpoints__every=2, logging=logging), tmp_path / "run")
     first, second = kept
     assert first.got == [
-        ("eval", 0), ("train", 0), ("train", 1), ("train", 2), ("closed", False),
+        ("eval", 0), ("train", 0), ("train", 1), ("train", 2), "closed",
     ]  # fmt: skip
     assert (second.opening.run_id, second.opening.step, second.opening.name) == (
         "run-1", 2, "run"
     )  # fmt: skip
-    assert second.got == [("train", 3), ("eval", 4), ("closed", True)]
+    assert second.got == [("train", 3), ("eval", 4), "closed"]
 
 
 def test_tracker_that_cannot_be_opened_raises_before_training(short_run, tmp_path, monkeypatch):

@@ -37,9 +37,9 @@ def test_runs_do_not_share_a_configured_directory(tmp_path):
     where = {"trackers": ["tensorboard"], "directory": str(tmp_path / "all")}
     run = tensorboard_run(opening(tmp_path / "one", **where))
     run.log({"train/a": 1.0}, 0)
-    run.close(True)
+    run.tracker.finish()
     assert scalars(read(tmp_path / "all" / "demo"), "train/a") == [(0, 1.0)]
     with pytest.raises(TrackerError, match="events of another run"):
         tensorboard_run(opening(tmp_path / "two", **where))
     again = tensorboard_run(opening(tmp_path / "one", step=0, trackers=["tensorboard"]))
-    again.close(False)
+    again.tracker.finish()
