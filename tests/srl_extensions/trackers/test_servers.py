@@ -194,6 +194,7 @@ def test_numbers_of_any_kind(tracker, tmp_path, trackio_here, caplog):
     elif tracker == "trackio":
         [numbers] = trackio_logs("demo")
     else:
+        wait_for_exits(tmp_path / "demo", 1)
         [numbers] = wandb_history(tmp_path / "demo")
     assert numbers["train/agents/grün_0/x"] == 1 and math.isnan(float(numbers["train/nan"]))
     assert float(numbers["train/inf"]) < -1e300
