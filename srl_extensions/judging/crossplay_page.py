@@ -59,7 +59,8 @@ def as_text(blocks: Sequence[Block]) -> str:
 
 def _tables(arena: Mapping[str, Any]) -> list[Block]:
     """Return rankings, gaps and failures of one environment."""
-    rankings, failed = arena["rankings"], arena["failed"]
+    rankings = arena["rankings"]
+    failed = [game for game in arena["games"] if game["failure"] is not None]
     blocks: list[Block] = []
     if rankings is not None:
         rows = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -32,7 +31,7 @@ def results(
 
     Returns:
         Plain data: "matrix" as in `cells`, "gaps" as in `gaps`, "rankings" as in `rankings` (None
-        if a pair has no complete game), the failed games and all games.
+        if a pair has no complete game), and all games.
     """
     players = list(groups)
     returns_RCE = returns_by_start(games, players, arena.two_sided)
@@ -42,14 +41,9 @@ def results(
         "places": [list(place) for place in arena.places],
         "two_sided": arena.two_sided,
         "players": players,
-        "matrix": cells(games, players, arena.two_sided, seed),
+        "matrix": cells(returns_RCE, seed),
         "gaps": gaps(returns_RCE, players, groups),
         "rankings": None if payoffs is None else rankings(payoffs, players, games),
-        "failed": [
-            {"first": one.first, "second": one.second, "start": one.start, "failure": one.failure}
-            for one in games
-            if one.failure is not None
-        ],
         "games": [asdict(game) for game in games],
     }
 
@@ -77,36 +71,21 @@ def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_side
     return returns_RCE
 
 
-def cells(
-    games: Sequence[PairGame], players: Sequence[str], two_sided: bool, seed: int
-) -> list[list[dict[str, Any]]]:
+def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
     """Return the payoff matrix, a list of rows of cells.
 
     A cell has the mean return of the row's player per agent and episode (None if all games failed),
-    its 95 % interval by bootstrap over starts, and the numbers of complete and failed games. Each
-    game of a two-sided arena counts in two cells.
+    and its 95 % interval by bootstrap over starts.
     """
-    returns_RCE = returns_by_start(games, players, two_sided)
-    complete, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for game in games:
-        pairs = {(game.first, game.second)}
-        if two_sided:
-            pairs.add((game.second, game.first))
-        (complete if game.failure is None else failed).update(pairs)
 
-    def cell(r: int, c: int) -> dict[str, Any]:
-        known = returns_RCE[r, c][np.isfinite(returns_RCE[r, c])]
-        pair = row, column = players[r], players[c]
+    def cell(returns_E: Floats) -> dict[str, Any]:
+        known = returns_E[np.isfinite(returns_E)]
         return {
-            "row": row,
-            "column": column,
             "mean": float(known.mean()) if len(known) else None,
             "interval": bootstrap_interval(known.tolist(), seed),
-            "games": complete[pair],
-            "failed": failed[pair],
         }
 
-    return [[cell(r, c) for c in range(len(players))] for r in range(len(players))]
+    return [[cell(returns_E) for returns_E in row] for row in returns_RCE]
 
 
 def means(returns_RCE: Floats) -> Floats | None:

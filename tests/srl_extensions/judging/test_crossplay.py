@@ -27,7 +27,6 @@ def test_several_environments_in_one_command(tmp_path, capsys):
     assert list(arenas) == [BATTLE[1], COOP[1]]
     battle = arenas["team_battle_v0"]
     assert battle["two_sided"] and 0 <= battle["rankings"]["tit_for_tat"]["won"] <= 1
-    assert [cell["games"] for cell in battle["matrix"][0]] == [3, 6, 6]
     assert battle["games"][0]["turns"] == 4
     assert arenas["coop_compete_v0"]["rankings"]["tit_for_tat"]["won"] is None
     printed = capsys.readouterr().out
