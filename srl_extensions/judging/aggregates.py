@@ -52,7 +52,7 @@ def mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean over tasks of the mean over runs; see `interquartile_mean`."""
 
     def of_means(by_task: Sequence[Floats]) -> Floats:
-        return np.mean([own.mean(axis=1) for own in by_task], axis=0)
+        return np.stack([own.mean(axis=1) for own in by_task], axis=1).mean(axis=1)
 
     return _estimate(of_means, scores, seed)
 

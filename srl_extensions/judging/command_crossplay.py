@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.errors import RolloutError
@@ -17,7 +16,7 @@ from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
 from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
 from srl_extensions.pages.document import write_page
 from srl_train.cli.notices import tell
-from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, setting
+from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, settings
 from srl_train.errors import ConfigError
 from srl_train.run_files import asked_for, refuse_taken, refuse_unwritable, versions
 
@@ -31,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     places = "an environment; one player controls a team (or agent), the other all other agents"
     add_list(parser, "--environment", "ENV", places, dest="environments")
-    option = "an option of all environments or of ENV, such as max_cycles=10"
-    add_list(parser, "--set", "[ENV.]KEY=VALUE", option, dest="options")
+    option = "an option of the environments, such as max_cycles=10"
+    add_list(parser, "--set", "KEY=VALUE", option, dest="options")
     parser.add_argument(
         "--episodes", type=int, default=16, metavar="N",
         help="number of starts; each pair plays all starts in each place (default: 16)",
@@ -55,7 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if not args.environments:
         raise ConfigError("--environment is required")
     check_numbers(args)
-    arenas = _arenas(args)
+    options = settings(args.options)
+    arenas = [
+        cross_play.arena(name, partial(registry.make, name, **options))
+        for name in dict.fromkeys(args.environments)
+    ]
     players = NamedPlayers.parse(args, groups)
     players.prepare(args.threads)
     policies = [  # Policies of all environments, so that an error occurs before the first game.
@@ -101,21 +104,6 @@ def _groups(words: Sequence[str]) -> dict[str, str]:
     if len(found) < 2:
         raise ConfigError("players must be at least two; srl eval scores a single player")
     return found
-
-
-def _arenas(args: argparse.Namespace) -> list[cross_play.Arena]:
-    options: dict[str, dict[str, Any]] = {name: {} for name in args.environments}
-    for text in args.options:
-        key, value = setting(text)
-        name, dot, option = key.rpartition(".")
-        if dot and name not in options:
-            allowed = ", ".join(options)
-            raise ConfigError(f"--set must be an option of --environment ({allowed}), got {text}")
-        for own in [name] if dot else options:
-            options[own][option] = value
-    return [
-        cross_play.arena(name, partial(registry.make, name, **own)) for name, own in options.items()
-    ]
 
 
 def _play(

@@ -27,9 +27,8 @@ from srl_train.metrics.tables import MISSING, aligned, measured
 from srl_train.run_files import asked_for, refuse_unwritable, versions
 
 HELD_OUT = {"only": True, "none": False, "all": None}
-SCHEMA_VERSION = 3
-"""Version of the file of --out. Version 2 added `samples` and `solved`; version 3 changed
-`focal.kind` of scripted policies."""
+SCHEMA_VERSION = 4
+"""Version of the file of --out."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,11 +95,8 @@ def run(args: argparse.Namespace) -> int:
 
     others = {name for one in chosen for name in one.background.values()}
     players = NamedPlayers.parse(args, dict.fromkeys([args.policy, *others]))
-    records = {}
     if args.record is not None:
-        records = {one.name: args.record / f"{one.name}.jsonl" for one in chosen}
-    for path in records.values():
-        refuse_unwritable("--record", path)
+        refuse_unwritable("--record", args.record / "scenario.jsonl")
     if args.out is not None:
         refuse_unwritable("--out", args.out)
     players.prepare(args.threads)
@@ -114,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
             samples=args.samples,
             background=players.by_agent(scenario.background, scenario.make),
         )
-        if path := records.get(scenario.name):
-            recorded[path] = played
+        if args.record is not None:
+            recorded[args.record / f"{scenario.name}.jsonl"] = played
         scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
     if not args.quiet:
         tell(table(args.policy, scores))
@@ -224,15 +220,14 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
 
 def _solved_rows(solved: Mapping[str, Solved]) -> list[list[str]]:
     ks = [one.k for one in next(iter(solved.values())).pass_at]
-    rows = [["scenario", "problems", "samples", *(f"pass@{k}" for k in ks), "by difficulty"]]
+    rows = [["scenario", "problems", "samples", *(f"pass@{k}" for k in ks)]]
     for name, each in solved.items():
         counts = [str(len(each.problems)), str(sum(one.n for one in each.problems))]
         estimates = [
             "-" if one.estimate is None else with_interval(one.estimate, one.interval, ".1%")
             for one in each.pass_at
         ]
-        levels = [f"{level}: {found['share']:.0%}" for level, found in each.by_difficulty().items()]
-        rows.append([name, *counts, *estimates, ", ".join(levels)])
+        rows.append([name, *counts, *estimates])
     return rows
 
 

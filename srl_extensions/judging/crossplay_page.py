@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from srl_extensions.judging.shared import with_interval
 from srl_extensions.pages.document import (
     Block,
     Document,
@@ -37,7 +38,7 @@ def page(record: Mapping[str, Any]) -> Document:
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
     """Return the results of one environment as text for a terminal."""
-    names, title = arena["players"], f"{arena['name']}: {PAYOFFS}, +- half of the 95 % interval"
+    names, title = arena["players"], f"{arena['name']}: {PAYOFFS} (95 % interval)"
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
     rows = [
         [f"{label} {name}", *map(_mean_in_words, row)]
@@ -90,25 +91,18 @@ def _tables(arena: Mapping[str, Any]) -> list[Block]:
 
 
 def _matrix(arena: Mapping[str, Any]) -> Block:
-    matrix = arena["matrix"]
+    def note(ends: Sequence[float] | None) -> str:
+        return "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"
+
     return Heatmap(
         f"Mean {PAYOFFS}; below it, the 95 % interval.",
         arena["players"],
-        values=[[cell["mean"] for cell in row] for row in matrix],
-        notes=[
-            [cell["interval"] and _interval(cell["interval"]) for cell in row] for row in matrix
-        ],
+        values=[[cell["mean"] for cell in row] for row in arena["matrix"]],
+        notes=[[note(cell["interval"]) for cell in row] for row in arena["matrix"]],
     )
 
 
 def _mean_in_words(cell: Mapping[str, Any]) -> str:
-    if cell["mean"] is None:
-        return "-"
-    if cell["interval"] is None:
-        return f"{cell['mean']:z.3f}"
-    low, high = cell["interval"]
-    return f"{cell['mean']:z.3f} +- {(high - low) / 2:z.3f}"
-
-
-def _interval(ends: Sequence[float] | None) -> str:
-    return MISSING if ends is None else f"{number(ends[0])} to {number(ends[1])}"
+    return (
+        MISSING if cell["mean"] is None else with_interval(cell["mean"], cell["interval"], "z.3f")
+    )

@@ -90,7 +90,6 @@ class ScenarioScore:
         """Return the score as plain data for JSON."""
         record = asdict(self)
         record["scenario"]["tags"] = self.scenario.tags
-        record["solved"] = None if self.solved is None else self.solved.as_record()
         return {**record, "failed_episodes": self.failed}
 
 

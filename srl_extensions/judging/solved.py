@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import comb
 from typing import Any
 
@@ -54,25 +54,6 @@ class Solved:
     interval: tuple[float, float] | None
     """95 % interval of `share`, by bootstrap over problems; None for one problem."""
     pass_at: tuple[PassAt, ...]
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the results as plain data for JSON."""
-        return {**asdict(self), "by_difficulty": self.by_difficulty()}
-
-    def by_difficulty(self) -> dict[str, dict[str, float]]:
-        """Return the number of problems and samples, and the solved share, by difficulty."""
-        found: dict[int, list[ProblemScore]] = {}
-        for one in self.problems:
-            if one.difficulty is not None and one.n:
-                found.setdefault(one.difficulty, []).append(one)
-        return {
-            str(value): {
-                "problems": len(own),
-                "samples": sum(one.n for one in own),
-                "share": float(np.mean([one.c / one.n for one in own])),
-            }
-            for value, own in sorted(found.items())
-        }
 
 
 def refuse_unsolvable(scenario: Scenario) -> None:
@@ -159,19 +140,12 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
     Args:
         n: Number of answers.
-        c: Number of correct answers.
-        k: Number of attempts.
+        c: Number of correct answers, at most n.
+        k: Number of attempts, at most n.
 
     Returns:
         Estimate in [0, 1].
-
-    Raises:
-        ValueError: If k is not in 1..n, or c is not in 0..n.
     """
-    if not 1 <= k <= n:
-        raise ValueError(f"k must be 1 to {n}, the number of answers, got {k}")
-    if not 0 <= c <= n:
-        raise ValueError(f"c must be 0 to {n}, the number of answers, got {c}")
     return 1.0 - comb(n - c, k) / comb(n, k)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from srl_extensions.pages.document import Card
 from srl_extensions.pages.run_folder import RecordedRun
-from srl_train.metrics.tables import MISSING, number, share
+from srl_train.metrics.tables import number, share
 
 FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
 """Modes that train for the mean of all rewards, which the optimum maximizes."""
@@ -75,17 +75,17 @@ def cards(run: RecordedRun) -> list[Card]:
         closed += " · not the objective of this mode"
     elif math.isfinite(head.learned):
         closed += f" · standard error {share(head.learned_error)}"
-    failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
     found = [
         ("Raw reward per agent and step", _change(run, "raw_reward", number), how + change),
         ("Gap to the optimum closed", share(head.learned), closed),
         ("Cooperation rate", _change(run, "cooperation_rate", share), "start → end of training"),
         ("Parse failures", _change(run, "parse_failures", share),
          "share of answers without a legal action"),
-        ("Failed episodes", f"{failed:.0f} of {played:.0f}" if played else MISSING,
-         "excluded from training"),
     ]  # fmt: skip
-    return [card for card in found if MISSING not in card[1] or card[0].startswith(("Raw", "Gap"))]
+    if failed := run.total("environment", "failed_episodes"):
+        played = run.total("environment", "episodes")
+        found.append(("Failed episodes", f"{failed:.0f} of {played:.0f}", "not used in training"))
+    return found
 
 
 def _change(run: RecordedRun, key: str, written: Callable[[float], str]) -> str:

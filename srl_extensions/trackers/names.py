@@ -32,20 +32,14 @@ _SECRET_IN_TEXT = re.compile(
 def of_round(row: Mapping[str, Any]) -> dict[str, float]:
     """Return the metrics of a round by name, from a row of metrics.jsonl."""
     environment = dict(row["environment"])
-    models = {model: dict(own) for model, own in row["models"].items()}
-    agents: dict[str, dict[str, Any]] = {a: dict(own) for a, own in row.get("by_agent", {}).items()}
-    for own in models.values():
-        for key, name in (("stale_by_agent", "stale"), ("never_asked_by_agent", "never_asked")):
-            for agent, count in own.pop(key).items():
-                agents.setdefault(agent, {})[name] = count
     wins = environment.pop("winners")
     return dict(
         [
             *_numbers("train", {"round": row["round"], "seconds": row["seconds"]}),
             *_numbers("train", environment),
             *_numbers("train/mode", row["mode_state"]),
-            *_each("train", models),
-            *_each("train/agents", agents),
+            *_each("train", row["models"]),
+            *_each("train/agents", row.get("by_agent", {})),
             *_each("train/environments", row["by_environment"]),
             *_each("train/wins", {winner: {"games": count} for winner, count in wins.items()}),
         ]
@@ -114,6 +108,7 @@ def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, flo
     for key, value in values.items():
         name = f"{section}/{_RENAMED.get(key, key)}"
         if isinstance(value, Mapping):
-            yield from _numbers(name, value)
+            parts = {segment(str(part)): inner for part, inner in value.items()}
+            yield from _numbers(name, parts)
         elif isinstance(value, bool | int | float | np.number | np.bool_):
             yield name, float(value)

@@ -73,7 +73,6 @@ def test_recorded_games_can_be_replayed(tmp_path):
         (["=uniform", "tit_for_tat", *BATTLE], "'=uniform'"),
         (PAIR, "--environment"),
         (["uniform", "tit_for_tat", "--environment", "maze_race_v0"], "cannot play"),
-        ([*PAIR, *BATTLE, "--set", "x.y=1"], "--set"),
     ],
 )
 def test_wrong_arguments_are_refused_before_any_game(words, reason, tmp_path, capsys):
