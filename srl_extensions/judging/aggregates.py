@@ -52,15 +52,13 @@ def mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean over tasks of the mean over runs; see `interquartile_mean`."""
 
     def of_means(by_task: Sequence[Floats]) -> Floats:
-        return np.stack([own.mean(axis=1) for own in by_task], axis=1).mean(axis=1)
+        return np.asarray(np.stack([own.mean(axis=1) for own in by_task], axis=1).mean(axis=1))
 
     return _estimate(of_means, scores, seed)
 
 
 def _estimate(
-    statistic: Callable[[Sequence[Floats]], Floats],
-    scores: Scores,
-    seed: int,
+    statistic: Callable[[Sequence[Floats]], Floats], scores: Scores, seed: int
 ) -> Estimate:
     """Estimate a statistic, a function of arrays of shape (resample, run), one per stratum."""
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]

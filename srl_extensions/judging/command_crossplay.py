@@ -13,11 +13,12 @@ from srl_agents.policy import Policy
 from srl_envs import registry
 from srl_extensions.judging import cross_play, crossplay_page
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
-from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
+from srl_extensions.judging.shared import NamedPlayers, write_results
 from srl_extensions.pages.document import write_page
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, settings
 from srl_train.errors import ConfigError
+from srl_train.player_names import PLAYERS
 from srl_train.run_files import asked_for, refuse_taken, refuse_unwritable, versions
 
 
@@ -111,12 +112,9 @@ def _play(
 ) -> list[cross_play.PairGame]:
     """Play and return the games of an arena, and write their episodes if --record was given."""
     episodes: list[Episode] = []
-
-    def keep(game: cross_play.PairGame, episode: Episode) -> None:
-        if args.record:
-            episodes.append(episode)
-
-    games = cross_play.play_cross(arena, policies, args.episodes, args.seed, at_game=keep)
+    games = cross_play.play_cross(
+        arena, policies, args.episodes, args.seed, at_game=lambda game, one: episodes.append(one)
+    )
     failures = [game.failure for game in games if game.failure is not None]
     if len(failures) == len(games):
         raise RolloutError(f"every game of {arena.name} failed; the first: {failures[0]}")

@@ -11,7 +11,7 @@ from srl_agents.episode import write_jsonl
 from srl_envs import scenarios
 from srl_envs.scenarios import Scenario
 from srl_extensions.judging.scenarios import ScenarioScore, play_scenario, scored
-from srl_extensions.judging.shared import PLAYERS, NamedPlayers, with_interval, write_results
+from srl_extensions.judging.shared import NamedPlayers, with_interval, write_results
 from srl_extensions.judging.solved import Solved, refuse_unsolvable
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
@@ -24,6 +24,7 @@ from srl_train.cli.options import (
 )
 from srl_train.errors import ConfigError
 from srl_train.metrics.tables import MISSING, aligned, measured
+from srl_train.player_names import PLAYERS
 from srl_train.run_files import asked_for, refuse_unwritable, versions
 
 HELD_OUT = {"only": True, "none": False, "all": None}

@@ -16,7 +16,7 @@ from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
 from srl_envs.untrusted import cut, printable
-from srl_extensions.judging.shared import PLAYERS, NamedPlayers
+from srl_extensions.judging.shared import NamedPlayers
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -26,6 +26,7 @@ from srl_train.cli.options import (
     settings,
 )
 from srl_train.errors import ConfigError
+from srl_train.player_names import PLAYERS
 from srl_train.run_files import asked_for, refuse_unwritable
 
 

@@ -36,8 +36,7 @@ def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document
         return Document(name, "", top)
     top.append(progress(run))
     if run.rows and len(run.rows) <= run.rows[-1]["round"]:
-        thin = f"The page has {len(run.rows)} of the rounds; sums are over these rounds."
-        top.append(Text(thin))
+        top.append(Text(f"The page has {len(run.rows)} of the rounds; sums are over these rounds."))
     shown: list[Block] = []
     if episode is not None:
         place = episode.extra.get("round")
@@ -53,8 +52,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
     """Return the page that links the runs in and below the `given` folders, newest first."""
     folders = ", ".join(map(str, given))
     if not runs:
-        waiting = f"No run is in {folders} yet. The first run appears here."
-        return Document("No runs yet", folders, [Text(waiting)])
+        return Document("No runs yet", folders, [Text(f"No run is in {folders} yet.")])
     lines = []
     for name, watched in runs.items():
         run = watched.record

@@ -109,8 +109,7 @@ def terminal_summary(run: RecordedRun) -> str:
     lines.append(title(run))
     lines += [f"  {name}: {value} ({more})" for name, value, more in cards(run)]
     for one in tables:
-        if one is not None and one.rows:
-            lines += ["", *one.lines()]
+        lines += ["", *one.lines()] if one.rows else []
     return "\n".join(lines)
 
 
@@ -163,7 +162,7 @@ def _reward(run: RecordedRun) -> list[Block]:
     return [
         *figures.figure(figures.reward(run), REWARDS),
         *([Text("Each environment", "heading"), *several] if several else ()),
-        *(one for one in tables if one is not None),
+        *(one for one in tables if one.rows),
     ]
 
 
@@ -194,7 +193,7 @@ def _performance(run: RecordedRun) -> Table:
     })  # fmt: skip
 
 
-def _evaluations(run: RecordedRun) -> Table | None:
+def _evaluations(run: RecordedRun) -> Table:
     order = ["before", *(f"after_{stage}" for stage in run.stages), "after"]
     names = [name for name in order if name in (run.summary.get("evaluation") or {})]
     return _table_of("Evaluations", "training", names, {
@@ -204,10 +203,10 @@ def _evaluations(run: RecordedRun) -> Table | None:
         "cooperation": lambda when: share(run.evaluated(when, "cooperation_rate")),
         "parse failures": lambda when: share(run.evaluated(when, "parse_failures")),
         "episodes": lambda when: run.evaluated(when, "episodes"),
-    }) if names else None  # fmt: skip
+    })  # fmt: skip
 
 
-def _environments(run: RecordedRun) -> Table | None:
+def _environments(run: RecordedRun) -> Table:
     def of(when: str, key: str, written: Callable[[float], str] = number) -> Cell:
         return lambda label: written(run.evaluated(when, "by_environment", label, key))
 
@@ -218,7 +217,7 @@ def _environments(run: RecordedRun) -> Table | None:
         "success before": of("before", "success", share),
         "success after": of("after", "success", share),
         "parse failures after": of("after", "parse_failures", share),
-    }) if labels else None  # fmt: skip
+    })  # fmt: skip
 
 
 def _update_table(run: RecordedRun) -> Table:

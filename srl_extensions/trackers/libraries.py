@@ -65,15 +65,11 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
     folder = opening.folder / "tensorboard"
     if opening.config.directory is not None:
         folder = Path(opening.config.directory) / opening.name
-    if (
-        any(folder.glob("events.out.tfevents.*"))
-        and opening.step == 0
-        and opening.config.directory is not None
-    ):
-        raise TrackerError(
-            f"{folder} contains the events of another run: remove them, or set another "
-            "logging.run_name or logging.directory"
-        )
+        if opening.step == 0 and any(folder.glob("events.out.tfevents.*")):
+            raise TrackerError(
+                f"{folder} contains the events of another run: remove them, or set another "
+                "logging.run_name or logging.directory"
+            )
     # TensorBoard hides the earlier records of purge_step and later steps.
     tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=opening.step))
     return TrackerRun(tracker, None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -132,11 +133,32 @@ class TrackerSink:
     def close(self, finished: bool = False) -> None:
         """Log the pending records and end the runs."""
         self._closing = True
-        self._thread.submit(self._end)
+        for name, own in self._open.items():
+            ended = self._thread.submit(own.run.tracker.finish)
+            ended.add_done_callback(partial(self._check, name, own, 0))
         self._thread.shutdown()
+        for name, own in self._open.items():
+            if own.lost:
+                _LOG.warning(
+                    "%s lacks %d of the run's records: metrics.jsonl in the run's folder has them",
+                    name, own.lost,
+                )  # fmt: skip
 
     def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        self._thread.submit(self._record, numbers, kind, step)
+        for name, own in self._open.items():
+            logged = self._thread.submit(self._record, own, numbers, kind, step)
+            logged.add_done_callback(partial(self._check, name, own, 1))
+
+    def _check(self, name: str, own: OpenTracker, records: int, done: Future[None]) -> None:
+        """Warn of the first error of a tracker, and count the records that it lost."""
+        error = done.exception()
+        if error is not None:
+            if not own.lost:
+                _LOG.warning(
+                    "%s failed to log a record, the run continues: %s", name, one_line(error)
+                )
+            own.lost += records
+            own.given_up = self._closing
 
     # The following methods run in the thread.
 
@@ -157,37 +179,15 @@ class TrackerSink:
         except OSError as error:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
-    def _record(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        for name, own in self._open.items():
-            if step <= own.last.get(kind, -1):
-                continue
-            if own.given_up:
-                own.lost += 1
-                continue
-            try:
-                own.run.log(numbers, step)
-                own.last[kind] = step
-                self._save()
-            except Exception as error:  # noqa: BLE001 libraries raise any error
-                self._warn(name, own, error)
-                own.lost += 1
-                own.given_up = self._closing
-
-    def _end(self) -> None:
-        for name, own in self._open.items():
-            try:
-                own.run.tracker.finish()
-            except Exception as error:  # noqa: BLE001 libraries raise any error
-                self._warn(name, own, error)
-            if own.lost:
-                _LOG.warning(
-                    "%s lacks %d of the run's records: metrics.jsonl in the run's folder has them",
-                    name, own.lost,
-                )  # fmt: skip
-
-    def _warn(self, name: str, own: OpenTracker, error: Exception) -> None:
-        if not own.lost:
-            _LOG.warning("%s failed to log a record, the run continues: %s", name, one_line(error))
+    def _record(self, own: OpenTracker, numbers: Mapping[str, float], kind: str, step: int) -> None:
+        if step <= own.last.get(kind, -1):
+            return
+        if own.given_up:
+            own.lost += 1
+            return
+        own.run.log(numbers, step)
+        own.last[kind] = step
+        self._save()
 
     def _save(self) -> None:
         state = {
