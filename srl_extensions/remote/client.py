@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,22 +30,6 @@ MOST_BYTES = 64 * 2**20
 """Maximum size of a reply."""
 CLOSING_SECONDS = 2.0
 """Time limit of calls that are still running when the connection is closed."""
-RETRIES = {
-    "methodConfig": [
-        {
-            "name": [{"service": SERVICE.full_name}],
-            # Every call can be sent again: the server recognizes a turn by its number.
-            "retryPolicy": {
-                "maxAttempts": 5,
-                "initialBackoff": "0.1s",
-                "maxBackoff": "2s",
-                "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE"],
-            },
-        }
-    ]
-}
-"""gRPC service configuration: calls whose connection was lost are sent again."""
 
 
 class EnvServer:
@@ -82,7 +65,6 @@ class EnvServer:
         self._metadata = [("authorization", f"Bearer {token.strip()}")] if token else []
         options = [
             ("grpc.max_receive_message_length", MOST_BYTES),
-            ("grpc.service_config", json.dumps(RETRIES)),
             # A proxy cannot reach this machine's own addresses.
             ("grpc.enable_http_proxy", int(not is_loopback(host))),
         ]
@@ -128,7 +110,7 @@ class EnvServer:
         return RemoteVector(self, name, options, num_envs)
 
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
-        """Return the server's environments, policies, limits, and its counts of refusals."""
+        """Return the server's version, environments, and number of this client's sessions."""
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
     def open(self, name: str, options: Mapping[str, Any], copies: int = 1) -> pb.OpenReply:
@@ -140,7 +122,7 @@ class EnvServer:
         return reply
 
     def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
-        """Return the reply to a call, which is sent again if the connection is lost."""
+        """Return the reply to a call. Raises RemoteError if the call fails."""
         with _remote_errors(self.address):
             return self._calls[method](
                 request,
@@ -149,8 +131,8 @@ class EnvServer:
                 wait_for_ready=True,
             )
 
-    def advance(self, method: str, sessions: Sequence[Any]) -> list[pb.Frame]:
-        """Return the frames of a Reset or a Step, one for each session; some may be refusals."""
+    def advance(self, method: str, sessions: Sequence[Any]) -> list[bytes]:
+        """Return the frames of a Reset or a Step, one for each session."""
         requests = {"Reset": pb.ResetRequest, "Step": pb.StepRequest}
         frames = list(self.call(method, requests[method](sessions=sessions)).frames)
         if len(frames) != len(sessions):

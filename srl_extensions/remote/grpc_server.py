@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import hmac
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -11,7 +10,6 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from threading import Thread
 from typing import Any
 
@@ -26,12 +24,12 @@ from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.messages import (
     pack,
     pack_outcome,
-    text_digest,
     to_space,
     unpack_actions,
     unpack_mapping,
+    version,
 )
-from srl_extensions.remote.sessions import Session, Sessions, Turn, unless_refused
+from srl_extensions.remote.sessions import Session, Sessions
 from srl_extensions.remote.settings import ServerSettings
 
 MESSAGE_BYTES = 4 * 2**20
@@ -61,7 +59,6 @@ class Admission:
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens = [f"Bearer {token}".encode("ascii") for token in tokens]
-        self.refused: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
 
     def handler(self, method: Any, answer: Callable[..., Any]) -> Any:
@@ -85,10 +82,8 @@ class Admission:
         try:
             client = self._authenticated(context)
             if self.calls[client] >= MOST_CALLS:
-                raise Refused(
-                    "RESOURCE_EXHAUSTED", "too many calls",
-                    f"a client must have at most {MOST_CALLS} calls at once, got another",
-                )  # fmt: skip
+                message = f"a client must have at most {MOST_CALLS} calls at once, got another"
+                raise Refused("RESOURCE_EXHAUSTED", message)
             self.calls[client] += 1
             try:
                 yield client
@@ -96,11 +91,10 @@ class Admission:
                 self.calls[client] -= 1
                 if not self.calls[client]:
                     del self.calls[client]
-        except (Refused, WireError) as error:
-            if isinstance(error, WireError):
-                error = Refused("INVALID_ARGUMENT", "malformed", error)
-            self.refused[error.reason] += 1
-            await context.abort(grpc.StatusCode[error.code], str(error))
+        except WireError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except Refused as refused:
+            await context.abort(grpc.StatusCode[refused.code], str(refused))
 
     def _authenticated(self, context: Any) -> str:
         if not self._tokens:
@@ -111,32 +105,26 @@ class Admission:
         found = [hmac.compare_digest(sent, token) for token in self._tokens]
         if not any(found):
             raise Refused(
-                "UNAUTHENTICATED", "unauthenticated",
+                "UNAUTHENTICATED",
                 f"a valid token is required: token= or {TOKEN_VARIABLE} in Python, elsewhere the "
                 "metadata `authorization: Bearer TOKEN`",
-            )  # fmt: skip
+            )
         return f"token {found.index(True)}"
 
 
 class Service:
     """Methods of the protocol, each with the lower-case name of the method."""
 
-    def __init__(self, settings: ServerSettings, refused: Counter[str]) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
-        self._refused = refused
-        # With several clients, one thread always remains for the other clients.
-        share = settings.threads - (len(settings.tokens) > 1)
-        self.sessions = Sessions(settings, max(1, share))
+        self.sessions = Sessions(settings)
 
     async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
-        """Return the served environments, the limits, and counts of sessions and refusals."""
+        """Return the served environments and the number of the client's sessions."""
         return pb.ServerDescription(
-            version=_version(),
+            version=version(),
             environments=self._settings.environments,
-            max_sessions=self._settings.max_sessions_per_client,
-            lease_seconds=self._settings.lease,
             open_sessions=self.sessions.counts[client],
-            refused=self._refused,
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
@@ -148,8 +136,7 @@ class Service:
 
         copies = request.copies or 1
         sessions, environment = await self.sessions.open(client, make, copies, _described)
-        lease = self._settings.lease
-        return pb.OpenReply(sessions=sessions, environment=environment, lease_seconds=lease)
+        return pb.OpenReply(sessions=sessions, environment=environment)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frames:
         """Reset sessions."""
@@ -164,34 +151,22 @@ class Service:
         methods = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
         if request.thing not in methods:
             raise WireError(f"thing must be one of {list(methods)}, got {request.thing}")
-        turn = Turn("look", request.session, partial(_look, methods[request.thing]))
-        return unless_refused(*await self.sessions.advance(client, [turn]))
+        act = partial(_look, methods[request.thing])
+        [value] = await self.sessions.advance(client, "look", {request.session: act})
+        return pb.LookReply(value=value)
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
         """End sessions; ended sessions are ignored."""
         return pb.CloseReply(closed=await self.sessions.close(client, request.sessions))
 
     async def _advance(
-        self, kind: str, act: Callable[..., pb.Frame], request: Any, client: str
+        self, kind: str, act: Callable[..., bytes], request: Any, client: str
     ) -> pb.Frames:
-        """Apply `act` to each session of the request, and return a frame or a refusal for each.
-
-        Raises Refused if all sessions are refused.
-        """
-        turns = [Turn(kind, one.session, partial(act, one), one.turn) for one in request.sessions]
-        replies = await self.sessions.advance(client, turns)
-        refusals = [reply for reply in replies if isinstance(reply, Refused)]
-        if refusals and len(refusals) == len(replies):
-            raise refusals[0]
-        self._refused.update(refusal.reason for refusal in refusals)
-        frames = pb.Frames()
-        for turn, reply in zip(turns, replies, strict=True):
-            if isinstance(reply, Refused):
-                code, _ = grpc.StatusCode[reply.code].value
-                refusal = pb.Refusal(code=code, message=str(reply))
-                reply = pb.Frame(session=turn.session, turn=turn.number, refusal=refusal)
-            frames.frames.append(reply)
-        return frames
+        """Apply `act` to each session of the request, and return the frames."""
+        acts = {one.session: partial(act, one) for one in request.sessions}
+        if len(acts) < len(request.sessions):
+            raise WireError("a session occurs twice in the call")
+        return pb.Frames(frames=await self.sessions.advance(client, kind, acts))
 
 
 @dataclass(frozen=True)
@@ -202,11 +177,6 @@ class Serving:
     """host:port, with the port in use."""
     service: Service
     gate: Admission
-
-    @property
-    def refused(self) -> Counter[str]:
-        """Reason -> number of refused calls and sessions."""
-        return self.gate.refused
 
 
 @asynccontextmanager
@@ -219,7 +189,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     gate = Admission(tuple(settings.tokens))
     # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
     server = grpc.aio.server(options=list(OPTIONS.items()))
-    service = Service(settings, gate.refused)
+    service = Service(settings)
     methods = {
         method.name: gate.handler(method, getattr(service, method.name.lower()))
         for method in SERVICE.methods
@@ -272,16 +242,13 @@ async def _message(kind: Any, context: Any) -> Any:
         async with asyncio.timeout(SILENT_SECONDS):
             data = await context.read()
     except TimeoutError as error:
-        raise Refused(
-            "DEADLINE_EXCEEDED", "silent", f"no message came within {SILENT_SECONDS:g} s"
-        ) from error
+        message = f"no message came within {SILENT_SECONDS:g} s"
+        raise Refused("DEADLINE_EXCEEDED", message) from error
     if data is grpc.aio.EOF:
         raise WireError("the call has no message")
     if len(data) > MESSAGE_BYTES:
-        raise Refused(
-            "RESOURCE_EXHAUSTED", "oversized",
-            f"a request must have at most {MESSAGE_BYTES} bytes, got {len(data)}",
-        )  # fmt: skip
+        message = f"a request must have at most {MESSAGE_BYTES} bytes, got {len(data)}"
+        raise Refused("RESOURCE_EXHAUSTED", message)
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -304,14 +271,6 @@ def _bind(server: Any, settings: ServerSettings) -> int:
         ) from error
 
 
-@functools.cache
-def _version() -> str:
-    try:
-        return metadata.version("core-srl")
-    except metadata.PackageNotFoundError:
-        return ""
-
-
 # Functions that run in a thread.
 
 
@@ -328,24 +287,22 @@ def _described(env: Any) -> bytes:
         "teams": getattr(game, "teams", None),
         "baselines": getattr(game, "baselines", lambda: None)(),
         "max_cycles": getattr(game, "max_cycles", None),
-        "texts": text_digest(env),
-        "version": _version(),
+        "has_text": hasattr(game, "text_view"),
+        "version": version(),
     })  # fmt: skip
 
 
-def _reset(request: pb.SessionReset, session: Session) -> pb.Frame:
+def _reset(request: pb.SessionReset, session: Session) -> bytes:
     seed = request.seed if request.HasField("seed") else None
     options = unpack_mapping(request.options, "options") if request.options else None
-    content = pack_outcome(session.env.reset(seed=seed, options=options), session.env)
-    return pb.Frame(session=session.id, turn=session.turn, content=content)
+    return pack_outcome(session.env.reset(seed=seed, options=options), session.env)
 
 
-def _step(request: pb.SessionStep, session: Session) -> pb.Frame:
-    content = pack_outcome(session.env.step(unpack_actions(request.actions)), session.env)
-    return pb.Frame(session=session.id, turn=session.turn, content=content)
+def _step(request: pb.SessionStep, session: Session) -> bytes:
+    return pack_outcome(session.env.step(unpack_actions(request.actions)), session.env)
 
 
-def _look(method: str, session: Session) -> pb.LookReply:
-    if not session.turn:
+def _look(method: str, session: Session) -> bytes:
+    if session.steps is None:
         raise EnvError(f"{method}() before the first reset(): call reset() first")
-    return pb.LookReply(value=pack(getattr(session.env, method)()))
+    return pack(getattr(session.env, method)())

@@ -25,7 +25,7 @@ from srl_envs.records import encode, is_plain
 from srl_envs.scenarios import refuse_levels
 from srl_envs.text import TextEnv
 from srl_envs.validation import is_loopback, is_own_request, nearest, shown, whole_number
-from srl_extensions.remote.sessions import Session, SessionLimits, Sessions, Turn, unless_refused
+from srl_extensions.remote.sessions import Session, SessionLimits, Sessions
 
 with needed_by("an OpenEnv server"):
     import openenv.core.env_server.http_server as http_server
@@ -164,8 +164,8 @@ class GameSession(Environment):  # type: ignore[misc]
     async def _play(self, kind: str, act: Callable[[Session], Any]) -> JointObservation:
         if not self._id:
             raise EnvError("no episode is running in this session: call reset() first")
-        [reply] = await self._layer.advance(CLIENT, [Turn(kind, self._id, act)])
-        observation: JointObservation = unless_refused(reply)
+        observation: JointObservation
+        [observation] = await self._layer.advance(CLIENT, kind, {self._id: act})
         return observation
 
 

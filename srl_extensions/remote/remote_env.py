@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import grpc
 import numpy as np
 from pettingzoo import ParallelEnv
 
@@ -15,7 +14,6 @@ import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import registry
 from srl_envs.errors import EnvError
 from srl_envs.text import SpacesOfAgents, TextView
-from srl_envs.untrusted import printable
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments, whole_number
 from srl_envs.vector.loop import SyncVectorGame
 from srl_extensions.remote.errors import RemoteError, WireError
@@ -23,16 +21,15 @@ from srl_extensions.remote.messages import (
     from_space,
     pack,
     pack_actions,
-    text_digest,
     unpack,
     unpack_mapping,
     unpack_outcome,
+    version,
 )
 
 if TYPE_CHECKING:
     from srl_extensions.remote.client import EnvServer
 
-CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 RULES = frozenset(
     {
         "height", "keyword_rewards", "messages", "obs_mode", "rules", "split", "task",
@@ -46,10 +43,8 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     """An environment on a server, whose results equal the local environment's.
 
     The text view and the rules that policies read are those of the same environment made in this
-    process; reading them raises EnvError if it cannot be made here or has other texts.
-
-    A call whose connection was lost is sent again and played once. If the session has ended, the
-    next reset with a seed opens a new one.
+    process. Reading them raises EnvError if it cannot be made here, or if the server has another
+    release. If the session has ended, the next reset with a seed opens a new one.
 
     Args:
         server: The connection.
@@ -71,7 +66,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         self._server, self._name, self._options = server, name, dict(options)
         self.render_mode: str | None = self._options.get("render_mode")
         self.agents: list[str] = []
-        self._turn = 0
+        self._begun = False
         self._session = ""
         described = self._open(opened)
         match described:
@@ -84,7 +79,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         pairs: dict[str, Any] = spaces
         if not pairs or not all(isinstance(own, list) and len(own) == 2 for own in pairs.values()):
             raise WireError("an agent must have an observation space and an action space")
-        self._texts, self._version = described.get("texts"), described.get("version")
+        self._has_text, self._version = described.get("has_text"), described.get("version")
         self.possible_agents = list(pairs)
         self.observation_spaces = {agent: from_space(own[0]) for agent, own in pairs.items()}
         self.action_spaces = {agent: from_space(own[1]) for agent, own in pairs.items()}
@@ -99,19 +94,18 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     @cached_property
     def local(self) -> Any:
         """Environment of this process with the same text view and rules; never played."""
-        options = {key: value for key, value in self._options.items() if key != "render_mode"}
-        env = registry.make(self._name, **options)
-        if text_digest(env) != self._texts:
+        if self._version != version():
             raise EnvError(
-                f"{self._name} has other texts on {self._server.address}, whose core-srl is "
-                f"{self._version or 'a source folder'}: install the same version here"
+                f"{self._name} may have other texts on {self._server.address}, whose core-srl is "
+                f"{self._version or 'a source folder'!r}: install the same version here"
             )
-        return env.unwrapped
+        options = {key: value for key, value in self._options.items() if key != "render_mode"}
+        return registry.make(self._name, **options).unwrapped
 
     @property
     def text_view(self) -> TextView | None:
         """Text view of the environment, or None."""
-        return self.local.text_view if self._texts else None
+        return self.local.text_view if self._has_text else None
 
     def baselines(self) -> dict[str, float]:
         """Return the environment's mean rewards per agent and step, by name."""
@@ -137,7 +131,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one step with one action per agent."""
-        if asks_nothing(self._turn > 0, self.agents, actions):
+        if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         [frame] = self._server.advance("Step", [self.to_step(actions)])
         outcome: Step = self.received(frame, self.agents)
@@ -161,40 +155,27 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     def to_reset(self, seed: int | None, options: Mapping[str, Any]) -> pb.SessionReset:
         """Return the message of a reset."""
-        return pb.SessionReset(
-            session=self._session, turn=self._turn, seed=seed, options=pack(dict(options))
-        )
+        return pb.SessionReset(session=self._session, seed=seed, options=pack(dict(options)))
 
     def to_step(self, actions: Mapping[str, Any]) -> pb.SessionStep:
         """Return the message of a step."""
-        return pb.SessionStep(session=self._session, turn=self._turn, actions=pack_actions(actions))
+        return pb.SessionStep(session=self._session, actions=pack_actions(actions))
 
-    def received(self, frame: pb.Frame, required: Iterable[str] | None = None) -> Any:
-        """Advance to the next turn, and return the result of the reset or step.
+    def received(self, frame: bytes, required: Iterable[str] | None = None) -> Any:
+        """Return the result of the reset or step in a frame. Raises WireError if it is invalid.
 
         Agents that are `required` must be in the reply to a step; None is a reset.
-
-        Raises:
-            RemoteError: If the frame is a refusal.
-            WireError: If the frame belongs to another session or turn, or is invalid.
         """
-        if frame.HasField("refusal"):
-            message = printable(frame.refusal.message, multiline=False)
-            raise RemoteError(message, CODES.get(frame.refusal.code, "UNKNOWN"))
-        if (frame.session, frame.turn) != (self._session, self._turn):
-            raise WireError("a frame belongs to another session or turn")
-        playing, outcome = unpack_outcome(frame.content)
+        playing, outcome = unpack_outcome(frame)
         observations = outcome[0]
         complete = observations.keys() >= set(required or ())
         right_kind = len(outcome) == (2 if required is None else 5)
         if not (complete and right_kind and observations.keys() <= self.action_spaces.keys()):
             raise WireError("a frame has other agents than those that play")
-        self._turn = frame.turn + 1
-        self.agents = playing
+        self._begun, self.agents = True, playing
         for agent, seen in observations.items():
             shape = self._shapes[agent]
-            found = seen.shape if isinstance(seen, np.ndarray) else np.shape(seen)
-            if shape is not None and (found != shape or isinstance(seen, str)):
+            if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
                 raise WireError(f"an observation of {agent} does not have the shape {shape}")
         return outcome
 
@@ -204,7 +185,6 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
             reply = self._server.open(self._name, self._options)
             opened = reply.sessions[0], reply.environment
         self._session, environment = opened
-        self._turn = 0
         request = pb.CloseRequest(sessions=[self._session])
         self._finalizer = weakref.finalize(self, self._server.send, "Close", request)
         self._finalizer.atexit = False
@@ -218,8 +198,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 class RemoteVector(SyncVectorGame):
     """N environments of a server with the interface of SyncVectorGame, one call per step.
 
-    If the server refuses some of the environments, the others are played before the RemoteError is
-    raised.
+    After a RemoteError, reset all environments: some may have played the step.
     """
 
     def __init__(
@@ -250,19 +229,12 @@ class RemoteVector(SyncVectorGame):
         return self._received("Step", list(actions), messages)
 
     def _received(self, method: str, env_ids: Sequence[int], messages: Sequence[Any]) -> list[Any]:
-        if not messages:
-            return []
-        outcomes, refusals = [], []
-        frames = self._server.advance(method, messages)
-        for i, frame in zip(env_ids, frames, strict=True):
-            env = self.envs[i]
-            try:
-                outcomes.append(env.received(frame, env.agents if method == "Step" else None))
-            except RemoteError as refusal:  # raised after all played frames are read
-                refusals.append(RemoteError(f"environment {i}: {refusal}", refusal.code))
-        if refusals:
-            raise refusals[0]
-        return outcomes
+        envs = [self.envs[i] for i in env_ids]
+        frames = self._server.advance(method, messages) if messages else []
+        return [
+            env.received(frame, env.agents if method == "Step" else None)
+            for env, frame in zip(envs, frames, strict=True)
+        ]
 
 
 def _mapping(described: Mapping[str, Any], what: str, kind: type) -> dict[str, Any] | None:

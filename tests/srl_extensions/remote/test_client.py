@@ -83,13 +83,14 @@ def test_environment_errors_equal_the_local_ones(everything):
     assert env.step({"agent_0": 0, "agent_1": np.int64(1)})[1].keys() == {"agent_0", "agent_1"}
 
 
-def test_refused_environment_is_named_and_the_others_are_played(everything):
-    games = everything.vector("coop_compete_v0", 3, num_agents=2)
-    games.reset(seed=0)
-    games.envs[1]._turn = 9
-    with pytest.raises(RemoteError, match="environment 1: turn 9 was sent"):
-        games.step(np.zeros((3, 2), int))
-    assert [env._turn for env in games.envs] == [2, 9, 2]
+def test_texts_of_another_release_are_refused(start, monkeypatch):
+    with connect(start().address) as server:
+        env = server.env("coop_compete_v0")
+        assert env.text_view.rules("agent_0")
+        other = server.env("coop_compete_v0")
+        monkeypatch.setattr(other, "_version", "0.0.1")
+        with pytest.raises(EnvError, match="install the same version"):
+            other.text_view.rules("agent_0")
 
 
 def test_no_proxy_is_used_on_this_machine(start, monkeypatch):

@@ -26,7 +26,7 @@ def test_environments_are_served_until_a_signal():
         server.kill()
         server.wait()
     assert server.returncode == 0
-    assert "refused: 1 unknown environment" in printed
+    assert "Ctrl-C" in printed
 
 
 def test_port_in_use_is_an_error(capsys):
