@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -18,10 +17,12 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 import srl_extensions.remote.environments_pb2 as pb
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvConfigError
+from srl_envs.records import as_record
 from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
 from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.messages import (
+    Description,
     pack,
     pack_outcome,
     to_space,
@@ -29,7 +30,7 @@ from srl_extensions.remote.messages import (
     unpack_mapping,
     version,
 )
-from srl_extensions.remote.sessions import Session, Sessions
+from srl_extensions.remote.sessions import Sessions
 from srl_extensions.remote.settings import ServerSettings
 
 MESSAGE_BYTES = 4 * 2**20
@@ -128,45 +129,51 @@ class Service:
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
-        """Open sessions of one environment."""
+        """Open a session of an environment."""
 
         def make() -> Any:
             options = unpack_mapping(request.options, "options")
             return self._settings.make(request.environment, options)
 
-        copies = request.copies or 1
-        sessions, environment = await self.sessions.open(client, make, copies, _described)
-        return pb.OpenReply(sessions=sessions, environment=environment)
+        session, environment = await self.sessions.open(client, make, _described)
+        return pb.OpenReply(session=session, environment=environment)
 
-    async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frames:
-        """Reset sessions."""
-        return await self._advance("reset", _reset, request, client)
+    async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
+        """Start an episode."""
 
-    async def step(self, request: pb.StepRequest, client: str) -> pb.Frames:
-        """Step sessions."""
-        return await self._advance("step", _step, request, client)
+        def act(env: Any) -> bytes:
+            seed = request.seed if request.HasField("seed") else None
+            options = unpack_mapping(request.options, "options") if request.options else None
+            return pack_outcome(env.reset(seed=seed, options=options), env)
+
+        content = await self.sessions.advance(client, "reset", request.session, act)
+        return pb.Frame(content=content)
+
+    async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
+        """Play one step."""
+
+        def act(env: Any) -> bytes:
+            return pack_outcome(env.step(unpack_actions(request.actions)), env)
+
+        content = await self.sessions.advance(client, "step", request.session, act)
+        return pb.Frame(content=content)
 
     async def look(self, request: pb.LookRequest, client: str) -> pb.LookReply:
         """Return the joint state of a session's environment, or its picture (`render`)."""
         methods = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
         if request.thing not in methods:
             raise WireError(f"thing must be one of {list(methods)}, got {request.thing}")
-        act = partial(_look, methods[request.thing])
-        [value] = await self.sessions.advance(client, "look", {request.session: act})
+
+        def act(env: Any) -> bytes:
+            return pack(getattr(env, methods[request.thing])())
+
+        value = await self.sessions.advance(client, "look", request.session, act)
         return pb.LookReply(value=value)
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
-        """End sessions; ended sessions are ignored."""
-        return pb.CloseReply(closed=await self.sessions.close(client, request.sessions))
-
-    async def _advance(
-        self, kind: str, act: Callable[..., bytes], request: Any, client: str
-    ) -> pb.Frames:
-        """Apply `act` to each session of the request, and return the frames."""
-        acts = {one.session: partial(act, one) for one in request.sessions}
-        if len(acts) < len(request.sessions):
-            raise WireError("a session occurs twice in the call")
-        return pb.Frames(frames=await self.sessions.advance(client, kind, acts))
+        """End a session."""
+        await self.sessions.close(client, request.session)
+        return pb.CloseReply()
 
 
 @dataclass(frozen=True)
@@ -208,32 +215,21 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
     """Run a server in a thread of this process while the context lasts; see `serving`."""
-    started: Future[tuple[Serving, Callable[[], object]]] = Future()
-
-    async def serve() -> None:
-        loop, over = asyncio.get_running_loop(), asyncio.Event()
-        async with serving(settings) as running:
-            started.set_result((running, partial(loop.call_soon_threadsafe, over.set)))
-            await over.wait()
-
-    def run() -> None:
-        try:
-            asyncio.run(serve())
-        except Exception as error:
-            if started.done():
-                raise
-            started.set_exception(error)
-
-    thread = Thread(target=run, name="environment-server")
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="environment-server")
     thread.start()
+    server = serving(settings)
     try:
-        running, end = started.result()
+        running = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
         try:
             yield running
         finally:
-            end()
+            ending = server.__aexit__(None, None, None)
+            asyncio.run_coroutine_threadsafe(ending, loop).result()
     finally:
+        loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.close()
 
 
 async def _message(kind: Any, context: Any) -> Any:
@@ -271,38 +267,18 @@ def _bind(server: Any, settings: ServerSettings) -> int:
         ) from error
 
 
-# Functions that run in a thread.
-
-
 def _described(env: Any) -> bytes:
     game, state_space = env.unwrapped, getattr(env, "state_space", None)
-    spaces = {
-        agent: [to_space(env.observation_space(agent)), to_space(env.action_space(agent))]
-        for agent in env.possible_agents
-    }
-    return pack({
-        "spaces": spaces,
-        "state_space": None if state_space is None else to_space(state_space),
-        "metadata": env.metadata,
-        "teams": getattr(game, "teams", None),
-        "baselines": getattr(game, "baselines", lambda: None)(),
-        "max_cycles": getattr(game, "max_cycles", None),
-        "has_text": hasattr(game, "text_view"),
-        "version": version(),
-    })  # fmt: skip
-
-
-def _reset(request: pb.SessionReset, session: Session) -> bytes:
-    seed = request.seed if request.HasField("seed") else None
-    options = unpack_mapping(request.options, "options") if request.options else None
-    return pack_outcome(session.env.reset(seed=seed, options=options), session.env)
-
-
-def _step(request: pb.SessionStep, session: Session) -> bytes:
-    return pack_outcome(session.env.step(unpack_actions(request.actions)), session.env)
-
-
-def _look(method: str, session: Session) -> bytes:
-    if session.steps is None:
-        raise EnvError(f"{method}() before the first reset(): call reset() first")
-    return pack(getattr(session.env, method)())
+    agents = env.possible_agents
+    description = Description(
+        observation_spaces={agent: to_space(env.observation_space(agent)) for agent in agents},
+        action_spaces={agent: to_space(env.action_space(agent)) for agent in agents},
+        state_space=None if state_space is None else to_space(state_space),
+        metadata=env.metadata,
+        teams=getattr(game, "teams", None),
+        baselines=getattr(game, "baselines", lambda: None)(),
+        max_cycles=getattr(game, "max_cycles", None),
+        has_text=hasattr(game, "text_view"),
+        version=version(),
+    )
+    return json.dumps(as_record(Description, description)).encode()

@@ -10,6 +10,7 @@ import functools
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
@@ -51,53 +52,57 @@ def unpack_mapping(data: bytes, what: str) -> dict[str, Any]:
     return value
 
 
+SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "Box": (spaces.Box, ("low", "high", "dtype")),
+    "Discrete": (spaces.Discrete, ("n", "start", "dtype")),
+    "MultiBinary": (spaces.MultiBinary, ("n",)),
+    "MultiDiscrete": (spaces.MultiDiscrete, ("nvec", "start", "dtype")),
+    "TextSpace": (TextSpace, ("max_length",)),
+}
+"""Type of a space -> its class, and the arguments of its constructor."""
+
+
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
     """Return a space as plain data. Raises WireError for a type outside the protocol."""
-    match space:
-        case spaces.Box():
-            return {"type": "Box", "low": space.low, "high": space.high}
-        case spaces.Discrete():
-            return {"type": "Discrete", "n": space.n, "start": space.start}
-        case spaces.MultiDiscrete():
-            return {"type": "MultiDiscrete", "nvec": space.nvec, "start": space.start}
-        case spaces.MultiBinary():
-            return {"type": "MultiBinary", "shape": list(space.shape)}
-        case TextSpace():
-            return {"type": "TextSpace", "max_length": space.max_length}
-        case spaces.Text():
-            letters = "".join(space.character_list)
-            lengths = {"max_length": space.max_length, "min_length": space.min_length}
-            return {"type": "Text", "charset": letters, **lengths}
-        case spaces.Dict() if all(isinstance(key, str) for key in space.spaces):
-            return {"type": "Dict", "spaces": {k: to_space(s) for k, s in space.spaces.items()}}
-        case spaces.Tuple():
-            return {"type": "Tuple", "spaces": [to_space(part) for part in space.spaces]}
-    raise WireError(f"{space!r:.200} cannot be sent")
+    kind = type(space).__name__
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}
+    if kind not in SPACES:
+        raise WireError(f"{space!r:.200} cannot be sent")
+    arguments = {name: getattr(space, name) for name in SPACES[kind][1]}
+    if "dtype" in arguments:
+        arguments["dtype"] = arguments["dtype"].str
+    return {"type": kind, **arguments}
 
 
 def from_space(plain: Any) -> spaces.Space[Any]:
     """Return the space of plain data. Raises WireError for invalid data."""
     try:
-        match plain:
-            case {"type": "Box", "low": low, "high": high}:
-                return spaces.Box(low, high, dtype=low.dtype.type)
-            case {"type": "Discrete", "n": n, "start": start}:
-                return spaces.Discrete(n, start=start, dtype=n.dtype.type)
-            case {"type": "MultiDiscrete", "nvec": nvec, "start": start}:
-                return spaces.MultiDiscrete(nvec, dtype=nvec.dtype.type, start=start)
-            case {"type": "MultiBinary", "shape": shape}:
-                return spaces.MultiBinary(shape)
-            case {"type": "TextSpace", "max_length": int(longest)}:
-                return TextSpace(longest)
-            case {"type": "Text", "max_length": longest, "min_length": least, "charset": letters}:
-                return spaces.Text(longest, min_length=least, charset=letters)
-            case {"type": "Dict", "spaces": dict() as parts}:
-                return spaces.Dict({key: from_space(part) for key, part in parts.items()})
-            case {"type": "Tuple", "spaces": [*parts]}:
-                return spaces.Tuple(map(from_space, parts))
-    except (AssertionError, AttributeError, TypeError, ValueError) as error:  # of Gymnasium
-        raise WireError(f"a space is invalid: {error}") from error
-    raise WireError(f"a space is invalid: {plain!r:.80}")
+        if plain["type"] == "Dict":
+            return spaces.Dict({key: from_space(one) for key, one in plain["spaces"].items()})
+        kind, names = SPACES[plain["type"]]
+        space: spaces.Space[Any] = kind(**{name: plain[name] for name in names})
+        return space
+    except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise WireError(f"a space is invalid: {plain!r:.80}") from error
+
+
+@dataclass(frozen=True)
+class Description:
+    """Constant attributes of an environment."""
+
+    observation_spaces: dict[str, Any]
+    """Agent -> observation space as plain data."""
+    action_spaces: dict[str, Any]
+    state_space: Any
+    metadata: dict[str, Any]
+    teams: dict[str, str] | None
+    baselines: dict[str, float] | None
+    max_cycles: int | None
+    has_text: bool
+    """True if the environment has a text view."""
+    version: str
+    """Version of core-srl on the server."""
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:

@@ -13,9 +13,9 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,7 @@ class SessionLimits:
     lease: float = 300.0
     """Seconds without a call after which a session ends."""
     step_seconds: float = 30.0
-    """Time limit of a step, a reset or an opening; the sessions of a slower call end."""
+    """Time limit of a step, a reset or an opening; a slower session ends."""
     threads: int = 4
     """Number of calls that compute at once. One client has all threads but one."""
 
@@ -60,17 +60,12 @@ class Session:
 
     id: str
     client: str
-    env: Any
     expires: float
+    env: Any = None
     steps: int | None = None
     """Number of steps since the last reset; None before the first reset."""
-    work: asyncio.Future[Any] | None = None
-    """Last call that used the environment."""
-
-    @property
-    def busy(self) -> bool:
-        """True while a call uses the environment."""
-        return self.work is not None and not self.work.done()
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while no call uses the session."""
 
 
 class Sessions:
@@ -96,109 +91,114 @@ class Sessions:
         self,
         client: str,
         make: Callable[[], Any],
-        copies: int = 1,
         describe: Callable[[Any], Any] = lambda env: None,
-    ) -> tuple[list[str], Any]:
-        """Open sessions of new environments.
+    ) -> tuple[str, Any]:
+        """Open a session of a new environment.
 
         Args:
             client: The client, whose sessions are counted.
-            make: Constructor of one environment.
-            copies: Number of sessions.
-            describe: Function that describes an environment.
+            make: Constructor of the environment.
+            describe: Function that describes the environment.
 
         Returns:
-            The ids, and the result of `describe` for the last environment.
+            The session's id, and the result of `describe`.
 
         Raises:
             Refused: If the client has too many sessions, or `make` or `describe` fails.
         """
-        self._reserve(client, copies)
+        self._reserve(client)
         if self._expiry is None or self._expiry.done():
             self._expiry = asyncio.ensure_future(self._end_expired())
-        envs: list[Any] = []
-        calls = [lambda: envs.append(make())] * copies
+        session = Session(secrets.token_urlsafe(16), client, self._clock() + self.limits.lease)
+
+        def begin() -> Any:
+            session.env = make()
+            return describe(session.env)
+
         try:
-            *_, description = await self._compute(client, [*calls, lambda: describe(envs[-1])])
+            description = await self._compute(session, begin)
         except BaseException:
-            self._release(client, copies)
+            self._release(client)
             raise
-        expires = self._clock() + self.limits.lease
-        opened = [Session(secrets.token_urlsafe(16), client, env, expires) for env in envs]
-        self.open_sessions.update((session.id, session) for session in opened)
-        return [session.id for session in opened], description
+        self.open_sessions[session.id] = session
+        return session.id, description
 
     async def advance(
-        self, client: str, kind: str, acts: Mapping[str, Callable[[Session], Any]]
-    ) -> list[Any]:
-        """Reset, step or read several sessions, one after another, and return the results.
-
-        No step begins after a refusal or after the call is cancelled.
+        self, client: str, kind: str, session_id: str, act: Callable[[Any], Any]
+    ) -> Any:
+        """Reset, step or read the environment of a session, and return the result of `act`.
 
         Args:
-            client: The client that owns the sessions.
+            client: The client that owns the session.
             kind: "reset", "step", or "look" for a call that changes nothing.
-            acts: Id of a session -> function of the session, which returns the reply.
+            session_id: Id of the session.
+            act: Function of the environment, called in a thread.
 
         Raises:
-            Refused: For the first session that is refused. If an environment failed or was too
-                slow, all sessions of the call end.
+            Refused: If the session has ended or is in use, or `act` fails. If the environment
+                failed or was too slow, the session ends.
         """
-        sessions = []
-        for each in acts:
-            session = self.open_sessions.get(each)
-            if session is None or session.client != client:
-                # The same for ended sessions and other clients': their ids are confidential.
-                message = "there is no such session: it has ended, or its lease ran out"
-                raise Refused("NOT_FOUND", message)
-            if session.busy:
-                raise Refused("FAILED_PRECONDITION", "another call uses the session")
-            sessions.append(session)
-        calls = [
-            partial(_played, kind, session, act)
-            for session, act in zip(sessions, acts.values(), strict=True)
-        ]
+        session = self.open_sessions.get(session_id)
+        if session is None or session.client != client:
+            # The same for ended sessions and other clients': their ids are confidential.
+            message = "there is no such session: it has ended, or its lease ran out"
+            raise Refused("NOT_FOUND", message)
+        if not session.idle.is_set():
+            raise Refused("FAILED_PRECONDITION", "another call uses the session")
+        if kind == "step" and (session.steps or 0) >= MOST_STEPS:
+            raise Refused(
+                "RESOURCE_EXHAUSTED",
+                f"an episode must have at most {MOST_STEPS} steps, got another: reset the "
+                "environment",
+            )
+        if kind == "look" and session.steps is None:
+            raise Refused("INVALID_ARGUMENT", "no episode has begun: call reset() first")
         try:
-            return await self._compute(client, calls, sessions)
+            reply = await self._compute(session, partial(_played, act, session.env))
         except Refused as refused:
             if refused.code in ("DEADLINE_EXCEEDED", "INTERNAL"):
-                for session in sessions:
-                    self._forget(session)
+                self._forget(session)
             raise
+        if kind == "reset":
+            session.steps = 0
+        elif kind == "step" and session.steps is not None:
+            session.steps += 1
+        return reply
 
-    async def close(self, client: str, ids: Iterable[str]) -> int:
-        """End those of the client's sessions that are open, and return their number."""
-        found = [self.open_sessions[one] for one in set(ids) if one in self.open_sessions]
-        own = [session for session in found if session.client == client]
-        await self._close(own)
-        return len(own)
+    async def close(self, client: str, session_id: str) -> None:
+        """End a session of the client; an ended session is ignored."""
+        session = self.open_sessions.get(session_id)
+        if session is not None and session.client == client:
+            await self._close(session)
 
     async def end(self) -> None:
         """Close all environments."""
         if self._expiry is not None:
             self._expiry.cancel()
-        await self._close(list(self.open_sessions.values()))
+        for session in list(self.open_sessions.values()):
+            await self._close(session)
 
     def expired(self) -> list[Session]:
         """Return the idle sessions whose lease has run out."""
         now = self._clock()
-        return [one for one in self.open_sessions.values() if one.expires < now and not one.busy]
+        sessions = self.open_sessions.values()
+        return [one for one in sessions if one.expires < now and one.idle.is_set()]
 
-    def _reserve(self, client: str, copies: int) -> None:
+    def _reserve(self, client: str) -> None:
         for present, most, where in (
             (self.counts[client], self.limits.max_sessions_per_client, "per client"),
             (self.counts.total(), self.limits.max_sessions, "on this server"),
         ):
-            if present + copies > most:
+            if present >= most:
                 raise Refused(
                     "RESOURCE_EXHAUSTED",
-                    f"at most {most} sessions {where} are allowed, got {present} and {copies} "
-                    "more: close some, or let their leases run out",
+                    f"at most {most} sessions {where} are allowed, got another: close some, or "
+                    "let their leases run out",
                 )
-        self.counts[client] += copies
+        self.counts[client] += 1
 
-    def _release(self, client: str, copies: int = 1) -> None:
-        self.counts[client] -= copies
+    def _release(self, client: str) -> None:
+        self.counts[client] -= 1
         if not self.counts[client]:
             del self.counts[client]
 
@@ -206,106 +206,76 @@ class Sessions:
         if self.open_sessions.pop(session.id, None) is not None:
             self._release(session.client)
 
-    async def _close(self, sessions: Sequence[Session]) -> None:
-        for session in sessions:
-            self._forget(session)
-        if works := {session.work for session in sessions if session.work is not None}:
-            await asyncio.wait(works)
-        for session in sessions:
-            with suppress(Refused):
-                await self._compute(session.client, [session.env.close])
+    async def _close(self, session: Session) -> None:
+        self._forget(session)
+        with suppress(Refused, TimeoutError):
+            async with asyncio.timeout(self.limits.step_seconds):
+                await session.idle.wait()
+                await asyncio.shield(_start(session.env.close))
 
     async def _end_expired(self) -> None:
         while True:
             await asyncio.sleep(min(EXPIRY_INTERVAL, self.limits.lease / 4))
-            await self._close(self.expired())
+            for session in self.expired():
+                await self._close(session)
 
-    async def _compute(
-        self,
-        client: str,
-        calls: Sequence[Callable[[], Any]],
-        sessions: Sequence[Session] = (),
-    ) -> list[Any]:
-        """Make the calls in order in one thread, and return their results.
+    async def _compute(self, session: Session, call: Callable[[], Any]) -> Any:
+        """Return the result of a call in a thread, which has one of the client's places.
 
-        Python cannot end a thread. A call that is too slow occupies its client's thread until it
-        returns, but its caller does not wait for it.
+        Python cannot end a thread. A call that is too slow occupies its place until it returns, but
+        nobody waits for it.
         """
-        stop = threading.Event()
+        with ExitStack() as places:
+            session.idle.clear()
+            places.callback(self._ended, session)
+            for semaphore in (self._shares[session.client], self._free):
+                await semaphore.acquire()
+                places.callback(semaphore.release)
+            work = _start(call)
+            kept = places.pop_all()
+            work.add_done_callback(lambda _: kept.close())
+        seconds = self.limits.step_seconds
         try:
-            async with asyncio.timeout(None) as limit:
-                work = asyncio.ensure_future(self._run(client, calls, stop, limit))
-                for session in sessions:
-                    session.work = work
-                work.add_done_callback(partial(self._finished, sessions))
-                return await asyncio.shield(work)
+            return await asyncio.wait_for(asyncio.shield(work), seconds)
         except TimeoutError as error:
-            seconds = self.limits.step_seconds
             message = f"the environment took longer than {seconds:g} s, and its session ended"
             raise Refused("DEADLINE_EXCEEDED", message) from error
-        finally:
-            stop.set()
 
-    async def _run(
-        self,
-        client: str,
-        calls: Sequence[Callable[[], Any]],
-        stop: threading.Event,
-        limit: asyncio.Timeout,
-    ) -> list[Any]:
-        async with self._shares[client], self._free:
-            if stop.is_set():
-                return []
-            loop = asyncio.get_running_loop()
-            limit.reschedule(loop.time() + self.limits.step_seconds * len(calls))
-            finished: asyncio.Future[list[Any]] = loop.create_future()
-
-            def work() -> None:
-                try:
-                    result = partial(finished.set_result, _results(calls, stop))
-                except Refused as refused:
-                    # Tracebacks would keep the environment and its records in memory.
-                    refused.__cause__ = refused.__context__ = None
-                    result = partial(finished.set_exception, refused.with_traceback(None))
-                with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(result)
-
-            # A daemon: a call that hangs must not keep the process from ending.
-            threading.Thread(target=work, name="environment", daemon=True).start()
-            return await finished
-
-    def _finished(self, sessions: Sequence[Session], work: asyncio.Future[Any]) -> None:
-        for session in sessions:
-            session.expires = self._clock() + self.limits.lease
-        if not work.cancelled():
-            work.exception()  # retrieved here in case the client is gone
+    def _ended(self, session: Session) -> None:
+        session.idle.set()
+        session.expires = self._clock() + self.limits.lease
 
 
-def _played(kind: str, session: Session, act: Callable[[Session], Any]) -> Any:
+def _played(act: Callable[[Any], Any], env: Any) -> Any:
     with loading.closed():  # options of resets come from the client and may not name code
-        if kind == "step" and (session.steps or 0) >= MOST_STEPS:
-            raise Refused(
-                "RESOURCE_EXHAUSTED",
-                f"an episode must have at most {MOST_STEPS} steps, got another: reset the "
-                "environment",
-            )
-        reply = act(session)
-    if kind == "reset":
-        session.steps = 0
-    elif kind == "step" and session.steps is not None:
-        session.steps += 1
-    return reply
+        return act(env)
 
 
-def _results(calls: Sequence[Callable[[], Any]], stop: threading.Event) -> list[Any]:
-    """Return the results of the calls. Raises Refused for every exception of a call."""
+def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Start a call in a thread, and return the future of its result or its Refused."""
+    loop = asyncio.get_running_loop()
+    finished: asyncio.Future[Any] = loop.create_future()
+    finished.add_done_callback(asyncio.Future.exception)  # retrieved in case the client is gone
+
+    def work() -> None:
+        try:
+            result = partial(finished.set_result, _attempt(call))
+        except Refused as refused:
+            # Tracebacks would keep the environment and its records in memory.
+            refused.__cause__ = refused.__context__ = None
+            result = partial(finished.set_exception, refused.with_traceback(None))
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(result)
+
+    # A daemon: a call that hangs must not keep the process from ending.
+    threading.Thread(target=work, name="environment", daemon=True).start()
+    return finished
+
+
+def _attempt(call: Callable[[], Any]) -> Any:
+    """Return the result of a call. Raises Refused for every exception of the call."""
     try:
-        results = []
-        for call in calls:
-            if stop.is_set():
-                break
-            results.append(call())
-        return results
+        return call()
     except Refused:
         raise
     except EnvError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_texts_of_another_release_are_refused(start, monkeypatch):
         env = server.env("coop_compete_v0")
         assert env.text_view.rules("agent_0")
         other = server.env("coop_compete_v0")
-        monkeypatch.setattr(other, "_version", "0.0.1")
+        monkeypatch.setattr(other, "_described", replace(other._described, version="0.0.1"))
         with pytest.raises(EnvError, match="install the same version"):
             other.text_view.rules("agent_0")
 

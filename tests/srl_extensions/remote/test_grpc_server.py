@@ -101,7 +101,6 @@ def test_oversized_requests(start, mebibytes):
         ("Open", b"\xff\xff"),
         ("Open", pb.OpenRequest(environment="coop_compete_v0")),
         ("Open", pb.OpenRequest(environment="coop_compete_v0", options=pack([1]))),
-        ("Step", pb.StepRequest(sessions=[pb.SessionStep(session="x")] * 2)),
         ("Look", pb.LookRequest(session="x", thing=7)),
     ],
 )
@@ -111,24 +110,34 @@ def test_malformed_requests(start, method, message):
     assert status(running, method, data) == "INVALID_ARGUMENT"
 
 
-def test_cancelled_call_ends_before_its_next_step(start):
+def test_invalid_actions_are_refused(start):
+    with connect(start().address) as server:
+        env = server.env("coop_compete_v0")
+        env.reset(seed=0)
+        with pytest.raises(RemoteError, match="two mappings"):
+            server.call("Step", pb.StepRequest(session=env._session, actions=b"[]"))
+
+
+def test_cancelled_step_is_finished_before_the_next_call(start):
     misbehaving.FREE.clear()
     misbehaving.BEGAN.clear()
     running = start(environments=[HANGING])
     with connect(running.address) as server:
-        games = server.vector(HANGING, 2)
-        games.reset(seed=0)
-        steps = [one.to_step(dict.fromkeys(one.agents, 0)) for one in games.envs]
-        stepping = server._calls["Step"].future(pb.StepRequest(sessions=steps))
-        sessions = [running.service.sessions.open_sessions[one.session] for one in steps]
-        assert misbehaving.BEGAN.wait(60)
-        stepping.cancel()
-        while running.gate.calls:  # until the server notices the end of the call
-            time.sleep(0.01)
+        env = server.env(HANGING)
+        env.reset(seed=0)
+        with pytest.raises(RemoteError, match="Deadline"):
+            server.call(
+                "Step",
+                pb.StepRequest(session=env._session, actions=pack([dict.fromkeys(env.agents, 0)])),
+                timeout=0.2,
+            )
+        with pytest.raises(RemoteError, match="another call"):
+            env.reset(seed=0)
         misbehaving.FREE.set()
-        while any(session.busy for session in sessions):
+        [session] = running.service.sessions.open_sessions.values()
+        while not session.idle.is_set():
             time.sleep(0.01)
-        assert [session.steps for session in sessions] == [1, 0]
+        assert len(env.reset(seed=0)[0]) == 4
 
 
 @pytest.mark.parametrize(
@@ -149,7 +158,7 @@ def test_cancelled_call_ends_before_its_next_step(start):
 )  # fmt: skip
 def test_unknown_environments_and_options_are_refused(few, name, options, code, said):
     with pytest.raises(RemoteError, match=said) as refused:
-        few.open(name, options)
+        few.env(name, **options)
     assert refused.value.code == code
     assert not few.describe().open_sessions
 

@@ -90,8 +90,7 @@ def test_invalid_data_is_refused(data):
         spaces.Box(-1, 1, (2, 3), np.float32), spaces.Box(0, 255, (4,), np.uint8),
         spaces.Box(-np.inf, np.inf, (1,), np.float64), spaces.Discrete(5, start=2),
         spaces.MultiDiscrete([2, 3]), spaces.MultiBinary((2, 2)), TextSpace(7),
-        spaces.Text(5, min_length=2, charset="abc"),
-        spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Tuple([spaces.Discrete(3)])}),
+        spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Dict({"c": spaces.Discrete(3)})}),
     ],
     ids=str,
 )  # fmt: skip
@@ -108,7 +107,7 @@ def test_spaces_survive_and_sample_equally(space):
     [
         None,
         {"type": "Box", "low": 1, "high": 2},
-        {"type": "Text", "max_length": 1, "min_length": 5, "charset": "a"},
+        {"type": "TextSpace", "max_length": "x"},
         {"type": "Dict", "spaces": {"a": 1}},
     ],
 )

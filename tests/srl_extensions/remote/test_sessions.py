@@ -16,12 +16,12 @@ from tests.srl_extensions.remote import misbehaving
 ENV = partial(make, "coop_compete_v0", num_agents=2, max_cycles=10**9)
 
 
-def reset(session):
-    return session.env.reset(seed=0)
+def reset(env):
+    return env.reset(seed=0)
 
 
-def step(session):
-    return session.env.step(dict.fromkeys(session.env.agents, 0))
+def step(env):
+    return env.step(dict.fromkeys(env.agents, 0))
 
 
 def scenario(test):
@@ -52,24 +52,25 @@ def scenario(test):
     return run
 
 
-async def begun(sessions, client="one", env=ENV, copies=1):
-    """Return sessions that have been reset."""
-    ids, _ = await sessions.open(client, env, copies)
-    await sessions.advance(client, "reset", dict.fromkeys(ids, reset))
-    return ids
+async def begun(sessions, client="one", env=ENV):
+    """Return a session that has been reset."""
+    session, _ = await sessions.open(client, env)
+    await sessions.advance(client, "reset", session, reset)
+    return session
 
 
 @scenario
 async def test_sessions_are_limited_per_client_and_in_total(make_sessions):
     sessions = make_sessions(max_sessions=3, max_sessions_per_client=2)
-    [first], _ = await sessions.open("one", ENV)
-    with pytest.raises(Refused, match="at most 2 sessions per client"):
-        await sessions.open("one", ENV, 2)
+    first, _ = await sessions.open("one", ENV)
     await sessions.open("one", ENV)
+    with pytest.raises(Refused, match="at most 2 sessions per client"):
+        await sessions.open("one", ENV)
     await sessions.open("other", ENV)
     with pytest.raises(Refused, match="at most 3 sessions on this server"):
         await sessions.open("other", ENV)
-    assert await sessions.close("one", [first, first, "unknown"]) == 1
+    for session in (first, first, "unknown"):
+        await sessions.close("one", session)
     await sessions.open("other", ENV)
     assert (sessions.counts["one"], sessions.counts["other"]) == (1, 2)
 
@@ -77,12 +78,12 @@ async def test_sessions_are_limited_per_client_and_in_total(make_sessions):
 @scenario
 async def test_ids_cannot_be_guessed_and_belong_to_one_client(make_sessions):
     sessions = make_sessions()
-    ids = await begun(sessions, copies=20)
+    ids = [await begun(sessions) for _ in range(20)]
     assert {len(one) for one in set(ids)} == {22}  # 128 bits
     with pytest.raises(Refused) as refused:
-        await sessions.advance("other", "step", {ids[0]: step})
+        await sessions.advance("other", "step", ids[0], step)
     assert refused.value.code == "NOT_FOUND"
-    assert await sessions.close("other", ids) == 0
+    await sessions.close("other", ids[0])
     assert len(sessions.open_sessions) == 20
 
 
@@ -90,28 +91,28 @@ async def test_ids_cannot_be_guessed_and_belong_to_one_client(make_sessions):
 async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(make_sessions):
     now = [0.0]
     sessions = make_sessions(clock=lambda: now[0], lease=10.0)
-    used, left = await begun(sessions, copies=2)
+    used, left = await begun(sessions), await begun(sessions)
     now[0] = 9.0
-    await sessions.advance("one", "step", {used: step})
+    await sessions.advance("one", "step", used, step)
     now[0] = 12.0
     assert [one.id for one in sessions.expired()] == [left]
     now[0] = 30.0
     session = sessions.open_sessions[used]
-    session.work = asyncio.get_running_loop().create_future()
+    session.idle.clear()
     assert used not in {one.id for one in sessions.expired()}
-    session.work.set_result(None)
+    session.idle.set()
 
 
 @scenario
 async def test_episode_has_a_limit_of_steps(make_sessions):
     sessions = make_sessions()
-    [session] = await begun(sessions)
+    session = await begun(sessions)
     for _ in range(2):
         for _ in range(3):
-            await sessions.advance("one", "step", {session: step})
+            await sessions.advance("one", "step", session, step)
         with pytest.raises(Refused, match="at most 3 steps"):
-            await sessions.advance("one", "step", {session: step})
-        await sessions.advance("one", "reset", {session: reset})
+            await sessions.advance("one", "step", session, step)
+        await sessions.advance("one", "reset", session, reset)
 
 
 @pytest.fixture(autouse=True)
@@ -123,22 +124,22 @@ def short_episodes(monkeypatch, request):
 @scenario
 async def test_step_that_hangs_ends_its_session(make_sessions):
     sessions = make_sessions(threads=2, step_seconds=0.2)
-    [hanging] = await begun(sessions, env=misbehaving.hanging)
-    [other] = await begun(sessions, "other")
+    hanging = await begun(sessions, env=misbehaving.hanging)
+    other = await begun(sessions, "other")
     with pytest.raises(Refused, match=r"longer than 0\.2 s"):
-        await sessions.advance("one", "step", {hanging: step})
+        await sessions.advance("one", "step", hanging, step)
     assert hanging not in sessions.open_sessions
-    await sessions.advance("other", "step", {other: step})
+    await sessions.advance("other", "step", other, step)
 
 
 @scenario
 async def test_one_client_cannot_use_all_threads(make_sessions):
     sessions = make_sessions(threads=2)
-    [other] = await begun(sessions, "other")
-    ids = await begun(sessions, env=misbehaving.hanging, copies=3)
-    stepping = [asyncio.ensure_future(sessions.advance("one", "step", {one: step})) for one in ids]
+    other = await begun(sessions, "other")
+    ids = [await begun(sessions, env=misbehaving.hanging) for _ in range(3)]
+    stepping = [asyncio.ensure_future(sessions.advance("one", "step", one, step)) for one in ids]
     await asyncio.to_thread(misbehaving.BEGAN.wait)
-    await sessions.advance("other", "step", {other: step})
+    await sessions.advance("other", "step", other, step)
     assert not any(one.done() for one in stepping)
     misbehaving.FREE.set()
     await asyncio.gather(*stepping)
@@ -147,12 +148,12 @@ async def test_one_client_cannot_use_all_threads(make_sessions):
 @scenario
 async def test_session_serves_one_call_at_once(make_sessions):
     sessions = make_sessions()
-    [session] = await begun(sessions, env=misbehaving.hanging)
-    stepping = asyncio.ensure_future(sessions.advance("one", "step", {session: step}))
+    session = await begun(sessions, env=misbehaving.hanging)
+    stepping = asyncio.ensure_future(sessions.advance("one", "step", session, step))
     await asyncio.to_thread(misbehaving.BEGAN.wait)
     with pytest.raises(Refused, match="another call"):
-        await sessions.advance("one", "step", {session: step})
-    closing = asyncio.ensure_future(sessions.close("one", [session]))
+        await sessions.advance("one", "step", session, step)
+    closing = asyncio.ensure_future(sessions.close("one", session))
     misbehaving.FREE.set()
     await asyncio.gather(stepping, closing)
 
@@ -160,9 +161,9 @@ async def test_session_serves_one_call_at_once(make_sessions):
 @scenario
 async def test_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
-    [session] = await begun(sessions, env=misbehaving.Failing)
+    session = await begun(sessions, env=misbehaving.Failing)
     with pytest.raises(Refused, match="the environment failed: ZeroDivision") as refused:
-        await sessions.advance("one", "step", {session: step})
+        await sessions.advance("one", "step", session, step)
     assert refused.value.code == "INTERNAL"
     assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
     assert session not in sessions.open_sessions

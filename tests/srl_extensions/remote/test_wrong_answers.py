@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -28,10 +30,10 @@ def answers(monkeypatch, method, change):
 
 
 def content(change):
-    """Change the content of the first frame."""
+    """Change the content of the frame."""
 
     def changed(reply):
-        reply.frames[0] = pack(change(unpack(reply.frames[0])))
+        reply.content = pack(change(unpack(reply.content)))
 
     return changed
 
@@ -42,9 +44,7 @@ def part(place, change):
 
 
 FRAMES = {
-    "no frame": lambda f: f.ClearField("frames"),
-    "a frame too many": lambda f: f.frames.append(f.frames[0]),
-    "no content": lambda f: f.frames.__setitem__(0, b""),
+    "no content": lambda f: f.ClearField("content"),
     "a reset": content(lambda c: [*c[:2], c[-1]]),
     "too few parts": content(lambda c: [*c[:3], c[-1]]),
     "other agents": content(lambda c: [["x"], *({"x": 0.0} for _ in c[1:])]),
@@ -69,27 +69,22 @@ def test_wrong_frames_are_refused(start, monkeypatch, change):
     answers(monkeypatch, "step", change)
     with connect(start().address) as server:
         env = server.env("coop_compete_v0", **OPTIONS)
-        games = server.vector("coop_compete_v0", 2, **OPTIONS)
         env.reset(seed=0)
-        games.reset(seed=0)
         with pytest.raises(EnvError, match=r"frame|rewards|observation|cannot be read"):
             env.step(ZEROS)
-        with pytest.raises(EnvError):
-            games.step(np.zeros((2, 2), int))
 
 
 def described(**changed):
     def change(reply):
-        reply.environment = pack(unpack(reply.environment) | changed)
+        reply.environment = json.dumps(json.loads(reply.environment) | changed).encode()
 
     return change
 
 
 OPENINGS = {
-    "no session": lambda r: r.ClearField("sessions"),
     "no description": lambda r: r.ClearField("environment"),
-    "no agents": described(spaces={}),
-    "no spaces": described(spaces={"agent_0": None}),
+    "no agents": described(observation_spaces={}, action_spaces={}),
+    "no spaces": described(observation_spaces={"agent_0": None}),
     "no name": described(metadata={}),
     "a name of code": described(metadata={"name": "os:system"}),
     "a name of a server": described(metadata={"name": "grpc://127.0.0.1:1/x"}),
