@@ -171,22 +171,18 @@ connect = EnvServer
 _shared = lru_cache(maxsize=64)(connect)
 
 
-def remote(
-    address: str,
-    name: str,
-    /,
-    *,
-    token: str | None = None,
-    certificate: str | Path | None = None,
-    timeout: float = 60.0,
-    **options: Any,
-) -> RemoteEnv:
-    """Make the environment `name` on the server at `address` with `options`; see `connect`.
+def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
+    """Make an environment on a server. Environments of one server share a connection.
 
-    Environments of one server share a connection.
+    Args:
+        address: "host:port" of the server; token and certificate as the defaults of `connect`.
+        name: Name of the environment on the server.
+        **options: Arguments of the environment.
+
+    Raises:
+        RemoteError: If no server answers, or the server refuses.
     """
-    server = _shared(address, token=token, certificate=certificate, timeout=timeout)
-    return server.env(name, **options)
+    return _shared(address).env(name, **options)
 
 
 def from_url(url: str, /, **options: Any) -> RemoteEnv:

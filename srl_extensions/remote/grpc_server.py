@@ -34,21 +34,16 @@ from srl_extensions.remote.sessions import Sessions
 from srl_extensions.remote.settings import ServerSettings
 
 MESSAGE_BYTES = 4 * 2**20
-"""Maximum size of a request. gRPC itself refuses requests of more than twice this size."""
+"""Maximum size of a request."""
 MOST_CALLS = 1024
 """Maximum number of concurrent calls of one client."""
 SILENT_SECONDS = 5.0
 """Seconds within which the message of a call must arrive."""
 DRAIN = 10.0
 OPTIONS = {
-    "grpc.max_receive_message_length": 2 * MESSAGE_BYTES,  # see MESSAGE_BYTES
+    "grpc.max_receive_message_length": MESSAGE_BYTES,
     "grpc.max_metadata_size": 16 * 2**10,
     "grpc.so_reuseport": 0,  # a port that is taken is an error
-    # Pings detect lost clients; clients that ping too often are disconnected.
-    "grpc.keepalive_time_ms": 60_000,
-    "grpc.keepalive_timeout_ms": 20_000,
-    "grpc.http2.min_ping_interval_without_data_ms": 30_000,
-    "grpc.http2.max_ping_strikes": 2,
 }
 
 
@@ -214,7 +209,14 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread of this process while the context lasts; see `serving`."""
+    """Run a server in a thread of this process while the context lasts.
+
+    Args:
+        settings: Settings of the server.
+
+    Raises:
+        EnvConfigError: If the address is not available, or the certificate cannot be read.
+    """
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="environment-server")
     thread.start()
@@ -242,9 +244,6 @@ async def _message(kind: Any, context: Any) -> Any:
         raise Refused("DEADLINE_EXCEEDED", message) from error
     if data is grpc.aio.EOF:
         raise WireError("the call has no message")
-    if len(data) > MESSAGE_BYTES:
-        message = f"a request must have at most {MESSAGE_BYTES} bytes, got {len(data)}"
-        raise Refused("RESOURCE_EXHAUSTED", message)
     try:
         return kind.FromString(data)
     except DecodeError as error:

@@ -73,6 +73,10 @@ class ServerSettings(SessionLimits):
     def make(self, name: str, options: dict[str, Any]) -> Any:
         """Make an environment for a client.
 
+        Args:
+            name: Name of the environment, one of `environments`.
+            options: Keyword arguments of its constructor, from the client.
+
         Raises:
             Refused: If the name is not served, or the options are refused by the constructor, name
                 code or files, request too much, or select levels held out from training.

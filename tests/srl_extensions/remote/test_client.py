@@ -17,6 +17,11 @@ from srl_extensions.remote import connect, remote
 from srl_extensions.remote.errors import RemoteError
 
 
+def test_environments_share_a_connection(everything):
+    env, other = (remote(everything.address, "maze_v0", width=5, height=5) for _ in range(2))
+    assert env._server is other._server and env.width == 5
+
+
 def test_url_is_an_environment_name(everything):
     env = srl_envs.make(f"grpc://{everything.address}/maze_v0", width=5, height=5)
     assert env.metadata["name"] == "maze_v0" and env.width == 5
@@ -117,4 +122,4 @@ def test_nothing_is_sent_in_plaintext_to_other_machines():
 
 def test_missing_server_is_reported():
     with pytest.raises(RemoteError, match="check that an environment server runs"):
-        remote("127.0.0.1:9", "maze_v0", timeout=0.5)
+        connect("127.0.0.1:9", timeout=0.5)
