@@ -222,8 +222,8 @@ class Sessions:
     async def _compute(self, session: Session, call: Callable[[], Any]) -> Any:
         """Return the result of a call in a thread, which has one of the client's places.
 
-        Python cannot end a thread. A call that is too slow occupies its place until it returns, after
-        the caller has received its error.
+        Python cannot end a thread. A call that is too slow occupies its place until it returns; its
+        caller receives the error earlier.
         """
         with ExitStack() as places:
             session.idle.clear()
