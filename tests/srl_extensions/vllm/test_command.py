@@ -79,12 +79,3 @@ def test_environment_drops_variables_of_the_trainer(tmp_path):
     newer = {"VLLM_USE_V2_MODEL_RUNNER": "1"}  # That runner refuses the logits processor.
     assert environment(CPU, newer)["VLLM_USE_V2_MODEL_RUNNER"] == "0"
     assert environment(replace(CPU, model=str(tmp_path)), {})["HF_HUB_OFFLINE"] == "1"
-
-
-def test_server_with_a_key_has_a_gate_and_any_host():
-    spec = replace(CPU, host="10.0.0.1", key="secret")
-    assert options(spec)["--middleware"] == ["gate.Gate"]
-    assert "secret" not in " ".join(arguments(spec)), "all users see command lines"
-    assert "secret" not in repr(spec)
-    assert environment(spec, {})["SRL_SERVER_KEY"] == "secret"
-    assert "--middleware" not in options(CPU)
