@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srl_agents.errors import ServingError
-from srl_envs.validation import is_loopback
 from srl_extensions.vllm import launcher
 
 MODULE = "vllm.entrypoints.openai.api_server"
+HOST = "127.0.0.1"
+"""Address of all servers: vLLM's endpoints for weights require no key."""
 PLUGINS = Path(__file__).parent / "plugins"
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM reserves memory for."""
@@ -37,8 +38,6 @@ class ServerSpec:
     port: int
     log_folder: Path
     """Folder of the log; `served_name` and the port name the file."""
-    host: str = "127.0.0.1"
-    """Loopback address."""
     gpus: tuple[int, ...] = ()
     """GPUs by their index in this process; several share the layers; none selects the CPU."""
     dtype: str = "auto"
@@ -55,8 +54,7 @@ class ServerSpec:
     @property
     def url(self) -> str:
         """Address of the server."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"http://{HOST}:{self.port}"
 
     @property
     def name(self) -> str:
@@ -81,18 +79,13 @@ def program(python: str) -> str:
 def arguments(spec: ServerSpec) -> list[str]:
     """Return the command line of a server, the interpreter first.
 
-    Raises ServingError for an address that other machines reach, or too high a rank.
+    Raises ServingError for too high a rank.
     """
-    if not is_loopback(spec.host):
-        raise ServingError(
-            f"host {spec.host!r} can be reached from other machines, and vLLM's endpoints for "
-            "weights require no key: use 127.0.0.1, and a tunnel from elsewhere"
-        )
     words: list[str | int | float] = [
         spec.python, "-m", MODULE,
         "--model", spec.model,
         "--served-model-name", spec.served_name,
-        "--host", spec.host,
+        "--host", HOST,
         "--port", spec.port,
         "--dtype", spec.dtype,
         # Return log-probabilities of the sampled distribution: after masks, temperature and top_p.

@@ -351,7 +351,7 @@ def server_specs(
     slots = learning * (KEPT_VERSIONS + 2) + len(models.frozen_models)
     first = managed.base_port
     for number in range(len(servers)):
-        ports.append(free_port(ServerSpec.host, ports) if first is None else first + number)
+        ports.append(free_port(ports) if first is None else first + number)
     return [
         ServerSpec(
             model=sources[name],

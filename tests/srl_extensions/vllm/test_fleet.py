@@ -149,7 +149,7 @@ def test_servers_that_share_a_gpu_start_one_after_another(spec, new_fleet, monke
 def test_attached_server_may_end_and_return(new_server):
     server = new_server()
     server.start()
-    until(lambda: not is_free("127.0.0.1", server.spec.port))
+    until(lambda: not is_free(server.spec.port))
     with attached({"base": [server.spec.url]}) as fleet:
         loads = Loads()
         fleet.on_up(loads)
@@ -169,7 +169,7 @@ def test_attached_server_may_end_and_return(new_server):
 def test_close_fails_requests_that_wait_for_a_server(new_server):
     server = new_server()
     server.start()
-    until(lambda: not is_free("127.0.0.1", server.spec.port))
+    until(lambda: not is_free(server.spec.port))
     fleet = attached({"base": [server.spec.url]})
     server.kill()
     until(lambda: not fleet.clients("base"))
