@@ -170,11 +170,6 @@ class RunConfig(Section):
         if isinstance(self.updates, FederatedConfig):
             self.updates.check_run(self.rounds)
         self._check_credit()
-        server_gpus = getattr(self.engine, "server_gpus", 0)
-        if server_gpus and self.backend.IN_PROCESS:
-            raise ConfigError(
-                f"engine.server_gpus: must be 0 without model servers, got {server_gpus:g}"
-            )
         self.backend.check_run(self)
         capabilities.check(self)
         return self
