@@ -54,28 +54,22 @@ def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None
         library_name=library,
         pipeline_tag="text-generation",
     )
-    kind = f"A LoRA adapter on `{base}`." if base else "A causal language model."
-    if start and not base:
-        kind = f"A causal language model, trained from `{start}`."
     card = _CARD.format(
         header=header.to_yaml(),
         name=name,
-        kind=kind,
-        training=_training(trained, name) if trained else "",
+        kind=f"A LoRA adapter on `{base}`." if base else "A causal language model.",
+        training=_training(trained) if trained else "",
         library=library,
         auto="AutoPeftModelForCausalLM" if base else "AutoModelForCausalLM",
     )
     write_whole(folder / "README.md", card)
 
 
-def _training(trained: Mapping[str, Any], name: str) -> str:
-    environment, mode = trained["environment"], trained["mode"]["name"]
-    algorithm = trained["algorithms"].get(name, trained["algorithm"])
-    stages = "".join(f"{stage}, then " for stage in ("sft", "dpo") if trained[stage] is not None)
+def _training(trained: Mapping[str, Any]) -> str:
     return (
-        f"Trained with Core SRL in the environment `{environment['name']}` (options "
-        f"{json.dumps(environment['options'])}): {stages}{algorithm['name']}, "
-        f"{trained['rounds']} rounds planned; mode {mode}, updates "
-        f"{trained['updates']['strategy']}, {trained['models']['count']} trained models, "
-        f"seed {trained['seed']}."
+        f"Trained with Core SRL from `{trained['models']['base']}` in the environment "
+        f"`{trained['environment']['name']}` for {trained['rounds']} rounds: "
+        f"algorithm {trained['algorithm']['name']}, mode {trained['mode']['name']}, updates "
+        f"{trained['updates']['strategy']}, "
+        f"{trained['models']['count']} models, seed {trained['seed']}."
     )

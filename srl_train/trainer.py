@@ -19,7 +19,7 @@ from srl_train import processes, resume, summaries
 from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
-from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
+from srl_train.errors import CheckpointNotFound, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
 from srl_train.metrics import Progress, Sink, round_warnings
@@ -89,8 +89,6 @@ class Trainer:
         self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
         self._lock: BaseFileLock | None = None
-        self._newest: list[str] = []
-        """Newest checkpoint at the time when the folder was last unlocked."""
         self._stop = threading.Event()
         self._interrupts = Interrupts(self._stop)
         self._saved_at = time.monotonic()
@@ -431,19 +429,10 @@ class Trainer:
         """Lock the run's folder until `fit` or `close` ends. All methods that write call this.
 
         Raises:
-            ConfigError: If another process or Trainer has the lock, or has saved into the folder
-                since this Trainer released the lock.
+            ConfigError: If another process or Trainer has the lock.
         """
-        if not self._writes or self._lock is not None:
-            return
-        lock = self.files.lock()
-        if self._claimed and self._newest != self._newest_checkpoint():
-            lock.release()
-            raise ConfigError(
-                f"another Trainer has saved into {self.files.checkpoints} since this one ended; "
-                "build a new Trainer and load a checkpoint"
-            )
-        self._lock = lock
+        if self._writes and self._lock is None:
+            self._lock = self.files.lock()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -459,12 +448,8 @@ class Trainer:
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            self._newest = self._newest_checkpoint()
             self._lock.release()
             self._lock = None
-
-    def _newest_checkpoint(self) -> list[str]:
-        return checkpoint.list_checkpoints(self.files.checkpoints)[:1]
 
     def _claim(self) -> None:
         """Lock the run's folder. Raise ConfigError if it contains another run."""

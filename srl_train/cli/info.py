@@ -1,4 +1,4 @@
-"""`srl info`: lists of environments, update strategies and modes."""
+"""`srl info`: lists of environments and of the names of settings that select a part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the lists, with the install command of each missing extra; return 0."""
+    from srl_agents.llm.backends.registry import BACKENDS
     from srl_envs import registry
+    from srl_train.credit import CREDIT_SCHEMES
+    from srl_train.learners import ALGORITHMS
 
     environments = {name: registry.entry(name).summary for name in registry.names()}
     for name in environments:
@@ -41,6 +44,9 @@ def run(args: argparse.Namespace) -> int:
     print_table("environments", environments)
     print_table("update strategies (updates.strategy)", STRATEGIES)
     print_table("modes (mode.name)", MODES)
+    tell(f"credit schemes (credit.name): {', '.join(CREDIT_SCHEMES)}")
+    tell(f"algorithms (algorithm.name): {', '.join(ALGORITHMS)}")
+    tell(f"backends of language models: {', '.join(BACKENDS)}")
     return 0
 
 

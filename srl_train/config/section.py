@@ -168,7 +168,7 @@ def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
         return f"{place or last}.{field}: must be one of {allowed}, got {given}"
     if fault["type"] in ("model_type", "dict_type", "model_attributes_type"):
         return f"{place or last}: must be a mapping of settings, got {shown(fault['input'])}"
-    allowed = raised or printable(fault["msg"], multiline=False)
+    allowed = raised or printable(fault["msg"].replace("Input should", "must"), multiline=False)
     return f"{place or last}: {allowed}, got {shown(fault['input'])}"
 
 
