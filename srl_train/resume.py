@@ -21,6 +21,7 @@ from srl_train.config.run import RunConfig
 from srl_train.config.section import one_line
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
+from srl_train.opponent_pool import Snapshot
 from srl_train.run import ModelTotals, Run
 from srl_train.samples import TokenSample
 from srl_train.summaries import average_cooperation, episodes_played, model_states
@@ -120,7 +121,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         if state["pools"].keys() != run.pools.keys():
             raise ValueError(f"pools must be {sorted(run.pools)}, got {sorted(state['pools'])}")
         for name, pool in run.pools.items():
-            pool.load_state(state["pools"][name], checkpoint.round, models)
+            pool.load_state(saved.pools[name], checkpoint.round, models)
     except (ValueError, CheckpointError) as error:
         raise checkpoint.unusable(f"{file}: {error}") from error
     for model, learner in run.learners.items():
@@ -222,7 +223,7 @@ class _Buffer(_Record):
 
 
 class _State(_Record):
-    """State of a run. `_refuse_unlike` and the pools check `strategy` and `pools` further."""
+    """State of a run. `_refuse_unlike` and the pools check it further."""
 
     next_round: Count
     seconds: float
@@ -233,7 +234,7 @@ class _State(_Record):
     strategy: Any
     mode: dict[str, float]
     credit: dict[str, float]
-    pools: dict[str, list[dict[str, Any]]]
+    pools: dict[str, list[Snapshot]]
     stages: _Stages
     buffers: dict[str, _Buffer]
     learners: dict[str, _Learner]

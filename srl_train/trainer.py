@@ -17,13 +17,11 @@ from srl_agents.errors import RolloutError
 from srl_train import checkpoints as checkpoint
 from srl_train import processes, resume, summaries
 from srl_train.build import build_run
-from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.errors import CheckpointNotFound, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
 from srl_train.metrics import Progress, Sink, round_warnings
-from srl_train.model_card import write_card
 from srl_train.pools import grow_pools
 from srl_train.recorder import Recorder
 from srl_train.round import RoundResult
@@ -346,8 +344,6 @@ class Trainer:
         with self.files.on_full_disk():
             for name, learner in self.run.learners.items():
                 learner.save_model(self.files.models / name)
-                if self._writes:
-                    write_card(self.files.models / name, name, yaml_file.to_tree(self.run.config))
         processes.wait()
         return self.files.models
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar, Self
 
@@ -35,9 +35,6 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
     CHOICE: ClassVar[str] = ""
-    READ_WHERE: ClassVar[Mapping[str, tuple[str, Callable[[Any], object]]]] = {}
-    """Field to the condition under which the field has an effect: its text for an error message,
-    and a function of the section that returns a true value if the condition holds."""
 
     def __init__(self, /, **fields: Any) -> None:
         try:
@@ -57,14 +54,6 @@ class Section(BaseModel):
                 fix = nearest(key, cls.model_fields)
                 raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree
-
-    @model_validator(mode="after")
-    def _refuse_unread(self) -> Self:
-        for name, (condition, holds) in self.READ_WHERE.items():
-            value = getattr(self, name)
-            if value != type(self).model_fields[name].default and not holds(self):
-                raise ConfigError(f"{name}: has an effect only if {condition}, got {shown(value)}")
-        return self
 
     def replaced(self, **changes: Any) -> Self:
         """Return a validated copy with these fields changed."""
