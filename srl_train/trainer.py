@@ -281,7 +281,11 @@ class Trainer:
                 self._account(self.run, result)
 
     def save_checkpoint(self, *, final: bool = False) -> str:
-        """Save the complete state, delete old checkpoints, and return the new checkpoint's id."""
+        """Save the complete state, delete old checkpoints, and return the new checkpoint's id.
+
+        Args:
+            final: If true, the id begins with "final_", as after the last round.
+        """
         run = self.run
         self._settle()
         self._claim()
@@ -314,7 +318,10 @@ class Trainer:
             return False
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Load a checkpoint of the run's folder, by default the newest, and return True.
+        """Load a checkpoint of the run's folder and return True.
+
+        Args:
+            checkpoint_id: Name of the checkpoint's folder, by default the newest.
 
         Raises:
             CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
@@ -374,6 +381,9 @@ class Trainer:
         """Evaluate the models and store the result as `run.evaluations[when]`.
 
         All evaluations play logging.evaluation_episodes episodes with the same seeds.
+
+        Args:
+            when: Key of the result, such as "after".
 
         Raises:
             RolloutError: If every episode fails.

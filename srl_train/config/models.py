@@ -148,7 +148,11 @@ class ModelsConfig(Section):
         return {agent: section.build() for agent, section in self.agent_sampling.items()}
 
     def sampling_of(self, agent: str) -> SamplingConfig:
-        """Return the sampling section of an agent."""
+        """Return the sampling section of an agent.
+
+        Args:
+            agent: Name of an agent of the environment.
+        """
         return self.agent_sampling.get(agent, self.sampling)
 
 
