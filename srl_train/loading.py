@@ -284,6 +284,8 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
     models = config.models
     if unknown := set(given) - set(models.names):
         raise ConfigError(f"unknown models {sorted(unknown)}; allowed: {models.names}")
+    if len({id(model) for model, _ in given.values()}) < len(given):
+        raise ConfigError("the same object is passed for two models")
     folders = {n: str(getattr(m.config, "_name_or_path", "")) for n, (m, _) in given.items()}
     for name, folder in folders.items():
         if not folder:
