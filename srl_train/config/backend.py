@@ -53,8 +53,6 @@ class BackendSection(Section):
 class TransformersBackendConfig(BackendSection):
     """Sampling by transformers in the trainer's process."""
 
-    READ_WHERE: ClassVar = {"kv_cache_tokens": ("batched is true", lambda section: section.batched)}
-
     SAMPLERS: ClassVar = "srl_train.loading:open_samplers"
 
     name: Literal["transformers"] = "transformers"

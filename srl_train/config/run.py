@@ -175,7 +175,11 @@ class RunConfig(Section):
         return self
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with these fields changed; a preset cannot be replaced."""
+        """Return a validated copy with these fields changed; a preset cannot be replaced.
+
+        Args:
+            **changes: Field to its new value, such as rounds=30.
+        """
         preset = changes.get("preset")
         if None not in (self.preset, preset) and preset != self.preset:
             raise ConfigError(
@@ -185,7 +189,11 @@ class RunConfig(Section):
         return super().replaced(**changes)
 
     def algorithm_of(self, model: str) -> SurrogateConfig:
-        """Return the algorithm section of a model."""
+        """Return the algorithm section of a model.
+
+        Args:
+            model: Name of a model in training, such as "model_0".
+        """
         return self.algorithms.get(model, self.algorithm)
 
     @property

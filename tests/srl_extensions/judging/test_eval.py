@@ -149,7 +149,6 @@ def refused(words, capsys):
         ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed must be from 0"),
         ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature must be"),
         ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads must be from 1"),
-        ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature requires a player"),
         ([*FEW, "--policy", "uniform", "--samples", "2"], "'success'"),
         ([*DIGITS, "--policy", "tiny", "--pass-at", "0"], "--pass-at"),
         ([*DIGITS, "--policy", "uniform"], "uniform cannot play math_v0"),
