@@ -98,14 +98,12 @@ OWN: dict[str, Entry] = {
         "equal rewards in warm-up episodes, then different ones, with some adversaries",
         ("social dilemma", "adversaries", "n-player", "discrete"),
         turns_to_remember=8,
-        array_form="srl_envs.games.array_forms:VectorStaged",
     ),
     "bandit_v0": Entry(
         "srl_envs.games.bandit:parallel_env",
         "two-armed bandit; one arm changes during an episode",
         ("bandit", "one-player", "n-player", "discrete"),
         turns_to_remember=64,
-        array_form="srl_envs.games.array_forms:VectorBandit",
         gymnasium_id="srl/Bandit-v0",
     ),
     "maze_v0": _maze(

@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.games import bandit, maze, team_battle
-from srl_envs.games.bandit import LOSS, WIN, Bandit
+from srl_envs.games import maze, team_battle
 from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.games.maze_levels import STEPS, Level
-from srl_envs.games.staged import Staged
 from srl_envs.games.team_battle import DRAW, TEAM_A, TEAM_B, TeamBattle
 from srl_envs.validation import whole_number
 from srl_envs.vector.array_env import ArrayGame, Played
@@ -24,7 +22,7 @@ class ChoiceForm(ArrayGame):
     The constants are the indices of features in an observation.
     """
 
-    FIRST, OWN, REWARD, TIME, WARMUP = range(5)
+    FIRST, OWN, REWARD, TIME = range(4)
     _payoffs: np.ndarray
     """Rewards without noise, by case: an index that encodes all actions that matter."""
 
@@ -46,65 +44,6 @@ class ChoiceForm(ArrayGame):
         seen[..., self.REWARD] = rewards
         self.show_time(seen[..., self.TIME])
         return seen
-
-
-class WarmupForm(ChoiceForm):
-    """Base class of array forms of games with warm-up episodes, counted per environment."""
-
-    def __init__(self, game: Staged | TeamBattle, num_envs: int) -> None:
-        super().__init__(game, num_envs)
-        self._warmup_episodes = game.warmup_episodes
-        self._warmup = np.zeros(self.num_envs, bool)
-
-    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Start episodes; the option "episode" sets their number."""
-        if "episode" in options:
-            number = whole_number('options["episode"]', options["episode"], low=0)
-            self._episode[env_ids] = number
-        self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
-        super().begin(env_ids, options)
-        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
-
-    def phases(self, after: str) -> np.ndarray:
-        """Return the phases (N, A) of the last round; `after` is the phase after the warm-up."""
-        phases = np.full(self._shape, after, object)
-        phases[self._warmup] = "warmup"
-        return phases
-
-
-class VectorBandit(ChoiceForm):
-    """Array form of Bandit."""
-
-    FIRST, OWN, REWARD, OTHERS, OTHERS_REWARD, TIME, SWITCHED = range(
-        len(bandit.OBSERVATION_FIELDS)
-    )
-
-    def __init__(self, game: Bandit, num_envs: int) -> None:
-        super().__init__(game, num_envs, draw=np.random.Generator.random)
-        self._switch = game.switch_pull
-        self._shows_switch = game.observe_switch
-        chances = np.array(game._chances)
-        self._chances = chances.ravel()  # by case
-        self._regrets = (chances.max(axis=1, keepdims=True) - chances).ravel()
-        self._first = np.array(game.first_rows({}), np.float32)
-        self._after = np.zeros(self.num_envs, bool)
-        self._case = np.zeros(self._shape, np.int64)  # 2 * (1 after the change, else 0) + arm
-
-    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        self._after = self._played > self._switch
-        self._case = self.per_agent(2 * self._after) + chosen
-        rewards = np.where(self.rng.next(resting) < self._chances.take(self._case), WIN, LOSS)
-        seen, others = self.show(chosen, rewards), self.num_agents - 1
-        if others:  # Without others, both features keep their first values.
-            seen[..., self.OTHERS] = (sum_over_agents(chosen)[:, None] - chosen) / others
-            seen[..., self.OTHERS_REWARD] = (sum_over_agents(rewards)[:, None] - rewards) / others
-        if self._shows_switch:
-            broadcast_to_agents(seen[..., self.SWITCHED], self._played >= self._switch)
-        return rewards, None
-
-    def round_infos(self) -> dict[str, Any]:
-        phases = self.per_agent(np.where(self._after, "after", "before").astype(object))
-        return {"phase": phases, "regret": self._regrets.take(self._case)}
 
 
 class VectorCoopCompete(ChoiceForm):
@@ -136,56 +75,10 @@ class VectorCoopCompete(ChoiceForm):
         return {"cooperation_ratio": self.per_agent(self._ratios.take(self._total))}
 
 
-class VectorStaged(WarmupForm):
-    """Array form of Staged."""
-
-    FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMPED, _, _ = range(9)
-
-    def __init__(self, game: Staged, num_envs: int) -> None:
-        super().__init__(game, num_envs)
-        rules = game.rules
-        self._base = rules.base_reward(0.0)
-        # One table per episode of the ramp; the last is used for all later episodes.
-        stages = range(self._warmup_episodes, self._warmup_episodes + max(1, rules.warmup_episodes))
-        self._ramps = np.array([rules.ramp(k) for k in (*stages, stages[-1] + 1)])
-        tables = np.array([rules.payoffs(ramp) for ramp in self._ramps.tolist()])
-        self._payoffs = tables.ravel()  # indexed [stage][cooperators][adversary][action]
-        self._per_stage = tables[0].size
-        self._adversaries = np.arange(rules.adversaries)
-        self._first = np.array(game.first_rows({"episode": 0}), np.float32)
-        self._stage = np.zeros(self.num_envs, np.int64)
-        self._shares = np.zeros(self.num_envs)
-
-    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        super().begin(env_ids, options)
-        since = self._episode[env_ids] - self._warmup_episodes
-        self._stage[env_ids] = since.clip(0, len(self._ramps) - 1)
-        ramps = np.where(since < 0, 0.0, self._ramps.take(self._stage[env_ids]))
-        self._observations[env_ids, :, self.RAMPED] = ramps[:, None]
-
-    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        total = sum_over_agents(chosen)
-        case = self.per_agent(self._per_stage * self._stage + 4 * total)
-        case += chosen
-        case[:, : len(self._adversaries)] += 2
-        rewards = self.earned(case, self._warmup | resting)
-        rewards[self._warmup] = self._base
-        self._shares = total / self.num_agents
-        broadcast_to_agents(self.show(chosen, rewards)[..., self.ALL], self._shares)
-        return rewards, None
-
-    def round_infos(self) -> dict[str, Any]:
-        return {
-            "cooperation_ratio": self.per_agent(self._shares),
-            "phase": self.phases("divergence"),
-            "adversaries": np.tile(self._adversaries, (*self._shape, 1)),
-        }
-
-
 WINNERS = np.array([TEAM_B, "draw", TEAM_A], object)
 
 
-class VectorTeamBattle(WarmupForm):
+class VectorTeamBattle(ChoiceForm):
     """Array form of TeamBattle."""
 
     FIRST, OWN, TEAM, RIVALS, REWARD, TIME, WARMUP, _, _ = range(
@@ -194,6 +87,8 @@ class VectorTeamBattle(WarmupForm):
 
     def __init__(self, game: TeamBattle, num_envs: int) -> None:
         super().__init__(game, num_envs)
+        self._warmup_episodes = game.warmup_episodes
+        self._warmup = np.zeros(self.num_envs, bool)
         self._red, self._blue = game.rules.team_sizes
         self._base = game.rules.base_reward
         # Indexed [red cooperators][blue cooperators][team][action].
@@ -206,7 +101,12 @@ class VectorTeamBattle(WarmupForm):
         self._totals = (np.zeros(self.num_envs, np.int64),) * 2
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
+        if "episode" in options:
+            number = whole_number('options["episode"]', options["episode"], low=0)
+            self._episode[env_ids] = number
+        self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
         super().begin(env_ids, options)
+        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
         self._lead[env_ids] = 0.0
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
@@ -233,13 +133,15 @@ class VectorTeamBattle(WarmupForm):
 
     def round_infos(self) -> dict[str, Any]:
         of_red, of_blue = self._totals
+        phases = np.full(self._shape, "battle", object)
+        phases[self._warmup] = "warmup"
         infos: dict[str, Any] = {
             "cooperation_ratio": self.per_agent((of_red + of_blue) / self.num_agents),
             "team_cooperation": {
                 TEAM_A: self.per_agent(of_red / self._red),
                 TEAM_B: self.per_agent(of_blue / self._blue),
             },
-            "phase": self.phases("battle"),
+            "phase": phases,
         }
         if self._over.any():
             lead = np.where(self._warmup, 0.0, self._lead / self.rounds)

@@ -106,10 +106,6 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Return the last round as lines of plain text."""
         raise NotImplementedError
 
-    def drawn_in_pixels(self) -> np.ndarray:
-        """Return the last round as a uint8 array (height, width, 3)."""
-        raise NotImplementedError
-
     def begin(self, options: Mapping[str, Any]) -> None:
         """Start an episode; raise EnvConfigError for invalid options."""
         raise NotImplementedError
@@ -180,10 +176,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         if not self._begun:
             raise EnvError("render() before the first reset(): call reset() first")
         if self.render_mode == "rgb_array":
-            return self.drawn_in_pixels()
+            return rendering.picture(self.drawn_in_text())
+        text = "".join(f"{line.rstrip()}\n" for line in self.drawn_in_text().splitlines())
         if self.render_mode == "ansi":
-            return self.drawn_in_text()
-        sys.stdout.write(printable(self.drawn_in_text()))
+            return text
+        sys.stdout.write(printable(text))
         return None
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
@@ -268,10 +265,6 @@ class SimultaneousGame(RoundGame):
         """Return the name of the phase of the next round, shown in drawings; "" for no phases."""
         return ""
 
-    def notes(self) -> Sequence[str]:
-        """Return a label per agent for pictures: its team, if there are teams."""
-        return [self.teams[agent] for agent in self.possible_agents] if self.teams else ()
-
     def first_infos(self) -> list[dict[str, Any]]:
         """Return the infos at the start of an episode, in agent order."""
         return [{} for _ in self.possible_agents]
@@ -281,10 +274,13 @@ class SimultaneousGame(RoundGame):
         return self._every_action
 
     def drawn_in_text(self) -> str:
-        return rendering.ansi(*self._drawn())
-
-    def drawn_in_pixels(self) -> np.ndarray:
-        return rendering.rgb_array(*self._drawn())
+        lines, longest = [], 0
+        for agent, action, reward in zip(self.possible_agents, *self._shown, strict=True):
+            answers = self.text_view.answers(agent)
+            answer = "-" if action is None else answers[action]
+            lines.append(rendering.AgentLine(agent, answer, reward))
+            longest = max(longest, *map(len, answers))
+        return rendering.ansi(self.headline(), lines, self.reward_ceiling, longest)
 
     # Used by games.
 
@@ -383,19 +379,6 @@ class SimultaneousGame(RoundGame):
                 )
             chosen.append(action)
         return chosen
-
-    def _drawn(self) -> tuple[str, list[rendering.AgentLine], float, int]:
-        """Return headline, agents' lines, reward of a full bar and length of the longest answer."""
-        lines, longest = [], 0
-        notes = self.notes() or [""] * len(self.possible_agents)
-        for agent, note, action, reward in zip(
-            self.possible_agents, notes, *self._shown, strict=True
-        ):
-            answers = self.text_view.answers(agent)
-            answer = "-" if action is None else answers[action]
-            lines.append(rendering.AgentLine(agent, note, action, answer, reward))
-            longest = max(longest, *map(len, answers))
-        return self.headline(), lines, self.reward_ceiling, longest
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
         space = super()._space_of(vector)

@@ -196,9 +196,6 @@ class Staged(base.SimultaneousGame):
     def phase(self) -> str:
         return "warmup" if self._warmup else "divergence"
 
-    def notes(self) -> Sequence[str]:
-        return ["adversary" if bad else "" for bad in self._kinds]
-
     def make_view(self) -> StagedView:
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 

@@ -5,7 +5,7 @@
     observations, infos = games.reset(seed=0)                 # float32 (N, A, features)
     observations, rewards, terminations, truncations, infos = games.step(actions)   # int (N, A)
 
-The matrix games, the bandit and the mazes have their rules on arrays (ArrayGame). Other games with
+coop_compete, team_battle and the mazes have their rules on arrays (ArrayGame). Other games with
 Discrete actions are stepped one by one (SyncVectorGame). Environment i behaves like the single
 environment after `reset(seed=seed + i)`.
 """

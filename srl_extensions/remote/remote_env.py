@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 RULES = frozenset(
     {
-        "height", "keyword_rewards", "messages", "obs_mode", "rules", "split", "task",
+        "height", "messages", "obs_mode", "rules", "split", "task",
         "variant", "view_radius", "width",
     }
 )  # fmt: skip
