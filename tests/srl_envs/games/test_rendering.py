@@ -61,7 +61,7 @@ def test_every_mode_of_every_environment(name, capsys):
     # reset, render, reset, step and render wrote the round each
     assert capsys.readouterr().out.count("round") == 5
     assert shown["ansi"].startswith(f"{env.metadata['name']} round 1/{env.max_cycles}")
-    if "maze" not in registry.entry(name).tags:
+    if not name.startswith("maze"):
         assert all(word in shown["ansi"] for word in words)
         assert all(agent in shown["ansi"] for agent in env.possible_agents)
 
