@@ -166,6 +166,8 @@ class FixedChoices:
 
     choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
     """Answers in action order."""
+    default_action = 0
+    parse_penalty = 0.1
 
     def answers(self, agent: str) -> tuple[str, ...]:
         """Return the answers in action order."""

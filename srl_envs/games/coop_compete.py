@@ -176,7 +176,6 @@ class CoopCompete(base.SimultaneousGame):
             BINARY_ANSWERS,
             low=(0.0,) * 7,
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0),
-            reward_ceiling=ceiling,
             noise_std=noise,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
@@ -212,8 +211,6 @@ class CoopCompeteView(FixedChoices):
     players: int
     variant: str
     rounds: int
-    default_action: int = 0
-    parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
         if self.players == 1:

@@ -84,8 +84,6 @@ class MazeView(FixedChoices):
     task: str
     players: int
     rounds: int
-    default_action: int = 0
-    parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
         if self.task == "meet":
@@ -280,7 +278,6 @@ class Maze(base.SimultaneousGame):
             ANSWERS,
             low=(0.0, 0.0, *(-1.0,) * 6, *(0.0,) * (7 + walls)),
             high=(1.0,) * (15 + walls),
-            reward_ceiling=ARRIVAL,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,

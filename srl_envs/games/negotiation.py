@@ -240,7 +240,6 @@ class SocialNegotiation(TalkingGame):
             [low[name] for name, size in sizes for _ in range(size)],
             [1.0 for _, size in sizes for _ in range(size)],
             messages=messages,
-            reward_ceiling=1.0,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -250,11 +249,6 @@ class SocialNegotiation(TalkingGame):
         return NegotiationView(
             self.rules, tuple(self.possible_agents), self.max_cycles, self.messages
         )
-
-    def phase(self) -> str:
-        mover = self.bargain.mover
-        over = self.finished or self.played >= self.rounds
-        return "" if over or mover < 0 else f"{self.possible_agents[mover]} moves"
 
     def masks(self) -> Sequence[np.ndarray]:
         return self._legal_now

@@ -210,7 +210,6 @@ class TeamBattle(base.SimultaneousGame):
             BINARY_ANSWERS,
             low=(0.0,) * 9,
             high=(1.0, 1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0),
-            reward_ceiling=ceiling,
             noise_std=noise_std,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
@@ -220,7 +219,7 @@ class TeamBattle(base.SimultaneousGame):
     def baselines(self) -> dict[str, float]:
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
-    def phase(self) -> str:
+    def _phase(self) -> str:
         return "warmup" if self._warmup else "battle"
 
     def make_view(self) -> TeamBattleView:
@@ -263,7 +262,7 @@ class TeamBattle(base.SimultaneousGame):
             (0.0, action, share_blue, share_red, reward, time, warmup, 1.0, difficulty)
             for action, reward in played[red:]
         ]
-        ratio, phase = (red_total + blue_total) / len(chosen), self.phase()
+        ratio, phase = (red_total + blue_total) / len(chosen), self._phase()
         infos: list[dict[str, Any]] = [
             {
                 "cooperation_ratio": ratio,
@@ -286,8 +285,6 @@ class TeamBattleView(FixedChoices):
 
     team_sizes: tuple[int, int]
     rounds: int
-    default_action: int = 0
-    parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
         team, mine, rivals, theirs = self._sides(agent)

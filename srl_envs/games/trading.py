@@ -347,7 +347,6 @@ class SocialTrading(TalkingGame):
             low,
             high,
             messages=messages,
-            reward_ceiling=float(2 * self.rules.max_quantity * LARGEST_VALUE),
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -355,9 +354,6 @@ class SocialTrading(TalkingGame):
 
     def make_view(self) -> TradingView:
         return TradingView(self.rules, tuple(self.possible_agents), self.max_cycles, self.messages)
-
-    def phase(self) -> str:
-        return PHASES[self.market.phase]
 
     def masks(self) -> Sequence[np.ndarray]:
         return self._legal_now

@@ -196,7 +196,8 @@ class Forgetful(Speaks):
 
 
 class DefaultsToNothing(Speaks):
-    view = partial(CoopCompeteView, 2, "population", 6, default_action=7)
+    class view(View):
+        default_action = 7
 
 
 class HasNoView(Speaks):
