@@ -190,11 +190,15 @@ def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
 
 
 class VectorMaze(ArrayGame):
-    """Array form of maze.Maze. Each environment has its own level.
+    """Array form of maze.Maze for one agent. Each environment has its own level.
 
     Cells are numbered in a grid with a border of width `view_radius`, so that the neighborhood of
     every cell has the same offsets in an array.
     """
+
+    @classmethod
+    def fits(cls, game: maze.Maze) -> bool:
+        return len(game.possible_agents) == 1
 
     def __init__(self, game: maze.Maze, num_envs: int) -> None:
         super().__init__(game, num_envs)
@@ -228,8 +232,6 @@ class VectorMaze(ArrayGame):
         self._moves = np.zeros(self._shape, np.int64)
         self._seeds_of = np.full(num_envs, None, object)
         self._hashes = np.full(num_envs, None, object)
-        self._names = np.array([*game.possible_agents, "draw"], object)
-        self._ends = np.zeros(num_envs, bool)
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         boards = self._drawn(env_ids, options.get("level_seed"))
@@ -237,8 +239,6 @@ class VectorMaze(ArrayGame):
         starts = np.broadcast_to(self._cell[boards.starts], (len(env_ids), self.num_agents))
         self._places[env_ids] = starts
         self._goals[env_ids] = self._cell[boards.goals]
-        if self._game.task == "meet":
-            self._goals[env_ids] = self._farthest(starts)
         self._arrived[env_ids] = False
         self._fewest[env_ids] = boards.fewest
         self._moves[env_ids] = 0
@@ -259,53 +259,32 @@ class VectorMaze(ArrayGame):
         return boards_of(levels, game.task, self.num_agents)
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        before, places, seen = self._arrived, self._places, self._observations
-        there = places + self._steps_to.take(chosen)
+        there = self._places + self._steps_to.take(chosen)
         blocked = self._solid.take(self._grids + there) > 0
-        stays = blocked
-        last_x, last_y = STEPS_X.take(chosen), STEPS_Y.take(chosen)
-        if self._game.task == "own" and before.any():  # Agents at their goals wait.
-            stays = blocked | before
-            blocked = blocked & ~before
-            last_x[before] = last_y[before] = 0.0
-            self._moves += ~before
-        else:
-            self._moves += 1
-        self._places = places = np.where(stays, places, there)
+        self._moves += 1
+        self._places = places = np.where(blocked, self._places, there)
         visits, counts = self._visits.reshape(-1), self._counts + places
         count = visits.take(counts)
-        visits[counts] = count + (~stays & (count < maze.VISITS_SHOWN))
-        if self._game.task == "meet":
-            self._goals = self._farthest(places)
-        self._arrived = now = places == self._goals
-        arrived = sum_over_agents(now.astype(np.int64))
-        finished = arrived >= (1 if self._game.task == "race" else self.num_agents)
-        self._ends = finished | over
+        visits[counts] = count + (~blocked & (count < maze.VISITS_SHOWN))
+        self._arrived = arrived = places == self._goals
+        finished = arrived[:, 0]
         rewards = self._move_rewards.take(self._away(places, self._goals))
-        if self._ends.any():
-            rewards[self._ends] = maze.TOO_LATE
-        if now.any():
-            rewards[now] = np.where(before[now], 0.0, maze.ARRIVAL)
-        seen[..., LAST_X], seen[..., LAST_Y], seen[..., STOPPED] = last_x, last_y, blocked
+        rewards[over] = maze.TOO_LATE
+        rewards[arrived] = maze.ARRIVAL
+        seen = self._observations
+        seen[..., LAST_X], seen[..., LAST_Y] = STEPS_X.take(chosen), STEPS_Y.take(chosen)
+        seen[..., STOPPED] = blocked
         self._look(None)
         return rewards, finished
 
     def round_infos(self) -> dict[str, Any]:
-        infos: dict[str, Any] = {
+        return {
             "shortest_path": self._fewest.copy(),
             "steps": self._moves.copy(),
             "success": self._arrived.copy(),
             "level_seed": self.per_agent(self._seeds_of),
             "layout_hash": self.per_agent(self._hashes),
         }
-        if self._game.task != "race" or self.num_agents == 1 or not self._ends.any():
-            return infos
-        alone = self._arrived.sum(axis=1) == 1
-        first = np.where(alone, self._arrived.argmax(axis=1), len(self._names) - 1)
-        winners = self._names.take(first)
-        winners[~self._ends] = None
-        infos["winner"] = (self.per_agent(winners), self._ends)
-        return infos
 
     def masks(self) -> np.ndarray:
         if not self._game.mask_walls:
@@ -327,10 +306,6 @@ class VectorMaze(ArrayGame):
         seen[..., X], seen[..., Y] = x, y
         seen[..., GOAL_X] = self._x.take(goals) - x
         seen[..., GOAL_Y] = self._y.take(goals) - y
-        if self.num_agents > 1:
-            other = self._nearest(places)
-            seen[..., OTHER_X] = self._x.take(other) - x
-            seen[..., OTHER_Y] = self._y.take(other) - y
         seen[..., ARRIVED] = arrived
         if every:
             self.show_time(seen[..., TIME])
@@ -351,17 +326,3 @@ class VectorMaze(ArrayGame):
         away = np.abs(self._columns.take(places) - self._columns.take(goals))
         away += np.abs(self._rows.take(places) - self._rows.take(goals))
         return np.asarray(away)
-
-    def _nearest(self, places: np.ndarray) -> np.ndarray:
-        """Return the cell (N, A) of the other agent that is nearest to each agent."""
-        return np.take_along_axis(places, self._apart(places, len(self._x)).argmin(axis=2), axis=1)
-
-    def _farthest(self, places: np.ndarray) -> np.ndarray:
-        """Return the cell (N, A) of the other agent that is farthest from each agent."""
-        return np.take_along_axis(places, self._apart(places, -1).argmax(axis=2), axis=1)
-
-    def _apart(self, places: np.ndarray, own: int) -> np.ndarray:
-        """Return the distances (N, A, A) between agents, with `own` on the diagonal."""
-        away = self._away(places[:, :, None], places[:, None, :])
-        away[:, range(self.num_agents), range(self.num_agents)] = own
-        return away

@@ -77,6 +77,11 @@ class ArrayGame(VectorGame):
         self._played = np.zeros(self.num_envs, np.int64)
         self._episode = np.full(self.num_envs, -1)
 
+    @classmethod
+    def fits(cls, game: Any) -> bool:
+        """Return True if the array form has the rules of `game`, a single environment."""
+        return True
+
     # Defined by subclasses.
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
