@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import nan
 from typing import Any, ClassVar
+
+import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
@@ -100,10 +102,6 @@ class CoopCompeteRules(ChoiceRules):
         row = self.payoffs()[sum(actions)]
         return tuple(max(0.0, row[action]) for action in actions)
 
-    def greatest(self) -> float:
-        """Return the greatest reward of one agent in one round, without noise."""
-        return max(reward for row in self.payoffs() for reward in row if not isnan(reward))
-
 
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before the first round, else 0
@@ -170,7 +168,7 @@ class CoopCompete(base.SimultaneousGame):
         num_agents = self.rules.num_agents
         self._parameters = self.rules.cooperation_level, self.rules.difficulty
         noise = number_between("noise_std", noise_std, 0.0)
-        ceiling = self.rules.greatest() + base.NOISE_LIMIT * noise
+        ceiling = float(np.nanmax(self._payoffs)) + base.NOISE_LIMIT * noise
         super().__init__(
             [f"agent_{i}" for i in range(num_agents)],
             BINARY_ANSWERS,

@@ -100,14 +100,6 @@ class TeamBattleRules(ChoiceRules):
         rewards += [self.payoff(action, own_blue, own_red) for action in actions[red:]]
         return tuple(max(0.0, reward) for reward in rewards)
 
-    def all_cooperate(self) -> float:
-        """Return the mean reward per agent when all cooperate."""
-        return self.mean_reward(*self.team_sizes)
-
-    def all_compete(self) -> float:
-        """Return the mean reward per agent when all compete."""
-        return self.mean_reward(0, 0)
-
     def selfish_equilibrium(self) -> tuple[float, float]:
         """Return the symmetric Nash equilibrium of one round: cooperation probability, mean reward.
 
@@ -124,9 +116,9 @@ class TeamBattleRules(ChoiceRules):
 
         alone, among = temptation(0.0), temptation(1.0)
         if alone >= 0.0:
-            return 0.0, self.all_compete()
+            return 0.0, self.mean_reward(0, 0)
         if among <= 0.0:
-            return 1.0, self.all_cooperate()
+            return 1.0, self.mean_reward(*self.team_sizes)
         probability = alone / (alone - among)  # Payoffs are linear in the shares.
         return probability, self.independent_value(probability)
 
