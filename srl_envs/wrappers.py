@@ -424,15 +424,24 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
     def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
         if not isinstance(env, ParallelEnv):
             raise EnvConfigError(f"env must be a PettingZoo ParallelEnv, got {shown(env)}")
-        if reward_function is not None and not callable(reward_function):
-            raise EnvConfigError(
-                "reward_function must be a function (model_output, context) -> reward, or None, "
-                f"got {shown(reward_function)}"
-            )
         super().__init__(env)
         self.reward_function = reward_function
         self._observations: dict[str, Any] = {}
         self._round = 0
+
+    @property
+    def reward_function(self) -> RewardFunction | None:
+        """Function of the rewards, or None for the environment's own rewards."""
+        return self._reward_function
+
+    @reward_function.setter
+    def reward_function(self, function: RewardFunction | None) -> None:
+        if function is not None and not callable(function):
+            raise EnvConfigError(
+                "reward_function must be a function (model_output, context) -> reward, or None, "
+                f"got {shown(function)}"
+            )
+        self._reward_function = function
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observations, infos = self.env.reset(seed=seed, options=options)

@@ -73,3 +73,6 @@ def test_environment_and_function_are_checked():
         CustomRewards(5, None)
     with pytest.raises(EnvConfigError, match="reward_function must be a function"):
         CustomRewards(registry.make("coop_compete_v0"), 5)
+    env = CustomRewards(registry.make("coop_compete_v0"))
+    with pytest.raises(EnvConfigError, match="got 'length'"):
+        env.reward_function = "length"
