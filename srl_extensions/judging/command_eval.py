@@ -82,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
             found = scenarios.scenario(name)
-            tell(f"{name}  [{', '.join(found.tags)}]  {found.description}")
+            tags = f"  [{', '.join(found.tags)}]" if found.tags else ""
+            tell(f"{name}{tags}  {found.description}")
         return 0
     if not names:
         raise ConfigError("--scenario or --environment is required (srl eval --list shows all)")

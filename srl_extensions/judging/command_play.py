@@ -148,7 +148,7 @@ class _Narrator:
 
 
 def _talks(env: Any) -> bool:
-    return any(getattr(env.unwrapped, name, False) for name in ("messages", "keyword_rewards"))
+    return getattr(env.unwrapped, "messages", False)
 
 
 def _ask(prompt: str) -> str | None:

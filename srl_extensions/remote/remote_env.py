@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RULES = frozenset(
     {
-        "height", "keyword_rewards", "messages", "obs_mode", "rules", "split", "task",
+        "height", "messages", "obs_mode", "rules", "split", "task",
         "variant", "view_radius", "width",
     }
 )  # fmt: skip
