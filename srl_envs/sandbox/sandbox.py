@@ -198,6 +198,24 @@ class Sandbox:
         return self
 
 
+def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
+    """Return the sandbox of this process with these settings, created at the first call.
+
+    Args:
+        limits: Limits of each run.
+        minimum: Lowest acceptable level of protection, one of LEVELS.
+
+    Raises:
+        SandboxError: The level is not available, or the system is not Linux.
+    """
+    return _shared(os.getpid(), limits or Limits(), minimum)
+
+
+@functools.lru_cache(maxsize=4)
+def _shared(process: int, limits: Limits, minimum: str) -> Sandbox:
+    return Sandbox(limits, minimum=minimum)
+
+
 def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()) -> bytes:
     return json.dumps({"source": source, "name": name, "elsewhere": elsewhere}).encode()
 

@@ -10,11 +10,8 @@ The names of TOOLS select these functions:
 
 from __future__ import annotations
 
-import atexit
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from srl_envs.tasks.tool_use.calculator import calculator
@@ -90,7 +87,9 @@ class Toolbox:
                 shipped()  # Raises now, not at the first search, if the library is missing.
             functions.append(self.search)
         if "python" in chosen:
-            self._repl = PythonRepl()
+            from srl_envs.sandbox import shared_sandbox
+
+            self._repl = PythonRepl(shared_sandbox())
             functions.append(self.python)
         built_in = []
         for function in functions:
@@ -171,10 +170,8 @@ class PythonRepl:
     their output. Only names persist.
     """
 
-    def __init__(self, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        if sandbox is None:
-            _shared_sandbox(os.getpid())  # Raises now if the sandbox is not available.
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
@@ -183,27 +180,13 @@ class PythonRepl:
         Raises:
             ToolError: The cell failed.
         """
-        from srl_envs.sandbox import SandboxVerdict
-
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:
             raise ToolError(f"there may be {MOST_CELLS} cells")
-        # A copy of an episode may run in another process.
-        sandbox = self._sandbox or _shared_sandbox(os.getpid())
-        run = sandbox.evaluate(_REPL.format(cells=self._cells, newest=code))
-        if run.verdict is not SandboxVerdict.OK:
+        run = self._sandbox.evaluate(_REPL.format(cells=self._cells, newest=code))
+        if run.verdict != "ok":
             error = run.error.strip() or f"the program ended: {run.verdict}"
             raise ToolError(f"{error}\n{run.stdout[-500:]}".strip())
         self._cells = (*self._cells, code)
         return run.stdout.rstrip("\n")
-
-
-@cache
-def _shared_sandbox(process: int) -> Sandbox:
-    """Return the sandbox of this process; processes cannot share a sandbox."""
-    from srl_envs.sandbox import Sandbox
-
-    sandbox = Sandbox()
-    atexit.register(sandbox.close)
-    return sandbox

@@ -228,9 +228,6 @@ class ToolUse(Task):
         right = same_value(str(problem.answer), answer, units)
         return Grade.right() if right else Grade.wrong()
 
-    def end(self, attempt: Attempt) -> None:
-        """Keep the session, because the last observation contains its results."""
-
     def question(self, attempt: Attempt) -> str:
         session: ToolSession = attempt.memory
         earlier = session.turns[:-1][-self.history :] if self.history else []
