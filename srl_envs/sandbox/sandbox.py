@@ -115,10 +115,7 @@ class Sandbox:
             SandboxError: The sandbox is closed, or belongs to another process.
         """
         request = _request(source, name=name)
-        written = [
-            serialization.dumps((call.function, tuple(call.args), dict(call.kwargs)))
-            for call in calls
-        ]
+        written = [serialization.dumps((call.function, tuple(call.args), {})) for call in calls]
         given = stdin.encode(errors="surrogatepass")
         seconds = self.limits.wall if wall is None else number_between("wall", wall, 0.01)
         try:
@@ -342,5 +339,4 @@ def _record(
 ) -> ProgramRun:
     """Return the record of a run, with its output without control characters."""
     printed = printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
-    times = running.wall, running.cpu
-    return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error, *times)
+    return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error)

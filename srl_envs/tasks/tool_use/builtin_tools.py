@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from srl_envs.tasks.tool_use.calculator import calculator
 from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
-from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry, function_schema
+from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry
 from srl_envs.validation import check_choice
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_i
 _run({newest!r}, "<program>")
 """
 _FILE_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/(?!$)|$)){1,4}")
-_SCHEMAS: dict[str, Any] = {}  # The schemas are equal for all agents, and slow to build.
+_BUILT_IN: dict[str, Tool] = {}  # The schemas are equal for all agents, and slow to build.
 
 
 class Toolbox:
@@ -94,11 +95,11 @@ class Toolbox:
         built_in = []
         for function in functions:
             name = function.__name__
-            if name not in _SCHEMAS:
-                _SCHEMAS[name] = function_schema(function)
+            if name not in _BUILT_IN:
+                _BUILT_IN[name] = Tool.of(function)
             # An exception of a built-in tool is a defect; a given search is the user's code.
             strict = search is None or name != "search"
-            built_in.append(Tool(**_SCHEMAS[name], function=function, strict=strict))
+            built_in.append(replace(_BUILT_IN[name], function=function, strict=strict))
         self.registry = ToolRegistry([*built_in, *tools])
 
     # Tools are methods, not closures: copies of an episode must not share files. Their docstrings
