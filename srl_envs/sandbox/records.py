@@ -154,7 +154,11 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return OK or WRONG for a call that returned, else the verdict of the outcome."""
+        """Return OK or WRONG for a call that returned, else the verdict of the outcome.
+
+        Args:
+            outcome: Outcome of the call.
+        """
         if outcome.verdict is not SandboxVerdict.OK:
             return outcome.verdict
         right = serialization.same(self.expected, outcome.value)

@@ -51,7 +51,6 @@ UNREADABLE = CallOutcome(SandboxVerdict.KILLED, error="what it reported cannot b
 CALL_FAILURES = {kind.value: kind for kind in (SandboxVerdict.ERROR, SandboxVerdict.MEMORY)}
 """Verdicts that a program may report for a failed call; for its loading, also SYNTAX."""
 LOADING_FAILURES = {**CALL_FAILURES, SandboxVerdict.SYNTAX.value: SandboxVerdict.SYNTAX}
-_LOST = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
 
 
 class Sandbox:
@@ -127,12 +126,23 @@ class Sandbox:
         except WorkerLostError:
             return _lost(len(calls))
 
-    def evaluate(self, source: str, stdin: str = "", *, wall: float | None = None) -> ProgramRun:
-        """Run a program as `__main__`, and return its record with the output in `stdout`."""
-        return self.run(source, stdin=stdin, name=PROGRAM, wall=wall)
+    def evaluate(self, source: str, stdin: str = "") -> ProgramRun:
+        """Run a program as `__main__`, and return its record with the output in `stdout`.
+
+        Args:
+            source: Source of the program.
+            stdin: Standard input.
+        """
+        return self.run(source, stdin=stdin, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test], *, wall: float | None = None) -> TestReport:
-        """Run the calls of tests, and compare the results with the expected values."""
+        """Run the calls of tests, and compare the results with the expected values.
+
+        Args:
+            source: Source of the program.
+            tests: Calls and their expected values.
+            wall: Seconds, by default those of the limits.
+        """
         run = self.run(source, [test.call for test in tests], wall=wall)
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
@@ -218,7 +228,8 @@ def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()
 
 
 def _lost(calls: int) -> ProgramRun:
-    return ProgramRun(_LOST.verdict, (_LOST,) * calls, error=_LOST.error)
+    lost = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
+    return ProgramRun(lost.verdict, (lost,) * calls, error=lost.error)
 
 
 def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:

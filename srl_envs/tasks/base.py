@@ -294,7 +294,11 @@ class TaskEnv(FreeTextGame):
             self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
-        """Return the problem of a seed; raise EnvConfigError if the split has none."""
+        """Return the problem of a seed; raise EnvConfigError if the split has none.
+
+        Args:
+            seed: Problem seed, at least 0.
+        """
         rng = np.random.default_rng(whole_number("problem_seed", seed, low=0))
         easiest, hardest = self.difficulty
         given = self.task.problems
@@ -312,7 +316,11 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return the attempt of an agent, which contains the truth; raise EnvError before reset."""
+        """Return the attempt of an agent, which contains the truth; raise EnvError before reset.
+
+        Args:
+            agent: Name of the agent.
+        """
         if agent not in self._attempts:
             raise EnvError(f"{agent!r} has no attempt: call reset() for {self.possible_agents}")
         return self._attempts[agent]

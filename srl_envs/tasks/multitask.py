@@ -206,9 +206,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         found: Samples = None if offer is None else offer(agent, rng, count)
         return found
 
-    def baselines(self) -> dict[str, float]:
-        return {}
-
     def render(self) -> str | None:
         picture: str | None = self._current("render").render()
         return picture

@@ -134,16 +134,17 @@ class Programming(Task):
         """Run the calls in `data`, compare the returned values, and describe the first failure."""
         report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
         shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
-        failing = [each for each in shown if each[1] is not SandboxVerdict.OK]
-        text = ""
-        if failing:
-            test, verdict, outcome = failing[0]
-            got = repr(outcome.value)
-            got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
-            text = f"{test.call} should give {test.expected!r}, but: {outcome.error or verdict}."
+        for test, verdict, outcome in shown:
             if verdict is SandboxVerdict.WRONG:
+                got = repr(outcome.value)
+                got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
                 text = f"{test.call} gave {got}, expected {test.expected!r}."
-        return report.run, report.verdicts, text
+                return report.run, report.verdicts, text
+            if verdict is not SandboxVerdict.OK:
+                why = outcome.error or verdict
+                text = f"{test.call} should give {test.expected!r}, but: {why}."
+                return report.run, report.verdicts, text
+        return report.run, report.verdicts, ""
 
     def _judge(self, data: Mapping[str, Any], program: str) -> Run:
         """Run the tests in `data` that are code, each in a separate run, and describe a failure."""

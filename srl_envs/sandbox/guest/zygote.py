@@ -49,8 +49,8 @@ def main(control_descriptor: int) -> None:
         filters={what: bytes.fromhex(each) for what, each in settings["filters"].items()},
     )
     active = _set_up(place, set(settings["without"]))
-    kernel.set_dumpable(False)
-    kernel.adopt_orphans()
+    kernel.set_option(kernel.DUMPABLE, 0)
+    kernel.set_option(kernel.ADOPT_ORPHANS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the parent.
     gc.collect()
     gc.freeze()  # Forks share these objects; a collection would copy their memory.

@@ -62,7 +62,7 @@ for version in range(1, kernel.landlock_version() + 1):
     if os.fork() == 0:
         rules = kernel.file_rules(version, [path], [])
         kernel.drop_capabilities()
-        kernel.forbid_new_privileges()
+        kernel.set_option(kernel.NO_NEW_PRIVILEGES)
         kernel.restrict_files(rules)
         kernel.filter_calls(program)
         assert open(path).read() == "kept"
