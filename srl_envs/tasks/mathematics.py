@@ -1,8 +1,9 @@
 """Mathematics: questions with one right answer, generated or from a file.
 
 Families: arithmetic, algebra (equations and inequalities), word problems and multi-step problems,
-each of difficulty 1 to 5. Generators compute the answer by exact arithmetic and never read it from
-the question. Exact arithmetic also decides if an answer is right (srl_envs.tasks.grading).
+each of difficulty 1 to 5 (docs/environments/tasks.md describes them). Generators compute the answer
+by exact arithmetic and never read it from the question. Exact arithmetic also decides if an answer
+is right (srl_envs.tasks.grading).
 """
 
 from __future__ import annotations
@@ -162,12 +163,7 @@ def parallel_env(
 
 
 def arithmetic(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a sum, difference, product or quotient.
-
-    Difficulty 1: two one-digit numbers, added or subtracted; 2: two-digit sums, tables, exact
-    division; 3: three numbers, products before sums; 4: brackets, decimals, fractions; 5: fractions
-    in brackets, powers.
-    """
+    """Draw a sum, difference, product or quotient."""
     levels = (_digits, _tables, _three, _brackets, _fractions)
     expression, answer, key = levels[difficulty - 1](rng)
     question = f"{expression} = ?"
@@ -237,12 +233,7 @@ def _pair(one: int, other: int, operator: str) -> str:
 
 
 def algebra(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw an equation or an inequality.
-
-    Difficulty 1: x + a = b; 2: ax + b = c and inequalities; 3: the unknown on both sides; 4:
-    quadratics with whole roots, two unknowns; 5: quadratics with fractions, inequalities with two
-    bounds.
-    """
+    """Draw an equation or an inequality."""
     kinds = (
         (_shifted,),
         (_linear, _inequality),
@@ -323,11 +314,7 @@ def _two_bounds(rng: np.random.Generator) -> Drawn:
 
 
 def word_problems(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a short story with a number to find.
-
-    Difficulty 1: one sum; 2: one product; 3: two operations; 4: prices with change; 5:
-    percentages.
-    """
+    """Draw a short story with a number to find."""
     story = (_more, _boxes, _compared, _change, _discount)[difficulty - 1]
     first, second = rng.choice(len(NAMES), size=2, replace=False)
     name, other, things = NAMES[int(first)], NAMES[int(second)], pick(rng, THINGS)

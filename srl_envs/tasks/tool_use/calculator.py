@@ -150,6 +150,11 @@ def _whole(value: Number, most: int) -> int:
     return int(value)
 
 
+def _round(value: Number, places: Number = Fraction(0)) -> Number:
+    rounded: Number = round(value, _whole(places, PLACES))  # type: ignore[assignment]
+    return rounded
+
+
 _OPERATIONS: dict[type[ast.operator], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -164,7 +169,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "min": min,
     "max": max,
-    "round": lambda value, places=Fraction(0): round(value, _whole(places, PLACES)),
+    "round": _round,
     "factorial": lambda value: math.factorial(_whole(value, LARGEST_FACTORIAL)),
     "ln": math.log,
     **{
