@@ -16,7 +16,6 @@ from srl_agents.errors import EpisodeError
 from srl_agents.rollout import is_truncated, played_action
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
-from srl_envs.games.base import RoundGame
 from srl_envs.text import fallback_action
 
 TOLERANCE = 1e-9
@@ -119,17 +118,10 @@ def _rendered(env: Any) -> Any:
     return env.render() if getattr(env, "render_mode", None) is not None else None
 
 
-FIXED = ("action_spaces", "observation_spaces", "state_space", "text_view", "rules")
-"""Attributes of a game that do not change during an episode."""
-
-
 def copied(env: Any) -> Any:
     """Return a deep copy of a running environment; raise EnvError if it cannot be copied."""
-    game = env.unwrapped
-    # Sharing the fixed attributes halves the time of a copy.
-    fixed = [getattr(game, name, None) for name in FIXED] if isinstance(game, RoundGame) else []
     try:
-        return copy.deepcopy(env, {id(one): one for one in fixed})
+        return copy.deepcopy(env)
     except (TypeError, copy.Error) as error:  # Connections and locks cannot be copied.
         raise EnvError(f"{env.metadata['name']} cannot be copied: {error}") from error
 
