@@ -57,10 +57,18 @@ class LLMJudge:
             backend.check(sampling)
 
     def judge(self, debate: Debate) -> Verdict:
-        """Judge a debate; raise JudgeError if the backend fails.
+        """Judge a debate.
 
-        The verdict's info contains `orders` (both verdicts: "pro", "con", "tie", or None for one
-        that could not be parsed, which counts as a tie), `agreed` and `unreadable` (their number).
+        Args:
+            debate: Motion and speeches.
+
+        Returns:
+            The scores of both sides. `info` contains `orders` (both verdicts: "pro", "con", "tie",
+            or None for one that could not be parsed, which counts as a tie), `agreed`, and
+            `unreadable` (number of verdicts that could not be parsed).
+
+        Raises:
+            JudgeError: The backend failed.
         """
         firsts = (PRO, CON)
         try:

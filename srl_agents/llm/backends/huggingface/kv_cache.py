@@ -226,8 +226,6 @@ class KeptCaches:
         """Maximum number of slots, with padding; None for no limit."""
         self.reused = 0
         """Number of tokens that were found in a cache so far."""
-        self.dropped = 0
-        """Number of conversations that were dropped because of the limit."""
         self._handles: dict[int, CacheHandle] = {}
 
     def __len__(self) -> int:
@@ -252,10 +250,9 @@ class KeptCaches:
                 self._handles[conversation] = CacheHandle(kept, row, kept.turn)
         while self.most_tokens is not None and self._handles and self.tokens > self.most_tokens:
             handles = list(self._handles.items())
-            oldest = [one for one, handle in handles if handle.kept is handles[0][1].kept]
-            for one in oldest:
-                self.release(one)
-            self.dropped += len(oldest)
+            for one, handle in handles:
+                if handle.kept is handles[0][1].kept:
+                    self.release(one)
 
     def release(self, conversation: int) -> None:
         """Remove a conversation; its cache is freed with the last one."""
