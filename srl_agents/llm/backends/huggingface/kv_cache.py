@@ -226,6 +226,8 @@ class KeptCaches:
         """Maximum number of slots, with padding; None for no limit."""
         self.reused = 0
         """Number of tokens that were found in a cache so far."""
+        self.dropped = 0
+        """Number of conversations that were dropped because of the limit."""
         self._handles: dict[int, CacheHandle] = {}
 
     def __len__(self) -> int:
@@ -253,6 +255,7 @@ class KeptCaches:
             for one, handle in handles:
                 if handle.kept is handles[0][1].kept:
                     self.release(one)
+                    self.dropped += 1
 
     def release(self, conversation: int) -> None:
         """Remove a conversation; its cache is freed with the last one."""

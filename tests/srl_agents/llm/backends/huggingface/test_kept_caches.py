@@ -24,6 +24,7 @@ def test_the_least_recently_used_cache_is_dropped(backend):
     ask(backend, 3, (*contexts[3], 9))
     assert backend.caches.of(2) is None
     assert backend.caches.of(1) is not None and backend.caches.of(3) is not None
+    assert backend.caches.dropped == 1
     assert backend.caches.tokens <= kept
 
 
