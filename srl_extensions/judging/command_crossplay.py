@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from srl_agents.episode import Episode, write_jsonl
 from srl_agents.errors import RolloutError
-from srl_agents.policy import Policy
 from srl_envs import registry
 from srl_extensions.judging import cross_play, crossplay_page
+from srl_extensions.judging.episodes import add_episode_options, runner_of
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
 from srl_extensions.judging.shared import NamedPlayers, write_results
 from srl_extensions.pages.document import write_page
@@ -19,7 +18,7 @@ from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, settings
 from srl_train.errors import ConfigError
 from srl_train.player_names import PLAYERS
-from srl_train.run_files import asked_for, refuse_taken, refuse_unwritable, versions
+from srl_train.run_files import refuse_taken, refuse_unwritable, versions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,11 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_seed(parser, "seed of all random numbers")
     parser.add_argument(
         "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
-        help="new folder for results.json and results.html (default: crossplay)",
+        help="new folder for results.json, results.html and the episodes in games/ENV.jsonl "
+        "(default: crossplay)",
     )  # fmt: skip
-    parser.add_argument(
-        "--record", action="store_true", help="write all episodes to games/ENV.jsonl in the folder"
-    )
+    add_episode_options(parser)
     add_model_settings(parser)
     parser.add_argument("--quiet", action="store_true", help="print no tables")
 
@@ -67,11 +65,16 @@ def run(args: argparse.Namespace) -> int:
         for one in arenas
     ]
     path = args.out / "results.json"
-    refuse_taken(args.out)
+    if not args.resume:
+        refuse_taken(args.out)
     refuse_unwritable("--out", path)
+    runner = runner_of(args, args.out / "games")
     found = []
     for one, own in zip(arenas, policies, strict=True):
-        games = _play(one, own, args)
+        games = cross_play.play_cross(one, own, args.episodes, args.seed, runner=runner)
+        failures = [game.failure for game in games if game.failure is not None]
+        if len(failures) == len(games):
+            raise RolloutError(f"every game of {one.name} failed; the first: {failures[0]}")
         found.append(results(one, games, groups, args.seed))
         if not args.quiet:
             tell(crossplay_page.table_of_arena(found[-1]))
@@ -105,21 +108,3 @@ def _groups(words: Sequence[str]) -> dict[str, str]:
     if len(found) < 2:
         raise ConfigError("players must be at least two; srl eval scores a single player")
     return found
-
-
-def _play(
-    arena: cross_play.Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
-) -> list[cross_play.PairGame]:
-    """Play and return the games of an arena, and write their episodes if --record was given."""
-    episodes: list[Episode] = []
-    games = cross_play.play_cross(
-        arena, policies, args.episodes, args.seed, at_game=lambda game, one: episodes.append(one)
-    )
-    failures = [game.failure for game in games if game.failure is not None]
-    if len(failures) == len(games):
-        raise RolloutError(f"every game of {arena.name} failed; the first: {failures[0]}")
-    if args.record:
-        path = args.out / "games" / f"{arena.name}.jsonl"
-        with asked_for("--out", path):
-            write_jsonl(path, episodes)
-    return games

@@ -5,10 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 
+from srl_agents.episode import read_jsonl
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_extensions.judging.cross_play import arena, play_cross
 from srl_extensions.judging.crossplay_page import table_of_arena
+from srl_extensions.judging.episodes import EpisodeRunner
 from srl_extensions.judging.payoffs import gaps, results, returns_by_start
 from tests.srl_extensions.judging.contest import Contest, Number, players
 
@@ -34,18 +36,13 @@ def test_pairs_play_in_both_places_from_the_same_starts():
     ]  # fmt: skip
 
 
-def test_one_player_controls_a_team():
+def test_one_player_controls_a_team(tmp_path):
     battle = arena("team_battle_v0", partial(registry.make, "team_battle_v0", max_cycles=2))
-    seats = {}
-    games = play_cross(
-        battle,
-        scripted(battle, "always_cooperate", "always_compete"),
-        episodes=1,
-        at_game=lambda game, episode: seats.setdefault((game.first, game.second), episode.seats),
-    )
+    pair = scripted(battle, "always_cooperate", "always_compete")
+    games = play_cross(battle, pair, episodes=1, runner=EpisodeRunner(folder=tmp_path))
     assert battle.two_sided
     assert [game.winner for game in games] == ["draw", "first", "second", "draw"]
-    mixed = seats["always_cooperate", "always_compete"]
+    mixed = list(read_jsonl(tmp_path / "team_battle_v0.jsonl"))[1].seats
     team = {agent for agent, name in mixed.items() if name == "always_cooperate"}
     assert team == set(battle.places[0]) and 0 < len(team) < len(mixed)
 

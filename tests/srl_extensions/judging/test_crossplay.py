@@ -59,7 +59,7 @@ def test_players_of_one_group_have_a_gap(tmp_path, capsys):
 
 
 def test_recorded_games_can_be_replayed(tmp_path):
-    record = results(["always_cooperate", "uniform", *BATTLE, "--record"], tmp_path)
+    record = results(["always_cooperate", "uniform", *BATTLE], tmp_path)
     path = tmp_path / "games/team_battle_v0.jsonl"
     assert len(list(read_jsonl(path))) == len(record["arenas"][0]["games"]) == 12
     assert cli.main(["replay", str(path)]) == 0
