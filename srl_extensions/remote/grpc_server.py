@@ -23,7 +23,6 @@ from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
 from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.messages import (
     Description,
-    pack,
     pack_outcome,
     to_space,
     unpack_actions,
@@ -153,18 +152,6 @@ class Service:
         content = await self.sessions.advance(client, "step", request.session, act)
         return pb.Frame(content=content)
 
-    async def look(self, request: pb.LookRequest, client: str) -> pb.LookReply:
-        """Return the joint state of a session's environment, or its picture (`render`)."""
-        methods = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
-        if request.thing not in methods:
-            raise WireError(f"thing must be one of {list(methods)}, got {request.thing}")
-
-        def act(env: Any) -> bytes:
-            return pack(getattr(env, methods[request.thing])())
-
-        value = await self.sessions.advance(client, "look", request.session, act)
-        return pb.LookReply(value=value)
-
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
         """End a session."""
         await self.sessions.close(client, request.session)
@@ -267,12 +254,10 @@ def _bind(server: Any, settings: ServerSettings) -> int:
 
 
 def _described(env: Any) -> bytes:
-    game, state_space = env.unwrapped, getattr(env, "state_space", None)
-    agents = env.possible_agents
+    game, agents = env.unwrapped, env.possible_agents
     description = Description(
         observation_spaces={agent: to_space(env.observation_space(agent)) for agent in agents},
         action_spaces={agent: to_space(env.action_space(agent)) for agent in agents},
-        state_space=None if state_space is None else to_space(state_space),
         metadata=env.metadata,
         teams=getattr(game, "teams", None),
         baselines=getattr(game, "baselines", lambda: None)(),

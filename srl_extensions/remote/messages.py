@@ -94,7 +94,6 @@ class Description:
     observation_spaces: dict[str, Any]
     """Agent -> observation space as plain data."""
     action_spaces: dict[str, Any]
-    state_space: Any
     metadata: dict[str, Any]
     teams: dict[str, str] | None
     baselines: dict[str, float] | None

@@ -23,7 +23,6 @@ from srl_extensions.remote.messages import (
     from_space,
     pack,
     pack_actions,
-    unpack,
     unpack_outcome,
     version,
 )
@@ -56,24 +55,17 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         RemoteError: If the server refuses.
     """
 
+    render_mode = None
+
     def __init__(self, server: EnvServer, name: str, options: Mapping[str, Any]) -> None:
         self._server, self._name, self._options = server, name, dict(options)
-        self.render_mode: str | None = self._options.get("render_mode")
         self.agents: list[str] = []
         self._begun = False
         described = self._open()
         self.metadata = described.metadata
-        called = self.metadata.get("name")
-        # Records will contain the name.
-        if not isinstance(called, str) or ":" in called or not called.isprintable():
-            raise WireError(f"{called!r:.80} is not a name of an environment")
         self.possible_agents = list(described.observation_spaces)
-        if not self.possible_agents or self.possible_agents != list(described.action_spaces):
-            raise WireError("every agent must have an observation space and an action space")
         self.observation_spaces = _spaces(described.observation_spaces)
         self.action_spaces = _spaces(described.action_spaces)
-        if described.state_space is not None:
-            self.state_space = from_space(described.state_space)
         self.teams = described.teams
         self._described = described
         if described.max_cycles is not None:
@@ -87,8 +79,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
                 f"{self._name} may have other texts on {self._server.address}, whose core-srl is "
                 f"{self._described.version or 'a source folder'!r}: install the same version here"
             )
-        options = {key: value for key, value in self._options.items() if key != "render_mode"}
-        return registry.make(self._name, **options).unwrapped
+        return registry.make(self._name, **self._options).unwrapped
 
     @property
     def text_view(self) -> TextView | None:
@@ -128,16 +119,6 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         outcome: Step = self._received(self._server.call("Step", request), 5, self.agents)
         return outcome
 
-    def state(self) -> Any:
-        """Return the joint state of all agents."""
-        return self._look(pb.LookRequest.STATE)
-
-    def render(self) -> Any:
-        """Return the picture of the last step."""
-        if self.render_mode is None:
-            raise EnvError("render() needs a render_mode: construct with one")
-        return self._look(pb.LookRequest.PICTURE)
-
     def close(self) -> None:
         """End the session."""
         self._finalizer()
@@ -167,10 +148,6 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
             return read_record(Description, json.loads(reply.environment))
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise WireError(f"the description is invalid: {error}") from error
-
-    def _look(self, thing: int) -> Any:
-        request = pb.LookRequest(session=self._session, thing=thing)
-        return unpack(self._server.call("Look", request).value)
 
 
 def _spaces(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,10 +78,6 @@ def test_environment_errors_equal_the_local_ones(everything):
     env = everything.env("coop_compete_v0", num_agents=2)
     with pytest.raises(EnvError, match="call reset"):
         env.step({"agent_0": 0, "agent_1": 0})
-    with pytest.raises(RemoteError, match="call reset"):
-        env.state()
-    with pytest.raises(EnvError, match="needs a render_mode"):
-        env.render()
     env.reset(seed=0)
     with pytest.raises(RemoteError, match="action 7 of agent_1 is outside"):
         env.step({"agent_0": 0, "agent_1": 7})

@@ -83,12 +83,7 @@ def described(**changed):
 
 OPENINGS = {
     "no description": lambda r: r.ClearField("environment"),
-    "no agents": described(observation_spaces={}, action_spaces={}),
     "no spaces": described(observation_spaces={"agent_0": None}),
-    "no name": described(metadata={}),
-    "a name of code": described(metadata={"name": "os:system"}),
-    "a name of a server": described(metadata={"name": "grpc://127.0.0.1:1/x"}),
-    "a name for terminals": described(metadata={"name": "\x1b[31m"}),
     "teams": described(teams=[1]),
     "baselines": described(baselines={"random": "x"}),
 }
