@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,10 +23,8 @@ from srl_train.run_files import refuse_taken, refuse_unwritable, versions
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
-        "players", metavar="[GROUP=]NAME", nargs="+",
-        help=f"players: {PLAYERS}; players of one GROUP are independent seeds of one method, whose "
-        "gap between self-play and cross-play is measured",
-    )  # fmt: skip
+        "players", metavar="NAME", nargs="+", help=f"two or more players: {PLAYERS}"
+    )
     places = "an environment; one player controls a team (or agent), the other all other agents"
     add_list(parser, "--environment", "ENV", places, dest="environments")
     option = "an option of the environments, such as max_cycles=10"
@@ -49,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play all pairs of players, print and write the results (JSON and HTML), and return 0."""
-    groups = _groups(args.players)
+    names = args.players
+    if len(names) < 2:
+        raise ConfigError("players must be at least two; srl eval scores a single player")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"players must be different, got {' '.join(names)}")
     if not args.environments:
         raise ConfigError("--environment is required")
     check_numbers(args)
@@ -58,10 +59,10 @@ def run(args: argparse.Namespace) -> int:
         cross_play.arena(name, partial(registry.make, name, **options))
         for name in dict.fromkeys(args.environments)
     ]
-    players = NamedPlayers.parse(args, groups)
+    players = NamedPlayers.parse(args, names)
     players.prepare(args.threads)
     policies = [  # Policies of all environments, so that an error occurs before the first game.
-        {name: players.by_agent(dict.fromkeys(one.agents, name), one.make) for name in groups}
+        {name: players.by_agent(dict.fromkeys(one.agents, name), one.make) for name in names}
         for one in arenas
     ]
     path = args.out / "results.json"
@@ -75,12 +76,12 @@ def run(args: argparse.Namespace) -> int:
         failures = [game.failure for game in games if game.failure is not None]
         if len(failures) == len(games):
             raise RolloutError(f"every game of {one.name} failed; the first: {failures[0]}")
-        found.append(results(one, games, groups, args.seed))
+        found.append(results(one, games, names, args.seed))
         if not args.quiet:
             tell(crossplay_page.table_of_arena(found[-1]))
     record = {
         "schema_version": SCHEMA_VERSION,
-        "players": [players.record(name) | {"group": group} for name, group in groups.items()],
+        "players": [players.record(name) for name in names],
         "episodes": args.episodes,
         "seed": args.seed,
         "returns": "raw, per agent and episode, of the row's player",
@@ -93,18 +94,3 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         tell(f"written: {page}")
     return 0
-
-
-def _groups(words: Sequence[str]) -> dict[str, str]:
-    """Return the group of each player, which is by default the name of the player."""
-    found: dict[str, str] = {}
-    for word in words:
-        group, equals, name = word.rpartition("=")
-        if not name or (equals and not group):
-            raise ConfigError(f"players must be NAME or GROUP=NAME, got {word!r}")
-        if name in found:
-            raise ConfigError(f"players must be different, got {name} twice")
-        found[name] = group or name
-    if len(found) < 2:
-        raise ConfigError("players must be at least two; srl eval scores a single player")
-    return found

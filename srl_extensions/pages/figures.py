@@ -52,23 +52,6 @@ def reward(run: RecordedRun) -> list[Panel]:
     ]
 
 
-def environments(run: RecordedRun) -> list[Panel]:
-    """Return charts of return, success rate and parse failures, a line per environment."""
-    titles = {
-        "raw_return": "Raw return per episode",
-        "success": "Success rate",
-        "parse_failures": "Parse failures",
-    }
-
-    def lines(key: str) -> list[Line]:
-        # A round does not always include all environments. Lines connect the rounds that do.
-        every = (Line(label, run.rounds, run.series("by_environment", label, key))
-                 for label in sorted(run.names("by_environment")))  # fmt: skip
-        return [_where(line, math.isfinite) for line in every]
-
-    return [Panel(title, lines(key), percent=key != "raw_return") for key, title in titles.items()]
-
-
 def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False) -> list[Panel]:
     """Return a panel per key of a model's row, titled as in `titles`, with a line per model."""
     return [Panel(title, _of_models(run, key), percent=percent) for key, title in titles.items()]

@@ -104,7 +104,7 @@ def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSect
 
 def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
-    tables = [_evaluations(run), _performance(run), _environments(run)]
+    tables = [_evaluations(run), _performance(run)]
     lines = [f"warning: {line}" for line in run.warnings]
     lines.append(title(run))
     lines += [f"  {name}: {value} ({more})" for name, value, more in cards(run)]
@@ -157,13 +157,9 @@ def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
 
 
 def _reward(run: RecordedRun) -> list[Block]:
-    several = figures.figure(figures.environments(run))
-    tables = (_evaluations(run), _environments(run))
-    return [
-        *figures.figure(figures.reward(run), REWARDS),
-        *([Text("Each environment", "heading"), *several] if several else ()),
-        *(one for one in tables if one.rows),
-    ]
+    evaluations = _evaluations(run)
+    charts = figures.figure(figures.reward(run), REWARDS)
+    return [*charts, evaluations] if evaluations.rows else charts
 
 
 def _updates(run: RecordedRun) -> list[Block]:
@@ -203,20 +199,6 @@ def _evaluations(run: RecordedRun) -> Table:
         "cooperation": lambda when: share(run.evaluated(when, "cooperation_rate")),
         "parse failures": lambda when: share(run.evaluated(when, "parse_failures")),
         "episodes": lambda when: run.evaluated(when, "episodes"),
-    })  # fmt: skip
-
-
-def _environments(run: RecordedRun) -> Table:
-    def of(when: str, key: str, written: Callable[[float], str] = number) -> Cell:
-        return lambda label: written(run.evaluated(when, "by_environment", label, key))
-
-    labels = sorted(run.names("by_environment"))
-    return _table_of("Evaluations by environment", "environment", labels, {
-        "return before": of("before", "raw_return"),
-        "return after": of("after", "raw_return"),
-        "success before": of("before", "success", share),
-        "success after": of("after", "success", share),
-        "parse failures after": of("after", "parse_failures", share),
     })  # fmt: skip
 
 

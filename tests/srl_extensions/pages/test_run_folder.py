@@ -61,7 +61,6 @@ ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'
         ("metrics.jsonl", ROUND.format(10**400, "", "", ""), "line 1: round"),
         ("metrics.jsonl", ROUND.format(0, '"winners": {"a": "b"}', "", ""), "winners.a"),
         ("metrics.jsonl", ROUND.format(0, "", "", ', "seconds": {"a": "b"}'), "seconds"),
-        ("metrics.jsonl", ROUND.format(0, "", "", ', "by_environment": 5'), "by_environment"),
         ("metrics.jsonl", ROUND.format(0, "", '"m": {"seats": 5}', ""), "models.m.seats"),
         ("stages.jsonl", '{"round": 0, "stage": ["sft"], "models": {}}\n', "line 1: stage"),
         ("stages.jsonl", '{"round": 0, "stage": "sft", "models": 3}\n', "line 1: models"),
