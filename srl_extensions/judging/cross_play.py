@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 
 from srl_agents.episode import Episode
-from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.policy import Policy
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.errors import EnvConfigError
@@ -139,7 +138,6 @@ def play_cross(
                 {agent: players[player][agent] for agent, player in player_of.items()},
                 env_seed,
                 policy_seed,
-                reset_options={"episode": LONG_AFTER},
                 names=player_of,
                 extra={"arena": arena.name, "first": first, "second": second, "place": place},
             )

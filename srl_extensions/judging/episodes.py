@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from srl_agents.episode import Decision, Episode, read_jsonl, to_json
 from srl_agents.errors import BackendError
+from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.event_loop import run
 from srl_agents.policy import Policy
@@ -38,7 +39,6 @@ class Plan:
     seed: int
     """Seed of the environment's reset."""
     policy_seed: int
-    reset_options: dict[str, Any]
     names: Mapping[str, str]
     """Agent to name in the record."""
     extra: Mapping[str, Any]
@@ -156,7 +156,7 @@ class EpisodeRunner:
             try:
                 game = TimedGame(
                     *(env, plan.seats, plan.seed, plan.policy_seed, ALL_AT_ONCE),
-                    reset_options=dict(plan.reset_options),
+                    reset_options={"episode": LONG_AFTER},
                     given_names=plan.names,
                     extra={**plan.extra, "number": number},
                     at_turn=at_turn,

@@ -15,7 +15,7 @@ import numpy as np
 from srl_agents.episode import Episode
 from srl_agents.errors import PolicyError, RolloutError
 from srl_agents.evaluation.bootstrap import bootstrap_interval
-from srl_agents.evaluation.episode_stats import LONG_AFTER, cooperation_rate, parse_failures
+from srl_agents.evaluation.episode_stats import cooperation_rate, parse_failures
 from srl_agents.policy import Policy, missing_methods
 from srl_agents.rollout import policy_name
 from srl_agents.scripted.registry import classic_policy
@@ -173,7 +173,6 @@ def play_scenario(
                 dealt,
                 env_seed,
                 policy_seed,
-                reset_options={"episode": LONG_AFTER},
                 names=names | dict(scenario.background),
                 extra={"scenario": scenario.name, "focal_agents": list(scenario.focal)},
             )
