@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -104,38 +104,45 @@ class Description:
     """Version of core-srl on the server."""
 
 
+RESULTS = (float, bool, bool)
+"""Types of a reward, a termination and a truncation."""
+
+
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
     """Return the result of `env.reset()` or `env.step()` as a frame."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
-        kinds = zip((float, bool, bool), table, strict=True)
+        kinds = zip(RESULTS, table, strict=True)
         table = [{agent: kind(column[agent]) for agent in observations} for kind, column in kinds]
     return pack([list(env.agents), observations, *table, infos])
 
 
-def unpack_outcome(frame: bytes) -> tuple[list[str], Reset | Step]:
-    """Return the active agents and the result of a reset or step. Raises WireError if invalid."""
+def unpack_outcome(frame: bytes, kinds: Sequence[type]) -> tuple[list[str], Reset | Step]:
+    """Return the active agents and the result of a reset or step.
+
+    Args:
+        frame: Content of a frame.
+        kinds: Types of the columns between observations and infos: none for a reset, RESULTS for a
+            step.
+
+    Raises:
+        WireError: If the frame is invalid.
+    """
     match unpack(frame):
-        case [list() as playing, dict() as observations, *table, dict() as infos]:
-            pass
+        case [list() as playing, dict() as observations, *table] if len(table) == len(kinds) + 1:
+            agents = list(observations)
         case _:
-            raise WireError("a frame must contain agents, observations and infos by agent")
-    agents = list(observations)
-    if not all(isinstance(agent, str) for agent in [*agents, *playing]):
-        raise WireError("the agents of a frame must be names")
-    if len(set(playing)) < len(playing) or not observations.keys() >= set(playing):
+            raise WireError("a frame must contain agents and mappings by agent")
+    if not all(agent in agents for agent in playing):
         raise WireError("a frame has agents without observations")
-    if len(table) not in (0, 3):
-        raise WireError("a frame must have rewards, terminations and truncations")
-    kinds = (float, bool, bool)[: len(table)]
-    for kind, column in zip((*kinds, dict), (*table, infos), strict=True):
+    for kind, column in zip((*kinds, dict), table, strict=True):
         right = isinstance(column, dict) and list(column) == agents
         if not right or not all(type(value) is kind for value in column.values()):
             raise WireError(f"a frame must have a {kind.__name__} for each agent")
-    if table and not all(map(math.isfinite, table[0].values())):
-        raise WireError("rewards must be finite")
-    outcome: Any = (observations, *table, infos)
+        if kind is float and not all(map(math.isfinite, column.values())):
+            raise WireError("rewards must be finite")
+    outcome: Any = (observations, *table)
     return playing, outcome
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from srl_envs.text import SpacesOfAgents, TextView
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments
 from srl_extensions.remote.errors import RemoteError, WireError
 from srl_extensions.remote.messages import (
+    RESULTS,
     Description,
     from_space,
     pack,
@@ -108,7 +109,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
             request.session = self._session
             frame = self._server.call("Reset", request)
         self._begun = True
-        outcome: Reset = self._received(frame, 2)
+        outcome: Reset = self._received(frame)
         return outcome
 
     def step(self, actions: Mapping[str, Any]) -> Step:
@@ -116,19 +117,20 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         request = pb.StepRequest(session=self._session, actions=pack_actions(actions))
-        outcome: Step = self._received(self._server.call("Step", request), 5, self.agents)
+        outcome: Step = self._received(self._server.call("Step", request), RESULTS, self.agents)
         return outcome
 
     def close(self) -> None:
         """End the session."""
         self._finalizer()
 
-    def _received(self, frame: pb.Frame, parts: int, required: Iterable[str] = ()) -> Any:
-        """Return the result of a reset (2 parts) or step (5) that contains the required agents."""
-        playing, outcome = unpack_outcome(frame.content)
+    def _received(
+        self, frame: pb.Frame, kinds: Sequence[type] = (), required: Iterable[str] = ()
+    ) -> Any:
+        """Return the result of a reset, or of a step with RESULTS for the required agents."""
+        playing, outcome = unpack_outcome(frame.content, kinds)
         observations = outcome[0]
-        complete = len(outcome) == parts and observations.keys() >= set(required)
-        if not (complete and observations.keys() <= self.action_spaces.keys()):
+        if not set(required) <= observations.keys() <= self.action_spaces.keys():
             raise WireError("a frame has other agents than those that play")
         for agent, seen in observations.items():
             shape = self.observation_spaces[agent].shape

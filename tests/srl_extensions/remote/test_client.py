@@ -13,6 +13,7 @@ import pytest
 import srl_envs
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
+from srl_envs.vector.loop import SyncVectorGame
 from srl_extensions.remote import connect, remote
 from srl_extensions.remote.errors import RemoteError
 
@@ -45,7 +46,7 @@ def test_sessions_end_with_their_environments(start):
     running = start()
     with connect(running.address) as server:
         closed, dropped = server.env("coop_compete_v0"), server.env("coop_compete_v0")
-        vector = server.vector("coop_compete_v0", 3)
+        vector = SyncVectorGame(lambda: server.env("coop_compete_v0"), 3)
         assert server.describe().open_sessions == 5
         closed.close()
         vector.close()

@@ -8,6 +8,7 @@ from srl_envs import vector
 from srl_envs.env_checker import _same as same
 from srl_envs.env_checker import check_environment
 from srl_envs.text import TextEnv
+from srl_envs.vector.loop import SyncVectorGame
 
 GAMES = [
     ("coop_compete_v0", {"num_agents": 3, "max_cycles": 6}),
@@ -90,7 +91,7 @@ def first_answer(env, agent):
 def test_vectors_are_bit_identical(everything, name):
     options = {"max_cycles": 4}
     local = vector.make(name, 5, **options)
-    remote = everything.vector(name, 5, **options)
+    remote = SyncVectorGame(lambda: everything.env(name, **options), 5)
     assert same(local.reset(seed=7), remote.reset(seed=7))
     for turn in range(10):
         actions = np.full((5, local.num_agents), turn % 2)

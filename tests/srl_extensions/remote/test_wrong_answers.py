@@ -51,7 +51,6 @@ FRAMES = {
     "an agent too few": part(1, lambda seen: {"agent_0": seen["agent_0"]}),
     "agents without names": part(0, lambda playing: [["agent_0"], "agent_1"]),
     "ghosts that play": part(0, lambda playing: ["agent_0", "ghost"]),
-    "an agent twice": part(0, lambda playing: ["agent_0", "agent_0"]),
     "another shape": part(1, lambda seen: dict.fromkeys(seen, np.zeros(3))),
     "words": part(1, lambda seen: dict.fromkeys(seen, "a")),
     "one observation": part(1, lambda seen: seen["agent_0"]),
