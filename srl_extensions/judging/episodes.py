@@ -111,22 +111,23 @@ class EpisodeRunner:
     async def _play(
         self, name: str, plans: Sequence[Plan], done: dict[int, Episode], file: TextIO | None
     ) -> list[Episode]:
-        todo = [number for number in range(len(plans)) if number not in done]
-        waiting = iter(todo)
-        in_flight, begun, work = 0, time.monotonic(), LongWork(f"playing {name}")
+        known, begun, in_flight = len(done), time.monotonic(), 0
+        failed = sum(episode.failure is not None for episode in done.values())
+        waiting = (number for number in range(len(plans)) if number not in done)
+        work = LongWork(f"playing {name}")
 
         def tell_progress(turn: int = 0) -> None:
-            ended = len(todo) - (len(plans) - len(done))
-            failed = sum(episode.failure is not None for episode in done.values())
-            seconds = (time.monotonic() - begun) / max(1, ended) * (len(todo) - ended)
-            remaining = timedelta(seconds=round(seconds)) if ended else "unknown"
+            remaining: object = "unknown"
+            if len(done) > known:
+                pace = (time.monotonic() - begun) / (len(done) - known)
+                remaining = timedelta(seconds=round(pace * (len(plans) - len(done))))
             work.at(
                 f"{len(done)} of {len(plans)} episodes finished, {in_flight} in flight, {failed} "
                 f"failed, remaining time {remaining}"
             )
 
         async def work_through() -> None:
-            nonlocal in_flight
+            nonlocal in_flight, failed
             for number in waiting:
                 in_flight += 1
                 episode = await self._episode(plans[number], number, tell_progress)
@@ -136,11 +137,11 @@ class EpisodeRunner:
                         file.write(to_json(episode) + "\n")
                         file.flush()
                 done[number] = episode
+                failed += episode.failure is not None
                 tell_progress()
 
-        workers = [
-            asyncio.create_task(work_through()) for _ in range(min(self.concurrency, len(todo)))
-        ]
+        count = min(self.concurrency, len(plans) - known)
+        workers = [asyncio.create_task(work_through()) for _ in range(count)]
         try:
             await asyncio.gather(*workers)
         finally:

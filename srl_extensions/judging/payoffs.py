@@ -34,14 +34,14 @@ def results(
         complete game), and all games.
     """
     returns_RCE = returns_by_start(games, players, arena.two_sided)
-    payoffs = means(returns_RCE)
+    complete = not np.isnan(returns_RCE).all(axis=2).any()
     return {
         "name": arena.name,
         "places": [list(place) for place in arena.places],
         "two_sided": arena.two_sided,
         "players": list(players),
         "matrix": cells(returns_RCE, seed),
-        "rankings": None if payoffs is None else rankings(payoffs, players, games),
+        "rankings": rankings(np.nanmean(returns_RCE, axis=2), players, games) if complete else None,
         "games": [asdict(game) for game in games],
     }
 
@@ -84,10 +84,3 @@ def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
         }
 
     return [[cell(returns_E) for returns_E in row] for row in returns_RCE]
-
-
-def means(returns_RCE: Floats) -> Floats | None:
-    """Return the matrix of mean returns, or None if a pair has no complete game."""
-    if np.isnan(returns_RCE).all(axis=2).any():
-        return None
-    return np.asarray(np.nanmean(returns_RCE, axis=2))

@@ -27,10 +27,10 @@ from srl_extensions.remote.messages import (
     to_space,
     unpack_actions,
     unpack_mapping,
-    version,
 )
 from srl_extensions.remote.sessions import Sessions
 from srl_extensions.remote.settings import ServerSettings
+from srl_train.run_files import versions
 
 MESSAGE_BYTES = 4 * 2**20
 """Maximum size of a request."""
@@ -117,7 +117,7 @@ class Service:
     async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
         """Return the served environments and the number of the client's sessions."""
         return pb.ServerDescription(
-            version=version(),
+            version=versions().get("core-srl", ""),
             environments=self._settings.environments,
             open_sessions=self.sessions.counts[client],
         )
@@ -263,6 +263,5 @@ def _described(env: Any) -> bytes:
         baselines=getattr(game, "baselines", lambda: None)(),
         max_cycles=getattr(game, "max_cycles", None),
         has_text=hasattr(game, "text_view"),
-        version=version(),
     )
     return json.dumps(as_record(Description, description)).encode()

@@ -6,12 +6,10 @@ size.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 from gymnasium import spaces
@@ -100,8 +98,6 @@ class Description:
     max_cycles: int | None
     has_text: bool
     """True if the environment has a text view."""
-    version: str
-    """Version of core-srl on the server."""
 
 
 RESULTS = (float, bool, bool)
@@ -119,15 +115,9 @@ def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
 
 
 def unpack_outcome(frame: bytes, kinds: Sequence[type]) -> tuple[list[str], Reset | Step]:
-    """Return the active agents and the result of a reset or step.
+    """Return the active agents and the result of a reset (no `kinds`) or step (RESULTS).
 
-    Args:
-        frame: Content of a frame.
-        kinds: Types of the columns between observations and infos: none for a reset, RESULTS for a
-            step.
-
-    Raises:
-        WireError: If the frame is invalid.
+    Raises WireError if the frame is invalid.
     """
     match unpack(frame):
         case [list() as playing, dict() as observations, *table] if len(table) == len(kinds) + 1:
@@ -147,30 +137,19 @@ def unpack_outcome(frame: bytes, kinds: Sequence[type]) -> tuple[list[str], Rese
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return the actions of a step, with the answers from which they were parsed, if any."""
+    """Return the actions of a step, and the answers from which some were parsed."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
-    return pack([dict(actions), texts] if texts else [dict(actions)])
+    return pack([dict(actions), texts])
 
 
 def unpack_actions(data: bytes) -> dict[str, Any]:
     """Return the actions of a step. Raises WireError for invalid data."""
     match unpack(data):
-        case [dict() as actions]:
-            return actions
         case [dict() as actions, dict() as texts]:
             pass
         case _:
-            raise WireError("actions must be one or two mappings by agent")
+            raise WireError("actions must be two mappings by agent")
     for agent, text in texts.items():
         if isinstance(text, str) and isinstance(actions.get(agent), int):
             actions[agent] = TextAction(actions[agent], text)
     return actions
-
-
-@functools.cache
-def version() -> str:
-    """Return the version of the installed core-srl, empty if it is not installed."""
-    try:
-        return metadata.version("core-srl")
-    except metadata.PackageNotFoundError:
-        return ""

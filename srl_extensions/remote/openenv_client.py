@@ -98,7 +98,6 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         field: Field of the server's action that contains the agent's text.
         describe: Function that makes a text of the server's observation; by default its fields.
         max_cycles: Steps after which the episode is truncated.
-        parse_penalty: Amount subtracted from the shaped reward for an answer that cannot be read.
         timeout: Time limit of a reply in seconds.
 
     Raises:
@@ -117,14 +116,12 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         field: str,
         describe: Callable[[Mapping[str, Any]], str] | None = None,
         max_cycles: int = 64,
-        parse_penalty: float = 0.1,
         timeout: float = 60.0,
     ) -> None:
         self._field = field
         self._describe = describe or listed
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
-        penalty = number_between("parse_penalty", parse_penalty, 0.0)
-        self.text_view = ServerView(rules, parse_penalty=penalty)
+        self.text_view = ServerView(rules, parse_penalty=0.1)
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
             raise EnvConfigError(f"url must be one such as http://127.0.0.1:8000, got {shown(url)}")

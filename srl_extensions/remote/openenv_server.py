@@ -84,7 +84,6 @@ class GameState(State):  # type: ignore[misc]
     environments: list[str]
     """All games of the server: reset(environment=...) chooses one."""
     possible_agents: list[str]
-    text: bool
     answers: dict[str, list[str]]
     """Agent -> its legal answers in action order; empty if any text is legal."""
 
@@ -217,7 +216,6 @@ def create_app(
             environment=name,
             environments=list(games),
             possible_agents=agents,
-            text=True,
             answers={agent: list(view.answers(agent) or ()) for agent in agents},
         )
         described[name] = game, state

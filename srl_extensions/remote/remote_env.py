@@ -13,7 +13,6 @@ from pettingzoo import ParallelEnv
 
 import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import registry
-from srl_envs.errors import EnvError
 from srl_envs.records import read_record
 from srl_envs.text import SpacesOfAgents, TextView
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments
@@ -25,7 +24,6 @@ from srl_extensions.remote.messages import (
     pack,
     pack_actions,
     unpack_outcome,
-    version,
 )
 
 if TYPE_CHECKING:
@@ -44,8 +42,8 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     """An environment on a server, whose results equal the local environment's.
 
     The text view and the rules that policies read are those of the same environment made in this
-    process. Reading them raises EnvError if it cannot be made here, or if the server has another
-    release. If the session has ended, the next reset with a seed opens a new one.
+    process. Reading them raises EnvError if it cannot be made here. If the session has ended, the
+    next reset with a seed opens a new one.
 
     Args:
         server: The connection.
@@ -75,11 +73,6 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     @cached_property
     def local(self) -> Any:
         """Environment of this process with the same text view and rules; never played."""
-        if self._described.version != version():
-            raise EnvError(
-                f"{self._name} may have other texts on {self._server.address}, whose core-srl is "
-                f"{self._described.version or 'a source folder'!r}: install the same version here"
-            )
         return registry.make(self._name, **self._options).unwrapped
 
     @property

@@ -151,8 +151,13 @@ class Sessions:
                 f"an episode must have at most {MOST_STEPS} steps, got another: reset the "
                 "environment",
             )
+
+        def played() -> Any:
+            with loading.closed():  # Options of resets come from the client and may not name code.
+                return act(session.env)
+
         try:
-            reply = await self._compute(session, partial(_played, act, session.env))
+            reply = await self._compute(session, played)
         except Refused as refused:
             if refused.code in ("DEADLINE_EXCEEDED", "INTERNAL"):
                 self._forget(session)
@@ -239,11 +244,6 @@ class Sessions:
     def _ended(self, session: Session) -> None:
         session.idle.set()
         session.expires = self._clock() + self.limits.lease
-
-
-def _played(act: Callable[[Any], Any], env: Any) -> Any:
-    with loading.closed():  # options of resets come from the client and may not name code
-        return act(env)
 
 
 def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:

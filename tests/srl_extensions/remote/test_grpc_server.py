@@ -17,7 +17,7 @@ from srl_extensions.remote import connect, grpc_server
 from srl_extensions.remote import environments_pb2 as pb
 from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.grpc_server import in_thread
-from srl_extensions.remote.messages import pack
+from srl_extensions.remote.messages import pack, pack_actions
 from srl_extensions.remote.settings import ServerSettings, read_tokens
 from tests.srl_extensions.remote import misbehaving
 
@@ -126,7 +126,9 @@ def test_cancelled_step_is_finished_before_the_next_call(start):
         with pytest.raises(RemoteError, match="Deadline"):
             server.call(
                 "Step",
-                pb.StepRequest(session=env._session, actions=pack([dict.fromkeys(env.agents, 0)])),
+                pb.StepRequest(
+                    session=env._session, actions=pack_actions(dict.fromkeys(env.agents, 0))
+                ),
                 timeout=0.2,
             )
         with pytest.raises(RemoteError, match="another call"):

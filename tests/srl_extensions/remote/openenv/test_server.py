@@ -189,7 +189,7 @@ def test_state_names_the_game(url):
         state = client.state()
     assert state["episode_id"] == "mine"
     assert state["environments"] == ["three", "pair"]
-    assert state["possible_agents"] == ["agent_0"] and state["text"] is True
+    assert state["possible_agents"] == ["agent_0"]
     assert state["answers"] == {"agent_0": ["compete", "cooperate"]}
 
 
