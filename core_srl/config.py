@@ -268,7 +268,7 @@ class MultiModelConfig(Section):
                 "backend": self._backend(here),
                 "engine": self._engine(here, len(bases), adapters),
                 "mode": self._mode(),
-                "updates": self._updates(here, bases),
+                "updates": self._updates(bases),
                 "rollout": {
                     "group_size": group,
                     "groups_per_round": episodes // group,
@@ -340,10 +340,9 @@ class MultiModelConfig(Section):
             engine |= {"name": "ray", "learner_gpus": share, "rollout_worker_gpus": share}
         return engine
 
-    def _updates(self, here: Resolved, bases: Sequence[str]) -> dict[str, Any]:
-        found: dict[str, Any] = {"strategy": self.weight_update_strategy.value}
-        if here.play_ahead:
-            found["max_staleness"] = STALENESS
+    def _updates(self, bases: Sequence[str]) -> dict[str, Any]:
+        strategy = self.weight_update_strategy.value
+        found: dict[str, Any] = {"strategy": strategy, "max_staleness": STALENESS}
         averaging = (WeightUpdateStrategy.SYNCHRONIZED, WeightUpdateStrategy.FEDERATED)
         groups: dict[str, list[str]] = {}
         for index, base in enumerate(bases):

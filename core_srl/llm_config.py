@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -43,6 +43,20 @@ class UpdateStrategy(Enum):
     """AdamW without weight decay, whose moments persist."""
 
 
+S = TypeVar("S", bound=Section)
+
+
+def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
+    """Return the section. Raises ConfigError if a field of `ignored` differs from its default.
+
+    `kind` is the field that decides which other fields are ignored.
+    """
+    for name in ignored:
+        if getattr(section, name) != type(section).model_fields[name].default:
+            raise ConfigError(f"{name} has no effect where {kind} is {getattr(section, kind)}")
+    return section
+
+
 class LLMConfig(Section):
     """Documented settings of a manager. Raises ConfigError for a setting its backend ignores."""
 
@@ -73,13 +87,10 @@ class LLMConfig(Section):
     @model_validator(mode="after")
     def _refuse_ignored(self) -> Self:
         in_process = self.backend is LLMBackend.HUGGINGFACE
-        ignored = {"api_key"} if in_process else {"device", "enable_lora"}
+        ignored = ["api_key"] if in_process else ["device", "enable_lora"]
         if self.backend is not LLMBackend.VLLM:
-            ignored.add("port")
-        for name in sorted(ignored):
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ConfigError(f"{name} is not read by the backend {self.backend.value}")
-        return self
+            ignored.append("port")
+        return refuse_ignored(self, ignored, "backend")
 
     @property
     def sampling(self) -> Sampling:

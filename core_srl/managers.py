@@ -49,6 +49,9 @@ class SharedLLMManager:
     def __init__(self, config: LLMConfig) -> None:
         """Load the model, or create the client of its API.
 
+        Args:
+            config: Model and its settings.
+
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
             PolicyError: For a temperature that the API does not accept.
@@ -71,7 +74,10 @@ class SharedLLMManager:
     def register_node(self, node_id: str, node_config: Mapping[str, Any] | None = None) -> None:
         """Start the conversation of a node, or restart that of a registered one.
 
-        `node_config` has system_prompt, seed, temperature, top_p, top_k and max_new_tokens.
+        Args:
+            node_id: Name of the node.
+            node_config: system_prompt (default none), seed of the samples (a checksum of the name),
+                temperature (the LLMConfig's), top_p (1), top_k (0: all) and max_new_tokens (2048).
 
         Raises:
             ConfigError: For other settings.
@@ -91,7 +97,11 @@ class SharedLLMManager:
     def generate_for_node(self, node_id: str, prompt: str, **kwargs: Any) -> LLMResponse:
         """Return the model's answer to the next prompt of a node's conversation.
 
-        `kwargs` are temperature, top_p, top_k or max_new_tokens of this answer.
+        Args:
+            node_id: Name of a registered node.
+            prompt: Next user message.
+            kwargs: temperature, top_p, top_k or max_new_tokens of this answer, by default the
+                node's.
 
         Raises:
             ConfigError: For an unknown node or setting.
@@ -115,7 +125,7 @@ class SharedLLMManager:
 
         Args:
             gradients: Tensors by the names of `backend.model.named_parameters()`.
-            learning_rate: Step size.
+            learning_rate: Learning rate of this AdamW step.
 
         Returns:
             version, parameters (number of updated ones), gradient_norm, learning_rate and
@@ -208,26 +218,46 @@ class _ApiModel:
 
 
 def create_qwen3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model: temperature 0.7, at most 32,768 tokens."""
+    """Create a manager of a Qwen model: temperature 0.7, at most 32,768 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
     return SharedLLMManager(LLMConfig(model_name=model_name, device=device))
 
 
 def create_qwen_coder_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model for programs: temperature 0.3, at most 16,384 tokens."""
+    """Create a manager of a Qwen model for programs: temperature 0.3, at most 16,384 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
     return SharedLLMManager(
         LLMConfig(model_name=model_name, device=device, max_length=16384, temperature=0.3)
     )
 
 
 def create_qwen_math_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model for mathematics: temperature 0.2, at most 8,192 tokens."""
+    """Create a manager of a Qwen model for mathematics: temperature 0.2, at most 8,192 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
     return SharedLLMManager(
         LLMConfig(model_name=model_name, device=device, max_length=8192, temperature=0.2)
     )
 
 
 def create_llama3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Llama 3 model: temperature 0.7, at most 131,072 tokens."""
+    """Create a manager of a Llama 3 model: temperature 0.7, at most 131,072 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
     return SharedLLMManager(LLMConfig(model_name=model_name, device=device, max_length=131072))
 
 
@@ -235,6 +265,10 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
     """Create a manager of a model behind OpenAI's API or a server at OPENAI_BASE_URL.
 
     A model without a temperature needs nodes with temperature 1, which is not sent.
+
+    Args:
+        model_name: Name of the model in the API.
+        api_key: Key of the API; None reads OPENAI_API_KEY.
     """
     return SharedLLMManager(
         LLMConfig(backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key)
@@ -242,7 +276,12 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
 
 
 def create_claude_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
-    """Create a manager of a model behind Anthropic's API, which only accepts temperature 1."""
+    """Create a manager of a model behind Anthropic's API, which only accepts temperature 1.
+
+    Args:
+        model_name: Name of the model in the API.
+        api_key: Key of the API; None reads ANTHROPIC_API_KEY.
+    """
     return SharedLLMManager(
         LLMConfig(
             backend=LLMBackend.ANTHROPIC, model_name=model_name, api_key=api_key, temperature=1.0

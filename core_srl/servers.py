@@ -114,10 +114,10 @@ class UnifiedScheduler(_Servers):
         """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
 
         Args:
-            base_port: First port.
-            num_gpus: Limit on the GPUs in use.
-            sharing: Equal shares of common servers, or shares by score.
-            python: Interpreter of the environment with vLLM.
+            base_port: Port of the first server, 1 to 65535.
+            num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+            sharing: "fair" for equal shares of common servers, "priority" for shares by score.
+            python: Interpreter of the environment with vLLM; by default the running one.
         """
         super().__init__(base_port, num_gpus, python)
         self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
@@ -126,9 +126,14 @@ class UnifiedScheduler(_Servers):
         self._clients: dict[str, OpenAIModel] = {}
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
-        """Add a folder or hub name, by default MODERN_MODELS[model_id], before the start.
+        """Add a model, before the servers start.
 
-        Raises ConfigError for a used id or an unknown name, and while the servers run.
+        Args:
+            model_id: New name of the model in this scheduler.
+            model_name: Folder or hub name; None selects MODERN_MODELS[model_id].
+
+        Raises:
+            ConfigError: For a used id or an unknown name, and while the servers run.
         """
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:
@@ -143,9 +148,12 @@ class UnifiedScheduler(_Servers):
     async def submit_task(
         self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
     ) -> dict[str, LLMResponse]:
-        """Return the answers of the selected models, or of all, to a prompt.
+        """Return the answers to a prompt by model id.
 
-        `sampling` is temperature, top_p or max_new_tokens.
+        Args:
+            task: User message, the whole conversation.
+            selected_models: Ids of the models that answer; None selects all.
+            sampling: temperature (0.7), top_p (1) or max_new_tokens (2048).
 
         Raises:
             ConfigError: For unknown models and settings.
@@ -163,7 +171,15 @@ class UnifiedScheduler(_Servers):
         return dict(zip(chosen, answers, strict=True))
 
     def set_score(self, model_id: str, score: float) -> None:
-        """Set a model's score, by which a competitive scheduler shares. Raises ServingError."""
+        """Set a model's score, by which a competitive scheduler shares.
+
+        Args:
+            model_id: Registered id.
+            score: Number from -10 to 10; shares are in proportion to exp(score).
+
+        Raises:
+            ServingError: If the servers do not run, share fairly, or the score is too large.
+        """
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:
@@ -222,25 +238,20 @@ class UnifiedScheduler(_Servers):
         return await background_loop.await_(fleet.routers[base].run(task, call))
 
 
-def create_unified_scheduler(
-    base_port: int = 8001, num_gpus: int = 8, **settings: Any
-) -> UnifiedScheduler:
-    """Create a UnifiedScheduler with further settings of its constructor."""
-    return UnifiedScheduler(base_port, num_gpus, **settings)
-
-
-def create_cooperative_scheduler(
-    base_port: int = 8001, num_gpus: int = 8, **settings: Any
-) -> UnifiedScheduler:
-    """Create a scheduler with equal shares of common servers."""
-    return UnifiedScheduler(base_port, num_gpus, sharing="fair", **settings)
+create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 
 
 def create_competitive_scheduler(
-    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+    base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a scheduler with shares of common servers by score (`set_score`)."""
-    return UnifiedScheduler(base_port, num_gpus, sharing="priority", **settings)
+    """Create a scheduler with shares of common servers by score (`set_score`).
+
+    Args:
+        base_port: Port of the first server, 1 to 65535.
+        num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+        python: Interpreter of the environment with vLLM; by default the running one.
+    """
+    return UnifiedScheduler(base_port, num_gpus, sharing="priority", python=python)
 
 
 class DistributedLoRAScheduler(_Servers):
@@ -261,11 +272,11 @@ class DistributedLoRAScheduler(_Servers):
         """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
 
         Args:
-            base_port: First port.
+            base_port: Port of the first server, 1 to 65535.
             num_gpus: Number of servers; 0 is one server on the CPU.
             manager: Manager whose base and adapters are served; by default a new one of the
                 default base on the CPU, with adapter i on GPU i.
-            python: Interpreter of the environment with vLLM.
+            python: Interpreter of the environment with vLLM; by default the running one.
         """
         super().__init__(base_port, num_gpus, python)
         self._ports = range(base_port, base_port + max(1, num_gpus))
@@ -288,7 +299,11 @@ class DistributedLoRAScheduler(_Servers):
         self._publishing = threading.Lock()
 
     def backend(self, lora_id: int) -> VLLMBackend:
-        """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`."""
+        """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`.
+
+        Args:
+            lora_id: Number of the adapter.
+        """
         self._running()
         return self._backends[self._configs[lora_id].port]
 
@@ -379,8 +394,4 @@ class DistributedLoRAScheduler(_Servers):
         return expected
 
 
-def create_distributed_lora_scheduler(
-    base_port: int = 8001, num_gpus: int = 1, **settings: Any
-) -> DistributedLoRAScheduler:
-    """Create a DistributedLoRAScheduler with further settings of its constructor."""
-    return DistributedLoRAScheduler(base_port, num_gpus, **settings)
+create_distributed_lora_scheduler = DistributedLoRAScheduler

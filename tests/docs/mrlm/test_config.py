@@ -27,7 +27,7 @@ def test_ppo_as_a_run():
         },
         ppo={"clip_range_vf": 0.3, "num_ppo_epochs": 2, "gamma": 0.9},
         model={
-            "use_lora": True, "lora_r": 4, "load_in_4bit": True, "max_new_tokens": 7,
+            "use_lora": True, "lora_r": 4, "max_new_tokens": 7,
         },
     )  # fmt: skip
     algorithm, models = run.algorithm, run.models
@@ -38,7 +38,7 @@ def test_ppo_as_a_run():
     assert (algorithm.critic, algorithm.learning_rate) == ("shared", 1e-5)
     assert (run.rollout.discount, run.seed, run.rounds) == (0.9, 4, 5)
     assert (run.checkpoints.keep, run.logging.evaluation_episodes) == (2, 6)
-    assert (models.adapters.rank, models.quantization, models.base) == (4, "nf4", "gpt2")
+    assert (models.adapters.rank, models.base) == (4, "gpt2")
     assert (models.sampling.max_new_tokens, models.sampling.top_k) == (7, 50)
     assert run.environment.name == "math_v0"
 

@@ -43,7 +43,11 @@ class PreferenceDataset(tuple[PreferencePair, ...]):
     """Immutable sequence of preference pairs."""
 
     def to_json(self, path: str | Path) -> None:
-        """Write one line of JSON per pair, as `dpo.data` and TRL read the pairs."""
+        """Write one line of JSON per pair, as `dpo.data` and TRL read the pairs.
+
+        Args:
+            path: File to write; missing folders are created.
+        """
         with whole_file(Path(path)) as file:
             file.writelines(json.dumps(pair.row()) + "\n" for pair in self)
 
@@ -51,7 +55,15 @@ class PreferenceDataset(tuple[PreferencePair, ...]):
 class DPOTrainer(PolicyTrainer):
     """Trainer with DPO on pairs of answers, by `config.dpo`; an iteration is a pass over the pairs.
 
-    The reference is the model at the start of training. Raises DataError without pairs.
+    The reference is the model at the start of training.
+
+    Args:
+        policy_env: Policy in SERVER mode.
+        preference_dataset: One or more pairs.
+        config: Settings of the experiment; None selects the defaults.
+
+    Raises:
+        DataError: There are no pairs.
     """
 
     algorithm: ClassVar[str] = "dpo"

@@ -39,13 +39,13 @@ FINAL = "final"
 class PolicyTrainer:
     """Trainer of the model of `policy_env` on episodes of `eval_envs`.
 
-    Each episode is one of a random environment. Equal environments are drawn in proportion to their
-    number. The model object itself is trained.
+    Each episode is one of a random environment; equal environments count once. The model object
+    itself is trained.
 
     Args:
         policy_env: Policy in SERVER mode.
-        eval_envs: Environments.
-        config: Settings of the experiment.
+        eval_envs: Environments to train and evaluate in.
+        config: Settings of the experiment; None selects the defaults.
 
     Raises:
         EnvConfigError: The policy is frozen.
@@ -77,7 +77,7 @@ class PolicyTrainer:
         A run that the folder already contains is moved to a folder next to it.
 
         Args:
-            num_iterations: Number of iterations instead of `config.training.num_epochs`.
+            num_iterations: Number of iterations; None selects `config.training.num_epochs`.
 
         Returns:
             Results of Trainer.fit, such as `evaluation` and `training_metrics`.
@@ -121,7 +121,7 @@ def load_policy(
     Args:
         name: Folder, hub name, or "tiny": the embedded model, prepared for `environments`.
         environments: Environments that the policy will play.
-        generation_config: Sampling settings.
+        generation_config: Sampling settings; None selects GenerationConfig's defaults.
 
     Raises:
         BackendError: The model cannot be loaded.

@@ -39,12 +39,20 @@ class SimulatedEnvironment(ABC):
 
     @abstractmethod
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Apply the agent's answer; return the next observation and the answer's reward."""
+        """Apply the agent's answer; return the next observation and the answer's reward.
+
+        Args:
+            action: Answer of the agent.
+        """
 
     def sample_answers(self, rng: np.random.Generator, count: int) -> Sequence[str]:
         """Return answers in the right format, true or not, for the warm start of the tiny model.
 
         Without any, which is the default, the environment cannot train the tiny model.
+
+        Args:
+            rng: Generator of all draws.
+            count: Number of answers.
         """
         return ()
 
@@ -55,7 +63,11 @@ class SimulatedEnvironment(ABC):
         return generator
 
     def seed(self, seed: int) -> None:
-        """Reset the random generator: equal seeds give equal next episodes."""
+        """Reset the random generator.
+
+        Args:
+            seed: Number of 0 or more; equal seeds give equal next episodes.
+        """
         self._rng = np.random.default_rng(seed)
 
     def copy(self) -> SimulatedEnvironment:
