@@ -5,19 +5,13 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from core_srl.errors import as_documented
-from core_srl.llm_config import (
-    LLMBackend,
-    LLMConfig,
-    LLMResponse,
-    sampling_with,
-    sampling_within,
-)
+from core_srl.llm_config import LLMBackend, LLMConfig, LLMResponse, sampling_with
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, Usage, seed_from
@@ -166,8 +160,6 @@ class SharedLLMManager:
 class _ApiConversation:
     rng: np.random.Generator
     messages: tuple[Message, ...]
-    length: int = 0
-    """Tokens so far as counted by the server; 0 if it does not count."""
 
 
 class _ApiModel:
@@ -198,14 +190,12 @@ class _ApiModel:
     def answer(
         self, state: _ApiConversation, prompt: str, sampling: Sampling
     ) -> tuple[LLMResponse, _ApiConversation]:
-        sampling = sampling_within(sampling, state.length, self._config.max_length)
         self.backend.check(sampling)
         messages = (*state.messages, {"role": "user", "content": prompt.strip()})
         seed = seed_from(state.rng) if self.backend.takes_seed else None
         answer = run(self.backend.answer(ChatRequest(messages, sampling, seed)))
         messages = (*messages, {"role": "assistant", "content": answer.text})
-        length = (answer.prompt_tokens or 0) + (answer.completion_tokens or 0)
-        return LLMResponse(**vars(answer)), replace(state, messages=messages, length=length)
+        return LLMResponse(**vars(answer)), _ApiConversation(state.rng, messages)
 
     def end(self, state: _ApiConversation) -> None:
         """Do nothing: the API keeps no conversation."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +39,6 @@ class UnifiedMonitor:
         self.latest_metrics: dict[str, Any] = {}
         """Newest row of a round or stage; empty before the first one."""
         self._file: JsonlSink | None = None
-        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Record trainers from now on; a second call has no effect.
@@ -57,10 +55,9 @@ class UnifiedMonitor:
         """Stop recording; a second call has no effect."""
         if self in _started:
             _started.remove(self)
-            with self._lock:
-                if self._file is not None:
-                    self._file.close()
-                self._file = None
+            if self._file is not None:
+                self._file.close()
+            self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
         """Store a line in `latest_metrics` and write it to the file, if any.
@@ -68,10 +65,9 @@ class UnifiedMonitor:
         Args:
             line: Metrics of a round or stage, with the key `run`.
         """
-        with self._lock:
-            self.latest_metrics = dict(line)
-            if self._file is not None:
-                self._file.write(line)
+        self.latest_metrics = dict(line)
+        if self._file is not None:
+            self._file.write(line)
 
 
 _started: list[UnifiedMonitor] = []

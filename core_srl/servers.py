@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,24 +26,20 @@ from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.huggingface.loading import folder_of
-from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.model_folders import folder_for
 from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
-from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
+from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec
-from srl_extensions.vllm.fleet import CONCURRENCY, Fleet
+from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import TokenFacts
 from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
-from srl_extensions.vllm.routing import MAX_WAIT, RoutedTask
+from srl_extensions.vllm.routing import RoutedTask
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
-
-CHARACTERS_PER_TOKEN = 4
-"""Estimate for English, to compare the sizes of prompts."""
 
 log = logging.getLogger(__name__)
 
@@ -79,13 +75,6 @@ class _Servers(ABC):
         if fleet is not None:
             await asyncio.to_thread(fleet.close)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.stop()
-
     @abstractmethod
     def _start(self) -> None: ...
 
@@ -100,7 +89,7 @@ class UnifiedScheduler(_Servers):
     """Several models behind vLLM servers of this machine, which share their requests.
 
     Each model adds a server at the next port from base_port on: on GPUs, or on the CPU if there are
-    none. Models with the same weights share their servers. `async with` starts and stops all.
+    none. Models with the same weights share their servers.
     """
 
     def __init__(
@@ -157,7 +146,7 @@ class UnifiedScheduler(_Servers):
 
         Raises:
             ConfigError: For unknown models and settings.
-            BackendError: If a model does not answer within MAX_WAIT seconds.
+            BackendError: If a model does not answer.
         """
         chosen = list(self._models if selected_models is None else selected_models)
         if unknown := [one for one in chosen if one not in self._models]:
@@ -220,21 +209,15 @@ class UnifiedScheduler(_Servers):
         self._fleet = Fleet.managed([*self._specs.values()], sharing=self.sharing)
 
     async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
-        base, prompt = self._models[model_id], request.messages[-1]["content"]
+        base = self._models[model_id]
 
         async def call(endpoint: VLLMClient) -> LLMResponse:
             if endpoint.url not in self._clients:
-                self._clients[endpoint.url] = OpenAIModel(
-                    base,
-                    api_key="none",
-                    base_url=f"{endpoint.url}/v1",
-                    concurrency=CONCURRENCY,
-                    retries=RetryPolicy(deadline=MAX_WAIT, unreachable=UNREACHABLE),
-                )
+                url = f"{endpoint.url}/v1"
+                self._clients[endpoint.url] = OpenAIModel(base, api_key="none", base_url=url)
             return LLMResponse(**vars(await self._clients[endpoint.url].answer(request)))
 
-        cost = len(prompt) // CHARACTERS_PER_TOKEN + request.sampling.max_new_tokens
-        task = RoutedTask(owner=model_id, cost=cost, prefix=prompt)
+        task = RoutedTask(owner=model_id)
         return await background_loop.await_(fleet.routers[base].run(task, call))
 
 
@@ -308,20 +291,15 @@ class DistributedLoRAScheduler(_Servers):
         return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
-        """Return url, model and state of each server, and port, GPU and version of each adapter."""
+        """Return url, model and state of each server, and port and version of each adapter."""
         servers, adapters = {}, {}
         for port, spec in self._specs.items() if self._fleet is not None else ():
             [(url, own)] = self._running().routers[spec.served_name].servers.items()
             servers[port] = {"url": url, "model": spec.served_name, "up": own.up}
         for lora_id, config in self._configs.items():
             served = self._publisher and self._publisher.answering.get(config.name)
-            gpus = self._specs[config.port].gpus if config.port in self._specs else ()
-            adapters[lora_id] = {
-                "port": config.port,
-                "gpu_id": next(iter(gpus), None),
-                "version": served and served.version.version,
-                "served_as": served and served.served_as,
-            }
+            version = served and served.version.version
+            adapters[lora_id] = {"port": config.port, "version": version}
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:

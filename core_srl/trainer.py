@@ -59,8 +59,6 @@ class MultiModelTrainer:
         self._environment: MultiModelTrainingEnvironment | None = None
         self._replaced = False
         """True if the default environment was replaced."""
-        self._size: tuple[int, int] | None = None
-        """Agents and steps of the default environment."""
         self._trainer: Trainer | None = None
         self._built_from: tuple[Any, ...] = ()
         self._engine: _EpisodeEngine | None = None
@@ -77,15 +75,17 @@ class MultiModelTrainer:
         the environment has `max_cycles`. `environment.reward_function = f` replaces the rewards by
         `f(model_output, context)`, also those of a later replacement without a function.
         """
-        size = (self.config.num_models, self.config.episode_length)
-        if not self._replaced and self._size != size:
-            section, function = self.config.to_run_config().environment, self._reward_function
+        config, found = self.config, self._environment
+        size = (config.num_models, config.episode_length)
+        if found is None or (
+            not self._replaced and size != (found.num_models, found.unwrapped.max_cycles)
+        ):
+            section = config.to_run_config().environment
             env = registry.make(section.name, **section.options)
             kind = EnvironmentType.COOP_COMPETE
-            self._environment = MultiModelTrainingEnvironment(env, kind, function)
-            self._size = size
-        assert self._environment is not None
-        return self._environment
+            found = MultiModelTrainingEnvironment(env, kind, self._reward_function)
+            self._environment = found
+        return found
 
     @environment.setter
     def environment(self, environment: Any) -> None:

@@ -76,7 +76,7 @@ MATH = {"env_type": "math"}
         ),
         ({"distributed": {"strategy": "deepspeed"}}, "distributed.strategy: .*'fsdp'"),
         ({"eval_envs": [{**MATH, "mode": "server"}]}, "mode: .*'server'"),
-        ({"eval_envs": [{"env_type": "builtins:dict"}]}, "env_type"),
+        ({"eval_envs": [{"env_type": "builtins:dict"}]}, "eval_envs"),
         ({"eval_envs": [{"env_type": LENGTHS, "server_address": "x:1"}]}, "server_address"),
         ({"eval_envs": [{"env_type": "chess"}]}, "chess"),
         ({"eval_envs": [{**MATH, "options": {"speed": 1}}]}, "speed"),

@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mrlm.algorithms.trainer import PolicyTrainer
 from mrlm.config import ExperimentConfig
 from mrlm.core.language_model import LLMEnvironment
 from mrlm.core.types import Message
 from srl_agents.atomic_files import whole_file
+from srl_train import processes
 from srl_train.errors import DataError
 
 
@@ -78,10 +79,12 @@ class DPOTrainer(PolicyTrainer):
         if not self.dataset:
             raise DataError("preference_dataset must contain one or more pairs, got none")
         config = config or ExperimentConfig()
-        self._path = Path(config.output_dir or "outputs/dpo") / "data" / "preferences.jsonl"
+        self._path = Path(f"{config.output_dir or 'outputs/dpo'}_preferences.jsonl")
         config = config.replaced(dpo=config.dpo.replaced(data=str(self._path)))
         super().__init__(policy_env, (), config)
 
-    def write_data(self) -> None:
-        """Write the pairs into the run's folder."""
-        self.dataset.to_json(self._path)
+    def train(self, num_iterations: int | None = None) -> dict[str, Any]:
+        """Write the pairs to a file next to the run's folder, and train; see PolicyTrainer."""
+        if processes.is_main():
+            self.dataset.to_json(self._path)
+        return super().train(num_iterations)

@@ -40,7 +40,9 @@ def run_config(
     """
     training = config.training
     learner = training.algorithm if training.algorithm in ("sft", "dpo") else "algorithm"
-    settings: Settings = {"models.count": 1, "rounds": 0, "parallel": _parallel(config)}
+    settings: Settings = {"models.count": 1, "rounds": 0}
+    if config.distributed.enabled and processes.count() > 1:
+        settings["parallel"] = config.distributed.strategy
     settings["logging.run_name"] = config.experiment_name
     settings |= _direct(training)
     settings[f"{learner}.schedule"] = training.lr_scheduler
@@ -152,17 +154,3 @@ def _stage(training: TrainingConfig, name: str) -> Settings:
             f"{training.gradient_accumulation_steps}"
         )
     return {f"{name}.epochs": training.num_epochs, f"{name}.batch_size": training.batch_size}
-
-
-def _parallel(config: ExperimentConfig) -> str:
-    wanted = config.distributed
-    if not wanted.enabled:
-        return "ddp"
-    if processes.count() == 1:
-        log.warning(
-            "distributed: there is one process, which trains the whole model; to use %s, start "
-            "torchrun --nproc_per_node=N -m mrlm.cli train ...",
-            wanted.strategy,
-        )
-        return "ddp"
-    return wanted.strategy
