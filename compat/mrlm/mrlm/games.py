@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from mrlm.core.environment import SimulatedEnvironment
 from mrlm.core.types import Message, MessageRole, Observation, Reward
 from mrlm.environments.task import TaskEnvironment
@@ -82,11 +80,6 @@ class WrittenGame(FreeTextGame):
 
     def numbers(self, agent: str) -> tuple[float]:
         return ((self.played + 1) / (self.rounds + 1),)
-
-    def sample_answers(
-        self, agent: str, rng: np.random.Generator, count: int
-    ) -> tuple[str, ...] | None:
-        return tuple(dict.fromkeys(self.environment.sample_answers(rng, count))) or None
 
     def close(self) -> None:
         self.environment.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Self
 
@@ -44,17 +43,6 @@ class SimulatedEnvironment(ABC):
         Args:
             action: Answer of the agent.
         """
-
-    def sample_answers(self, rng: np.random.Generator, count: int) -> Sequence[str]:
-        """Return answers in the right format, true or not, for the warm start of the tiny model.
-
-        Without any, which is the default, the environment cannot train the tiny model.
-
-        Args:
-            rng: Generator of all draws.
-            count: Number of answers.
-        """
-        return ()
 
     @property
     def rng(self) -> np.random.Generator:

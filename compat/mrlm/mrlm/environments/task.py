@@ -61,7 +61,7 @@ class GameEnvironment(SimulatedEnvironment):
         self.name, self.options = name, dict(options)
         self._messages: list[Message] = []
         self._game = TextEnv(registry.make(name, **options))
-        self._agent = self._game.possible_agents[0]
+        self._agent: str = self._game.possible_agents[0]
 
     @property
     def max_turns(self) -> int:  # type: ignore[override]
