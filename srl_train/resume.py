@@ -18,7 +18,7 @@ from srl_train import checkpoints, fsdp, processes
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
-from srl_train.config.section import one_line
+from srl_train.config.section import RENAMED, one_line
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
 from srl_train.opponent_pool import Snapshot
@@ -154,7 +154,7 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
     """Raise CheckpointError if a setting differs on which the past rounds depend."""
     current = _flat(yaml_file.to_tree(config))
-    former = _flat(saved)
+    former = {_present_name(name): value for name, value in _flat(saved).items()}
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):
         free.discard("rounds")  # The learning-rate schedule depends on the planned rounds.
@@ -165,6 +165,13 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
                 f"{name}: must be {former.get(name)!r} as in {checkpoint_id}{why}, got "
                 f"{current.get(name)!r}; resume with the config.yaml of the run"
             )
+
+
+def _present_name(name: str) -> str:
+    """Return the present name of a setting in a checkpoint of an earlier release."""
+    section, _, last = name.rpartition(".")
+    renamed = section.startswith("opponent_pools.") and last in RENAMED
+    return f"{section}.{RENAMED[last]}" if renamed else name
 
 
 def _flat(tree: Any, path: str = "") -> dict[str, Any]:
