@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from srl_agents.episode import Episode
 from srl_extensions.pages.document import Document, Figure, Line, PageSection, Panel, write_page
 from srl_extensions.pages.run_folder import number_at
 from srl_train.config.section import Section
@@ -76,7 +75,7 @@ _started: list[UnifiedMonitor] = []
 
 
 class StartedMonitors:
-    """Watcher that passes the records of a run to all monitors that are running."""
+    """Sink that passes the records of a run to all monitors that are running."""
 
     def __init__(self, run: str) -> None:
         self._run = run
@@ -85,9 +84,6 @@ class StartedMonitors:
         """Pass a row, with the key `run`, to all running monitors."""
         for monitor in tuple(_started):
             monitor.record({**row, "run": self._run})
-
-    def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
-        """Ignore episodes, of which the run's own folder keeps samples."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
         """Pass an evaluation to all running monitors."""

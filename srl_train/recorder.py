@@ -18,7 +18,7 @@ from srl_train import processes
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.metrics.progress import Progress
-from srl_train.metrics.sinks import SINKS, ConfiguredSink, JsonlSink, Sink, SinkContext, Watcher
+from srl_train.metrics.sinks import SINKS, JsonlSink, Sink
 from srl_train.round import RoundResult
 from srl_train.run import Run
 from srl_train.run_files import RunFiles, finite, write_whole
@@ -50,7 +50,7 @@ class Recorder:
         self._progress: tuple[Sink, ...] = ()
         self._open: tuple[Sink, ...] | None = None
         """Sinks of the rounds, or None before `open` and after `end_rounds`."""
-        self._configured: tuple[ConfiguredSink, ...] | None = None
+        self._configured: tuple[Sink, ...] | None = None
 
     def refuse_missing(self, config: RunConfig) -> None:
         """Raise the error of a configured sink that cannot work, before models are loaded."""
@@ -69,11 +69,8 @@ class Recorder:
             TrackerError: If a tracker cannot be opened.
         """
         if self._writes and self._configured is None:
-            stages = {name: stage.epochs for name, stage in run.config.stages.items()}
-            context = SinkContext(
-                run.config, self._files.folder, stages, run.position, run.evaluations
-            )
-            opened = [SINKS.load(name).open_sink(context) for name in SINKS]
+            position = run.config, self._files.folder, sum(run.position)
+            opened = [SINKS.load(name).open_sink(*position) for name in SINKS]
             self._configured = tuple(sink for sink in opened if sink is not None)
         rows: tuple[Sink, ...] = ()
         if self._keeps_rows:
@@ -105,8 +102,9 @@ class Recorder:
         number, section = result.row["round"], run.config.logging
         for sink in (*(self._open or ()), *(self._configured or ())):
             sink.write(result.row)
-        for watcher in self._watchers():
-            watcher.write_episodes(number, result.episodes)
+        for sink in self._sinks:
+            if hasattr(sink, "write_episodes"):
+                sink.write_episodes(number, result.episodes)
         due = number % section.episodes_every == 0 or run.next_round == run.config.rounds
         if self._writes and section.episodes and due:
             path = self._files.folder / "episodes" / f"round_{number:08d}.jsonl"
@@ -114,9 +112,9 @@ class Recorder:
 
     def evaluation(self, run: Run, when: str) -> None:
         """Record the evaluation `run.evaluations[when]`."""
-        sinks: tuple[Watcher | ConfiguredSink, ...] = (*self._watchers(), *(self._configured or ()))
-        for sink in sinks:
-            sink.write_evaluation(when, run.evaluations[when])
+        for sink in (*self._sinks, *(self._configured or ())):
+            if hasattr(sink, "write_evaluation"):
+                sink.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
         """Write summary.json."""
@@ -131,15 +129,12 @@ class Recorder:
             for sink in reversed(sinks):
                 stack.callback(sink.close)
 
-    def close(self, *, finished: bool) -> None:
-        """Close all sinks; `finished` is true if the training is complete."""
+    def close(self) -> None:
+        """Close all sinks."""
         self.end_rounds()
         configured, self._configured = self._configured or (), None
         for sink in configured:
-            sink.close(finished)
-
-    def _watchers(self) -> list[Watcher]:
-        return [sink for sink in self._sinks if isinstance(sink, Watcher)]
+            sink.close()
 
 
 class EpisodeWriter:

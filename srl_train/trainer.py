@@ -49,8 +49,7 @@ class Trainer:
         make_env: Constructor of the environment, which replaces the configured environment.
         strategy: Update strategy, which replaces the configured strategy.
         models: (PreTrainedModel, tokenizer) by model name ("model_0"), which replace the bases.
-        sinks: Receivers of the metrics rows of stages and rounds. A Watcher also receives episodes
-            and evaluations.
+        sinks: Receivers of the metrics rows of stages and rounds.
         progress: If true, print a line per round to stderr. By default, lines are printed if stderr
             is a terminal and no sink is a Progress.
         checkpoint_dir: Folder of the checkpoints, by default `run_dir`/checkpoints.
@@ -144,18 +143,17 @@ class Trainer:
             training_completed, total_episodes, training_time (seconds), training_metrics,
             final_model_states, checkpoints_saved, evaluation and stages.
         """
-        run, completed = self.run, False
+        run = self.run
         self.is_training = True
         with self.files.on_full_disk(), ExitStack() as stack:
             # The callbacks are called in reverse order, also after an error.
             stack.callback(setattr, self, "is_training", False)  # Last, `shutdown` waits for it.
             stack.callback(self._unlock)
-            stack.callback(lambda: self._recorder.close(finished=completed))
+            stack.callback(self._recorder.close)
             with self._interrupts:
                 self._train_all(run)
                 self._save_and_evaluate(run)
-                completed = run.completed
-        return summaries.results(run, self._rows, completed, self.checkpoints_saved)
+        return summaries.results(run, self._rows, self.checkpoints_saved)
 
     def _train_all(self, run: Run) -> None:
         """Run the remaining stages and rounds, until the last one or the first signal."""
@@ -416,7 +414,7 @@ class Trainer:
     def close(self) -> None:
         """Close all files and end the run's model servers; also called by a `with` statement."""
         self._end_rounds()
-        self._recorder.close(finished=self._run is not None and self._run.completed)
+        self._recorder.close()
         self._end_servers()
         self._unlock()
 

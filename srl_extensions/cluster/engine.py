@@ -262,7 +262,7 @@ def ray_parts(
             )
             learners[name] = RemoteLearner(name, actor, cluster.put)
         threads = ends.enter_context(ThreadPoolExecutor(len(names)))
-        loading = [threads.submit(learner.parallelism) for learner in learners.values()]
+        loading = [threads.submit(learner.weights) for learner in learners.values()]
         attach = None
         if servers is not None:
             servers.start({name: learner.apply for name, learner in learners.items()})

@@ -174,7 +174,7 @@ class RemoteLearner:
     ENDS: ClassVar = ("learn", "end_update")
     """Changes that end an update, after which the state is saved."""
     READS: ClassVar = (
-        "reference", "optimizer_state", "refuse_state", "counters", "parallelism",
+        "reference", "optimizer_state", "refuse_state", "counters",
         "tokenised", "reference_logprobs",
     )  # fmt: skip
 

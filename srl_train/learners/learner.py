@@ -89,9 +89,6 @@ class Learner(Protocol):
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """Restore a result of `counters`."""
 
-    def parallelism(self) -> str:
-        """Return the number of processes and how they share the model, in words."""
-
 
 class StageLearner(Learner, Protocol):
     """One model that learns from fixed data, in a `with` block; an update is one pass."""

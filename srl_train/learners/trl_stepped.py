@@ -72,15 +72,6 @@ class SteppedLearner(Learner):
         self._trainer = trainer
         self._parameters = {n: parameters[n] for n in self._names}
 
-    def parallelism(self) -> str:
-        accelerator = self._trainer.accelerator
-        count, device = accelerator.num_processes, accelerator.device.type
-        if count == 1:
-            return f"1 process on {device}"
-        kind = "fsdp" if fsdp.is_sharded(self._trainer.model) else "ddp"
-        backend = "nccl" if device == "cuda" else "gloo"
-        return f"{count} processes, {kind} over {backend} on {device}"
-
     def _own_arguments(self) -> dict[str, Any]:
         """Return the arguments of TRL's configuration that are specific to this learner."""
         raise NotImplementedError

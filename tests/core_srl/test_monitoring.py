@@ -11,7 +11,7 @@ from core_srl import (
     monitoring,
 )
 from srl_train.errors import MetricsError
-from srl_train.metrics import Watcher, read_metrics
+from srl_train.metrics import read_metrics
 from tests.srl_extensions.pages.pages import blocks, document, in_a_browser
 from tests.srl_extensions.pages.synthetic_runs import row
 
@@ -47,7 +47,6 @@ def record(log, rounds=6, run="run"):
 def test_monitor_records_from_start_to_stop(log):
     monitor = monitor_of(log)
     watcher = monitoring.StartedMonitors("run")
-    assert isinstance(watcher, Watcher)
     watcher.write(row(0))
     assert monitor.latest_metrics == {} and not log.exists()
     monitor.start()
