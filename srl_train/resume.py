@@ -20,7 +20,6 @@ from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
 from srl_train.config.section import RENAMED, one_line
 from srl_train.errors import CheckpointError
-from srl_train.learners.learner import restore
 from srl_train.opponent_pool import Snapshot
 from srl_train.run import ModelTotals, Run
 from srl_train.samples import TokenSample
@@ -37,9 +36,14 @@ _FREE = frozenset({
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
     """Write a checkpoint of the run and return its id. All processes must call this function."""
     name = checkpoints.checkpoint_name(run.next_round, final)
-    learners = run.learners.items()
-    weights = fsdp.in_full({f"models/{model}": learner.weights() for model, learner in learners})
-    state = fsdp.in_full(_state_of(run))
+    learners = {model: learner.state() for model, learner in run.learners.items()}
+    weights = fsdp.in_full(
+        {f"models/{model}": own.pop("weights") for model, own in learners.items()}
+    )
+    for model, own in learners.items():
+        if not _reference_moved(run, model):
+            own["reference"] = {}
+    state = fsdp.in_full({**_state_of(run), "learners": learners})
     if processes.is_main():
         metadata = {
             "round": run.next_round,
@@ -58,6 +62,7 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
 
 
 def _state_of(run: Run) -> dict[str, Any]:
+    """Return the state of the run without its learners."""
     return {
         "next_round": run.next_round,
         "seconds": run.seconds,
@@ -71,14 +76,6 @@ def _state_of(run: Run) -> dict[str, Any]:
         "pools": {name: pool.state() for name, pool in run.pools.items()},
         "stages": run.stages.state(),
         "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
-        "learners": {
-            model: {
-                "optimizer": learner.optimizer_state(),
-                "counters": learner.counters(),
-                "reference": learner.reference() if _reference_moved(run, model) else {},
-            }
-            for model, learner in run.learners.items()
-        },
     }
 
 
@@ -125,7 +122,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     except (ValueError, CheckpointError) as error:
         raise checkpoint.unusable(f"{file}: {error}") from error
     for model, learner in run.learners.items():
-        restore(learner, {"weights": weights[model], **state["learners"][model]})
+        learner.load_state({"weights": weights[model], **state["learners"][model]})
         run.buffers[model].load_state(vars(saved.buffers[model]))
         run.versions[model] = saved.versions[model]
         run.publish(model)

@@ -150,7 +150,7 @@ def kept(run, folder):
     """Weights and optimizer state of a run that ended, in files."""
     for name, one in run.learners.items():
         keep(folder / f"{name}.weights", one.weights())
-        state = fsdp.in_full(one.optimizer_state()["state"])
+        state = fsdp.in_full(one.state()["optimizer"]["state"])
         named = {f"{i}.{k}": torch.as_tensor(v) for i, own in state.items() for k, v in own.items()}
         keep(folder / f"{name}.optimizer", named)
 
