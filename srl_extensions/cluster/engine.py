@@ -219,7 +219,7 @@ def ray_parts(
     server_logs: Path | None,
     models: Mapping[str, Any],
 ) -> Parts:
-    """Start players, learners and model servers in the actors of a Ray cluster (build.ENGINES).
+    """Start players, learners and model servers in the actors of a Ray cluster.
 
     Raises:
         ConfigError: If there is no cluster or no room in it.
