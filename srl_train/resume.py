@@ -114,7 +114,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     try:
         if checkpoint.round != state["next_round"]:
             raise ValueError(f"next_round must be {checkpoint.round}, got {state['next_round']}")
-        _refuse_unlike(run, state, weights)
+        _refuse_unlike(run, state)
         if state["pools"].keys() != run.pools.keys():
             raise ValueError(f"pools must be {sorted(run.pools)}, got {sorted(state['pools'])}")
         for name, pool in run.pools.items():
@@ -134,7 +134,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     run.evaluations = saved.evaluations
 
 
-def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
     """Raise ValueError, which names the first wrong entry, if the state does not fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
@@ -143,7 +143,7 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any
         refuse_unlike(state["strategy"], run.strategy.init(list(run.learners)), "strategy")
     for model, learner in run.learners.items():
         try:
-            learner.refuse_state({"weights": weights[model], **state["learners"][model]})
+            learner.refuse_state(state["learners"][model])
         except ValueError as error:
             raise ValueError(f"learners.{model}.{error}") from error
 

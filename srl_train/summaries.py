@@ -66,9 +66,8 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
     """Return the kind, base, agents and totals of each model in training."""
     models = run.config.models
     kind = "adapter" if models.adapters is not None else "full"
-    bases = models.bases
     return {
-        model: _state(run, model, totals, kind, bases[model], run.versions[model])
+        model: _state(run, model, totals, kind, models.bases[model], run.versions[model])
         for model, totals in run.totals.items()
     }
 

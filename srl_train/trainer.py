@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import sys
 import threading
 import time
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
 class Trainer:
     """Trainer of several models in one environment.
 
-    The run is built at its first use; until then, `config` can be replaced. Equal configurations
-    give equal weights, also if a run is interrupted and resumed. Under torchrun, every process
-    builds a Trainer and calls the same methods (docs/training/processes.md).
+    The run is built at its first use. Equal configurations give equal weights, also if a run is
+    interrupted and resumed. Under torchrun, every process builds a Trainer and calls the same
+    methods (docs/training/processes.md).
 
     Args:
         config: Configuration of the run.
@@ -83,7 +82,6 @@ class Trainer:
         self._models_ahead = False
         """True if training ended after an update with samples of rounds that are not recorded."""
         self._run: Run | None = None
-        self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
         self._lock: BaseFileLock | None = None
         self._stop = threading.Event()
@@ -93,28 +91,15 @@ class Trainer:
 
     @property
     def run(self) -> Run:
-        """State of the run, which is built at the first use and after `config` was replaced.
+        """State of the run, which is built at the first use.
 
         Raises:
             ConfigError: If parts of the configuration do not work together.
-            TrainingError: If the configuration was replaced after training began.
         """
-        changed = self.config != self._built_from
-        if self._run is not None and changed and self._has_begun:
-            raise TrainingError(
-                "the configuration was changed after training began; build a new Trainer with it "
-                "and load a checkpoint"
-            )
-        if self._run is None or changed:
-            self._end_servers()
+        if self._run is None:
             self._recorder.refuse_missing(self.config)
             self._run = build_run(self.config, *self._given)
-            self._built_from = copy.deepcopy(self.config)
         return self._run
-
-    @property
-    def _has_begun(self) -> bool:
-        return self._run is not None and (self._recorder.is_open or self._run.position > (0, 0))
 
     async def train(self) -> dict[str, Any]:
         """Call `fit` in a worker thread and return its results.
@@ -310,7 +295,8 @@ class Trainer:
         """
         with self._locked():
             saved = any(self.files.checkpoints.glob("[!.]*"))
-            if self._has_begun or saved or not self.files.config.is_file():
+            began = self._run is not None and self._run.position > (0, 0)
+            if began or saved or not self.files.config.is_file():
                 return self.load_checkpoint()
             self._claimed = True
             return False
@@ -415,7 +401,8 @@ class Trainer:
         """Close all files and end the run's model servers; also called by a `with` statement."""
         self._end_rounds()
         self._recorder.close()
-        self._end_servers()
+        if self._run is not None:
+            self._run.players.close()
         self._unlock()
 
     def __enter__(self) -> Self:
@@ -486,7 +473,3 @@ class Trainer:
             self._models_ahead = self._models_ahead or self._rounds.ahead
             self._rounds = None
         self._recorder.end_rounds()
-
-    def _end_servers(self) -> None:
-        if self._run is not None:
-            self._run.players.close()

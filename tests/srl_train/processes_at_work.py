@@ -165,8 +165,6 @@ def do_failure(_):
     assert processes.any_of(place == 1) and not processes.any_of(False)
     metrics = {"a": place, **({"b": 3.0} if place else {})}
     assert processes.mean_metrics(metrics) == {"a": 0.5, "b": 3.0}
-    with processes.main_first():
-        pass
     processes.check_same("a number", 7)
     try:
         processes.check_same("a number", place)

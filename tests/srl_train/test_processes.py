@@ -191,7 +191,7 @@ def test_missing_variables_of_torchrun_are_refused(monkeypatch):
     for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(TrainingError, match="RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"):
+    with pytest.raises(TrainingError, match="LOCAL_RANK, MASTER_ADDR, MASTER_PORT, RANK"):
         processes.start("cpu")
 
 
