@@ -21,7 +21,6 @@ from srl_train.errors import ConfigError
 from srl_train.learners.lora import check_targets, lora_config
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.loading import InProcessPublisher
 from srl_train.run_files import refuse_taken
 
 
@@ -167,8 +166,8 @@ class LoRAManager:
 
     def _publish(self, config: LoRAConfig, version: int) -> None:
         name = config.name
-        publisher = InProcessPublisher({name: self.backend}, {}, frozenset({name}))
-        publisher.publish(name, version, weights_of(self.backend.model, name))
+        with self.backend.lock:
+            self.backend.adapter_versions[name] = version
         self._versions[config.lora_id] = version
 
 

@@ -100,7 +100,6 @@ def test_every_version_of_a_manager_is_served(manager, started, port):
     asyncio.run(session())
     _, [other, last] = said[-1]
     assert (other.model.version, last.model.version) == (0, 3)
-    assert last.model.digest not in (None, other.model.digest)
     model = adapted(manager, 1)
     for version in {answers[1].model.version for _, answers in said}:
         manager.swap(1, sets[version])
