@@ -135,15 +135,15 @@ class Programming(Task):
         report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
         shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
         for test, verdict, outcome in shown:
-            if verdict is SandboxVerdict.WRONG:
-                got = repr(outcome.value)
-                got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
-                text = f"{test.call} gave {got}, expected {test.expected!r}."
-                return report.run, report.verdicts, text
-            if verdict is not SandboxVerdict.OK:
+            if verdict is SandboxVerdict.OK:
+                continue
+            got = repr(outcome.value)
+            got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
+            failing = f"{test.call} gave {got}, expected {test.expected!r}."
+            if verdict is not SandboxVerdict.WRONG:
                 why = outcome.error or verdict
-                text = f"{test.call} should give {test.expected!r}, but: {why}."
-                return report.run, report.verdicts, text
+                failing = f"{test.call} should give {test.expected!r}, but: {why}."
+            return report.run, report.verdicts, failing
         return report.run, report.verdicts, ""
 
 
