@@ -32,28 +32,24 @@ START = 30.0  # time limit of the start of a worker, in seconds
 GRACE = 5.0  # seconds after the time limit of a run at which its worker counts as lost
 CHUNK = 65536
 
-# The interpreter of the worker receives the code of these modules and no paths, so that no program
-# can find the package.
+# The interpreter of the worker receives the code of these modules, in the order of their imports,
+# and no paths, so that no program can find the package.
+_GUEST = "srl_envs.sandbox.guest"
 _MODULES = (
-    *("srl_envs.errors", "srl_envs.untrusted"),
-    *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "runner")),
-    *(f"srl_envs.sandbox.guest.{name}" for name in ("serialization", "zygote")),
+    *("srl_envs", "srl_envs.errors", "srl_envs.untrusted", "srl_envs.sandbox", _GUEST),
+    *(
+        f"{_GUEST}.{name}"
+        for name in ("kernel", "confinement", "serialization", "runner", "zygote")
+    ),
 )
-_PACKAGES = ("srl_envs", "srl_envs.sandbox", "srl_envs.sandbox.guest")
 _BOOT = """
 import marshal, sys
-from _frozen_importlib import ModuleSpec
-class Given:
-    def find_spec(self, name, path=None, target=None):
-        return ModuleSpec(name, self, is_package=name in packages) if name in code else None
-    def create_module(self, spec): return None
-    def exec_module(self, module): exec(code.pop(module.__name__), module.__dict__)
 with open(int(sys.argv[2]), "rb") as file:
-    code, packages = marshal.load(file)
-sys.meta_path.append(Given())
-from srl_envs.sandbox.guest import zygote
-del sys.meta_path[-1]
-zygote.main(int(sys.argv[1]))
+    modules = marshal.load(file)
+for name, code in modules.items():
+    sys.modules[name] = type(sys)(name)
+    exec(code, sys.modules[name].__dict__)
+sys.modules["srl_envs.sandbox.guest.zygote"].main(int(sys.argv[1]))
 """
 
 
@@ -277,13 +273,14 @@ class Worker:
 
 @functools.cache
 def _code() -> bytes:
-    """Return the compiled modules of a worker by name, and the names of their packages."""
+    """Return the compiled modules of a worker by name; packages are empty."""
     root = Path(__file__).parents[2]
-    sources = dict.fromkeys(_PACKAGES, "")
+    code = {}
     for name in _MODULES:
-        sources[name] = Path(root, *name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    code = {name: compile(text, f"<{name}>", "exec") for name, text in sources.items()}
-    return marshal.dumps((code, _PACKAGES))
+        path = Path(root, *name.split(".")).with_suffix(".py")
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        code[name] = compile(text, f"<{name}>", "exec")
+    return marshal.dumps(code)
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:

@@ -46,6 +46,8 @@ MOST_RECORDED_WALL = 60.0  # largest time limit in an untrusted record, in secon
 MINIMUM = "filtered"  # default level of protection
 SHOWN = 300  # characters of a returned value in the feedback
 
+Run = tuple[ProgramRun, Sequence[SandboxVerdict], str]
+"""Run, the verdict of each test, and a description of the first visible test that fails."""
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
 VISIBLE, HIDDEN = 2, 4  # tests
 TRIES = 200  # draws of arguments, so that tests differ
@@ -91,9 +93,10 @@ class Programming(Task):
         data, program = problem.data, _program(problem, answer)
         if "trial" in data:
             run = self.sandbox.judge(program, data["trial"], (data["entry"],))
-            verdicts, failing = [run.verdict], ""
+            tested: Run = run, [run.verdict], ""
         else:
-            run, verdicts, failing = self._check(data, program)
+            tested = self._check(data, program)
+        run, verdicts, failing = tested
         passed = [verdict is SandboxVerdict.OK for verdict in verdicts]
         shown = len(data.get("visible", ()))
         visible, hidden = passed[:shown], passed[shown:]
@@ -128,9 +131,7 @@ class Programming(Task):
             return None
         return tuple(RETURNS.values())[:count]
 
-    def _check(
-        self, data: Mapping[str, Any], program: str
-    ) -> tuple[ProgramRun, Sequence[SandboxVerdict], str]:
+    def _check(self, data: Mapping[str, Any], program: str) -> Run:
         """Run the calls in `data`, compare the returned values, and describe the first failure."""
         report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
         shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
