@@ -158,6 +158,11 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Turns of the longest episode."""
         return max(int(env.max_cycles) for env in self._all)
 
+    @max_cycles.setter
+    def max_cycles(self, turns: int) -> None:  # PettingZoo's tests set it.
+        for env in self._all:
+            env.max_cycles = turns
+
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode; the environment receives its number since the seed as "episode".
 

@@ -14,7 +14,7 @@ from srl_agents.policy import Policy
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.errors import EnvConfigError
 from srl_envs.validation import whole_number
-from srl_extensions.judging.episodes import UNRECORDED, EpisodeRunner, Plan
+from srl_extensions.judging.episodes import UNRECORDED, EpisodeRunner, EpisodePlan
 from srl_extensions.judging.scenarios import DRAWN
 
 
@@ -133,7 +133,7 @@ def play_cross(
         own = arena.places[place]
         player_of = {agent: first if agent in own else second for agent in arena.agents}
         plans += [
-            Plan(
+            EpisodePlan(
                 arena.make,
                 {agent: players[player][agent] for agent, player in player_of.items()},
                 env_seed,

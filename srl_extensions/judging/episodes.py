@@ -29,7 +29,7 @@ MAY_CHANGE = ("concurrency", "notices", "quiet", "resume")
 
 
 @dataclass(frozen=True)
-class Plan:
+class EpisodePlan:
     """Environment, policies and seeds of one episode."""
 
     make: Callable[[], Any]
@@ -86,7 +86,7 @@ class EpisodeRunner:
     folder: Path | None = None
     """Folder of the records; None to write none. Recorded episodes are not played again."""
 
-    def play(self, name: str, plans: Sequence[Plan]) -> list[Episode]:
+    def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
         """Play the episodes, and append each to FOLDER/NAME.jsonl as soon as it ends.
 
         Args:
@@ -109,7 +109,7 @@ class EpisodeRunner:
             return run(self._play(name, plans, _finished(path), file))
 
     async def _play(
-        self, name: str, plans: Sequence[Plan], done: dict[int, Episode], file: TextIO | None
+        self, name: str, plans: Sequence[EpisodePlan], done: dict[int, Episode], file: TextIO | None
     ) -> list[Episode]:
         known, begun, in_flight = len(done), time.monotonic(), 0
         failed = sum(episode.failure is not None for episode in done.values())
@@ -150,7 +150,9 @@ class EpisodeRunner:
             await asyncio.gather(*workers, return_exceptions=True)
         return [done[number] for number in range(len(plans))]
 
-    async def _episode(self, plan: Plan, number: int, at_turn: Callable[[int], None]) -> Episode:
+    async def _episode(
+        self, plan: EpisodePlan, number: int, at_turn: Callable[[int], None]
+    ) -> Episode:
         """Play an episode until an attempt does not fail, or no attempt is left."""
         for attempt in range(self.retries + 1):
             env = plan.make()
