@@ -67,7 +67,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         self.settings = settings
         self.discount = discount
         self.agents = agents
-        self.scale = ValueScale() if settings.value_normalisation == "running" else None
+        self.scale = ValueScale() if settings.value_normalization == "running" else None
         """Normalization of the critic's targets; None if they are returns."""
         self.divergence: list[tuple[float, float]] = []
         """(sum, tokens) of the divergence from the sampling policy in each pass."""

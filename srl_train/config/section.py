@@ -24,6 +24,7 @@ RENAMED = {
     "of": "models",
     "player_gpus": "rollout_worker_gpus",
     "players": "rollout_workers",
+    "value_normalisation": "value_normalization",
 }
 """Former name of a setting to its present name, for error messages."""
 

@@ -100,7 +100,7 @@ def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
 
 def test_normalised_values_learn_by_the_formula():
     samples = played()
-    one = ppo_learner(value_normalisation="running", gae_lambda=0.8)
+    one = ppo_learner(value_normalization="running", gae_lambda=0.8)
     state = one.state()
     state["counters"]["value_scale"] = [1.5, 2.0, 9.0]
     one.load_state(state)
@@ -111,7 +111,7 @@ def test_normalised_values_learn_by_the_formula():
 
 def test_large_returns_are_normalized():
     one = ppo_learner(
-        critic="central", value_normalisation="running", learning_rate=0.03, num_iterations=8
+        critic="central", value_normalization="running", learning_rate=0.03, num_iterations=8
     )
     samples = [
         dataclasses.replace(s, rewards=tuple(1000.0 * r for r in s.rewards)) for s in played()
@@ -195,7 +195,7 @@ def test_joint_states_contain_the_agent():
 
 def test_a_restored_learner_continues_to_the_bit():
     settings = {"critic": "central", "minibatches": 2, "num_iterations": 2, "schedule": "linear",
-                "value_normalisation": "running"}  # fmt: skip
+                "value_normalization": "running"}  # fmt: skip
     whole = ppo_learner(planned_updates=4, **settings)
     for seed in range(2):
         update(whole, played(), seed=seed)
