@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 LENGTH = 512
-EXAMPLE = Path(__file__).parents[2] / "examples/interop/verl_games.py"
+EXAMPLE = Path(__file__).parents[3] / "examples/interop/verl_games.py"
 
 
 class Server:
