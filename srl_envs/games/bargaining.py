@@ -125,12 +125,13 @@ class NegotiationRules:
         rising = generator.random(count) < 0.5
         points = []
         for _ in range(self.num_agents):
-            cuts = np.sort(generator.integers(0, POINTS + 1, count - 1))
-            shares = np.diff(cuts, prepend=0, append=POINTS)
+            cuts = sorted(generator.integers(0, POINTS + 1, count - 1).tolist())
             points.append(
                 tuple(
-                    _ramp(int(share), len(options), bool(up))
-                    for share, (_, options), up in zip(shares, self.issues, rising, strict=True)
+                    _ramp(after - before, len(options), up)
+                    for before, after, (_, options), up in zip(
+                        [0, *cuts], [*cuts, POINTS], self.issues, rising.tolist(), strict=True
+                    )
                 )
             )
             rising = rising ^ (generator.random(count) < self.conflict)
@@ -156,10 +157,8 @@ class Bargain:
         size = rules.num_agents
         self.rules, self.points, self.reservations = rules, points, reservations
         self._generator = generator
-        self.utilities = [
-            tuple(sum(own[issue][option] for issue, option in enumerate(deal)) for own in points)
-            for deal in rules.deals
-        ]
+        by_agent = (map(sum, product(*own)) for own in points)  # in the order of `rules.deals`
+        self.utilities = list(zip(*by_agent, strict=True))
         """Utility of each agent, by deal."""
         self.alternating = rules.offers == "alternating"
         self.mover = int(generator.integers(size)) if self.alternating else -1

@@ -142,9 +142,9 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             EnvConfigError: The seed, an option or `max_cycles` is invalid.
         """
         seed, given = reset_arguments(seed, options)
-        rounds = whole_number("max_cycles", self.max_cycles, low=1)
-        if rounds != self.rounds:
-            self.rounds, self.text_view = rounds, self.make_view()
+        if self.max_cycles is not self.rounds:
+            self.rounds = whole_number("max_cycles", self.max_cycles, low=1)
+            self.text_view = self.make_view()
         self._episode += 1
         if seed is not None:
             self.np_random, self._episode = np.random.default_rng(seed), 0
@@ -317,17 +317,10 @@ class SimultaneousGame(RoundGame):
             self._shown = (chosen, earned)
         if self.render_mode == "human":
             self.render()
-        vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
-        observations, rewards, infos = {}, {}, {}
-        # `strict` would double the time: asking an array for a row past its end is slow.
-        for agent, vector, reward, info, mask in zip(
-            agents, vectors, earned, round_infos, masks, strict=False
-        ):
-            info["action_mask"] = mask
-            observations[agent], rewards[agent], infos[agent] = vector, reward, info
+        observations, infos = self._outgoing(agents, round_infos)
         return (
-            self._observations(observations),
-            rewards,
+            observations,
+            dict(zip(agents, earned, strict=True)),
             dict.fromkeys(agents, self.finished),
             dict.fromkeys(agents, out_of_time and not self.finished),
             infos,
@@ -343,11 +336,17 @@ class SimultaneousGame(RoundGame):
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
         self._shown = nothing, nothing
-        infos = dict(zip(self.agents, self.first_infos(), strict=True))
-        for info, mask in zip(infos.values(), np.array(self.masks()), strict=True):
+        return self._outgoing(self.agents, self.first_infos())
+
+    def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
+        """Return observations of the current rows, and infos with masks, both by agent."""
+        vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
+        observations, infos = {}, {}
+        # `strict` would double the time: asking an array for a row past its end is slow.
+        for agent, vector, info, mask in zip(agents, vectors, round_infos, masks, strict=False):
             info["action_mask"] = mask
-        vectors = dict(zip(self.agents, np.array(self._rows, FLOAT), strict=True))
-        return self._observations(vectors), infos
+            observations[agent], infos[agent] = vector, info
+        return self._observations(observations), infos
 
     def _vectors(self) -> Sequence[Row]:
         return self._rows
@@ -406,10 +405,19 @@ class VectorLayout:
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
         """Return field name -> values of an observation; raise ValueError for another length."""
+        vector = self._vector(observation)
+        return {name: vector[place] for name, place in self._places.items()}
+
+    def lists(self, observation: Any) -> dict[str, list[float]]:
+        """Return field name -> list of values; raise ValueError for another length."""
+        values = self._vector(observation).tolist()
+        return {name: values[place] for name, place in self._places.items()}
+
+    def _vector(self, observation: Any) -> NDArray[np.float64]:
         vector = np.asarray(vector_of(observation), dtype=np.float64)
         if vector.shape != (self._length,):
             raise ValueError(
                 f"the observation must have shape ({self._length},), got {vector.shape}: "
                 "construct the policy for the environment that it plays"
             )
-        return {name: vector[place] for name, place in self._places.items()}
+        return vector

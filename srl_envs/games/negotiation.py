@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,12 +50,29 @@ def _terms(named: Mapping[str, str]) -> str:
     return " ".join(f"{issue}={option}" for issue, option in named.items())
 
 
-@lru_cache(maxsize=64)
-def _actions(rules: NegotiationRules) -> dict[str, int]:
-    """Return the action number of each answer, in action order."""
-    proposals = (f"propose {_terms(rules.named(deal))}" for deal in range(len(rules.deals)))
-    answers = ("pass", "accept", "walk away", *proposals)
-    return {answer: action for action, answer in enumerate(answers)}
+def _flags(rules: NegotiationRules) -> list[tuple[int, ...]]:
+    """Return the "proposal" field of one agent for each deal."""
+    return [
+        tuple(
+            int(option == chosen)
+            for (_, options), chosen in zip(rules.issues, deal, strict=True)
+            for option in range(len(options))
+        )
+        for deal in rules.deals
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _points(
+    issues: tuple[tuple[str, tuple[str, ...]], ...], utility: tuple[float, ...], reservation: float
+) -> str:
+    """Return the sentences about an agent's points, which are the same in a whole episode."""
+    points = iter(utility)
+    listed = [
+        f"{issue} " + ", ".join(f"{option} {100 * next(points):.0f}" for option in options)
+        for issue, options in issues
+    ]
+    return f"Your points: {'; '.join(listed)}. No deal: {100 * reservation:.0f}."
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,23 @@ class NegotiationView:
     messages: bool = False
     default_action: int = bargaining.PASS
     parse_penalty: float = 0.1
+
+    @cached_property
+    def _layout(self) -> VectorLayout:
+        return VectorLayout(field_sizes(self.bargain))
+
+    @cached_property
+    def _terms_of(self) -> dict[tuple[float, ...], str]:
+        """Terms of a deal by its flags in observations, in action order."""
+        terms = (_terms(self.bargain.named(deal)) for deal in range(len(self.bargain.deals)))
+        return dict(zip(_flags(self.bargain), terms, strict=True))
+
+    @cached_property
+    def _actions(self) -> dict[str, int]:
+        """Action number of each answer, in action order."""
+        proposals = (f"propose {terms}" for terms in self._terms_of.values())
+        answers = ("pass", "accept", "walk away", *proposals)
+        return {answer: action for action, answer in enumerate(answers)}
 
     def rules(self, agent: str) -> str:
         others = [other for other in self.agents if other != agent]
@@ -96,8 +130,7 @@ class NegotiationView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        layout = VectorLayout(field_sizes(self.bargain))
-        seen = {name: numbers.tolist() for name, numbers in layout(observation).items()}
+        seen = self._layout.lists(observation)
         parts = [f"{round_of(seen['time'][0], self.rounds)}."]
         if seen["settled"][0]:
             parts.append("There is a deal." if seen["settled"][0] > 0 else "Somebody walked away.")
@@ -105,18 +138,12 @@ class NegotiationView:
             parts.append("Your move.")
         else:
             parts.append("Not your move, so you can only pass.")
-        points = iter(seen["utility"])
-        issues = [
-            f"{issue} " + ", ".join(f"{option} {100 * next(points):.0f}" for option in options)
-            for issue, options in self.bargain.issues
-        ]
-        parts.append(f"Your points: {'; '.join(issues)}.")
-        parts.append(f"No deal: {100 * seen['reservation'][0]:.0f}.")
+        parts.append(_points(self.bargain.issues, tuple(seen["utility"]), *seen["reservation"]))
         parts += self._proposals(agent, seen)
         return " ".join(parts) + message_lines(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return tuple(_actions(self.bargain))
+        return tuple(self._actions)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
         """Return the action that an answer names, as parse_choice does. Never raises.
@@ -124,11 +151,11 @@ class NegotiationView:
         The issues of a proposal may be in any order, with or without commas. The reason of a
         failure names the wrong part of a proposal.
         """
-        actions = _actions(self.bargain)
 
         def action_of(statement: str) -> int | ParseFailure | None:
             plain = " ".join(statement.split())
-            return self._proposed(plain) if plain.startswith("propose ") else actions.get(plain)
+            action = self._actions.get(plain)
+            return self._proposed(plain) if action is None and plain.startswith("propose ") else action
 
         return parse_statement(answer, action_of)
 
@@ -149,25 +176,20 @@ class NegotiationView:
             if issue not in chosen:
                 return ParseFailure(f"{issue} was missing from the proposal")
         terms = _terms({issue: chosen[issue] for issue in issues})
-        return _actions(self.bargain)[f"propose {terms}"]
+        return self._actions[f"propose {terms}"]
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
         """Return sentences about each agent's latest proposal and the agents that accepted it."""
         agents = [agent, *(other for other in self.agents if other != agent)]
-        sentences, flags = [], iter(seen["proposal"])
+        sentences, size = [], len(seen["utility"])
         for place, other in enumerate(agents):
-            named = {
-                issue: option
-                for issue, options in self.bargain.issues
-                for option in options
-                if next(flags)
-            }
-            if not named:
+            terms = self._terms_of.get(tuple(seen["proposal"][place * size : (place + 1) * size]))
+            if terms is None:
                 continue
             name = "You" if place == 0 else other
             earlier = "" if seen["stands"][place] else "earlier "
             worth = f"{100 * seen['worth'][place]:.0f} points for you"
-            sentences.append(f"{name} {earlier}proposed {_terms(named)} ({worth}).")
+            sentences.append(f"{name} {earlier}proposed {terms} ({worth}).")
         if len(agents) > 2:
             sentences += [
                 f"{'You' if place == 0 else other} agreed."
@@ -224,14 +246,7 @@ class SocialNegotiation(TalkingGame):
         self._may_move = (actions != bargaining.ACCEPT).astype(np.int8)
         self._may_accept = np.ones_like(self._may_move)
         self._pass_only = (actions == bargaining.PASS).astype(np.int8)
-        self._flags = [
-            tuple(
-                int(option == chosen)
-                for (_, options), chosen in zip(self.rules.issues, deal, strict=True)
-                for option in range(len(options))
-            )
-            for deal in self.rules.deals
-        ]
+        self._flags = _flags(self.rules)
         low = dict.fromkeys(OBSERVATION_FIELDS, 0.0) | {"settled": -1.0}
         sizes = field_sizes(self.rules).items()
         super().__init__(
@@ -312,8 +327,9 @@ class SocialNegotiation(TalkingGame):
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
         bargain, agreed = self.bargain, self.bargain.agreed
+        measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:
-            found = assessment(bargain.utilities, bargain.reservations, agreed)
+            found = measures.copy()
             for name in ("utilities", "individually_rational"):
                 found[name] = dict(zip(self.possible_agents, found[name], strict=True))
             info["outcome"] = "walked away" if bargain.walked_away else "deadline"
