@@ -294,12 +294,12 @@ class PokerView(Choices):
         return POKER_TEXTS[history, card]
 
 
-def poker_row(card: int, first: bool, history: History) -> base.Row:
+def poker_row(card: int, first: bool, history: History) -> NDArray[np.float32]:
     """Return the observation of a player with this card."""
-    return (float(card), float(first), float(HISTORY_NUMBER.get(history, len(OPEN))))
+    return np.array((card, first, HISTORY_NUMBER.get(history, len(OPEN))), np.float32)
 
 
-POKER_ROWS: dict[tuple[tuple[int, int], int], Any] = {
+POKER_ROWS = {
     (deal, opener): np.array(
         [
             [poker_row(deal[agent != opener], agent == opener, history) for agent in range(2)]
@@ -359,4 +359,5 @@ class KuhnPoker(SmallGame):
 
     def _rows_now(self) -> Sequence[base.Row]:
         number = HISTORY_NUMBER.get(self._history, len(OPEN))
-        return POKER_ROWS[self._deal, self._opener][number]
+        rows: Sequence[base.Row] = POKER_ROWS[self._deal, self._opener][number]
+        return rows

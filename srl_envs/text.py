@@ -6,7 +6,7 @@ import re
 import string
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -293,11 +293,11 @@ def read_answer(
     """
     view = view_for(view, observation)
     action = view.parse(agent, text)
-    if not isinstance(action, ParseFailure):
-        if mask is None or mask[action]:
-            return action
-        action = ParseFailure(NOT_LEGAL_NOW)
-    return replace(action, instead=fallback_action(view, mask))
+    if isinstance(action, ParseFailure):
+        return ParseFailure(action.reason, fallback_action(view, mask))
+    if mask is None or mask[action]:
+        return action
+    return ParseFailure(NOT_LEGAL_NOW, fallback_action(view, mask))
 
 
 WAITING = "It is not your turn. Any answer plays your only legal action."

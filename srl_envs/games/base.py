@@ -43,7 +43,13 @@ Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
 def metadata_of(
     name: str, *, render_modes: Sequence[str] = RENDER_MODES, fps: int = 1
 ) -> dict[str, Any]:
-    """Return a game's PettingZoo `metadata`; `fps` is the number of rounds per second of video."""
+    """Return the `metadata` of a PettingZoo environment.
+
+    Args:
+        name: Name of the environment, with its version.
+        render_modes: Modes that the constructor accepts as `render_mode`.
+        fps: Number of rounds per second of video.
+    """
     return {
         "name": name,
         "render_modes": list(render_modes),
@@ -247,11 +253,20 @@ class SimultaneousGame(RoundGame):
     # Defined by each game.
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[Row]:
-        """Start an episode; return the first observation vector of each agent."""
+        """Start an episode; return the first observation vector of each agent.
+
+        Args:
+            options: Options of `reset`, empty without any. Unknown ones are ignored.
+        """
         raise NotImplementedError
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Played:
-        """Play one round with an action per agent; `over` is True in the last possible round."""
+        """Play one round; return observation vectors, rewards and infos, each in agent order.
+
+        Args:
+            chosen: Number of each agent's action, in agent order.
+            over: True in the last possible round.
+        """
         raise NotImplementedError
 
     # Overridden by some games.
@@ -280,7 +295,11 @@ class SimultaneousGame(RoundGame):
         return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
-        """Return `count` normal random numbers, clipped at NOISE_LIMIT, times `noise_std`."""
+        """Return normal random numbers, clipped at NOISE_LIMIT, times `noise_std`.
+
+        Args:
+            count: Number of random numbers.
+        """
         if len(self._noise) < count:
             # One call of the generator takes longer than the rest of a round.
             block = self.np_random.standard_normal(count + NOISE_BLOCK)
@@ -299,7 +318,9 @@ class SimultaneousGame(RoundGame):
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round with one action per agent; return PettingZoo's five dicts.
 
-        After the end of an episode, an empty mapping of actions returns five empty dicts.
+        Args:
+            actions: Agent -> number of its action. After the end of an episode, an empty mapping
+                returns five empty dicts.
 
         Raises:
             EnvError: An agent is missing or unknown, an action is outside the space, or no episode
@@ -389,7 +410,11 @@ class SimultaneousGame(RoundGame):
 
 
 def vector_of(observation: Any) -> Any:
-    """Return the observation vector of an observation in any mode."""
+    """Return the observation vector of an observation.
+
+    Args:
+        observation: Observation in any `obs_mode`: the vector, or a mapping with "observation".
+    """
     return observation["observation"] if isinstance(observation, Mapping) else observation
 
 
@@ -405,19 +430,15 @@ class VectorLayout:
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
         """Return field name -> values of an observation; raise ValueError for another length."""
-        vector = self._vector(observation)
-        return {name: vector[place] for name, place in self._places.items()}
-
-    def lists(self, observation: Any) -> dict[str, list[float]]:
-        """Return field name -> list of values; raise ValueError for another length."""
-        values = self._vector(observation).tolist()
-        return {name: values[place] for name, place in self._places.items()}
-
-    def _vector(self, observation: Any) -> NDArray[np.float64]:
         vector = np.asarray(vector_of(observation), dtype=np.float64)
         if vector.shape != (self._length,):
             raise ValueError(
                 f"the observation must have shape ({self._length},), got {vector.shape}: "
                 "construct the policy for the environment that it plays"
             )
-        return vector
+        return {name: vector[place] for name, place in self._places.items()}
+
+    def lists(self, observation: Any) -> dict[str, list[float]]:
+        """Return field name -> list of values of an observation, which has the right length."""
+        values = vector_of(observation).tolist()
+        return {name: values[place] for name, place in self._places.items()}

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import compress
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,18 +52,6 @@ def _terms(named: Mapping[str, str]) -> str:
     return " ".join(f"{issue}={option}" for issue, option in named.items())
 
 
-def _flags(rules: NegotiationRules) -> list[tuple[int, ...]]:
-    """Return the "proposal" field of one agent for each deal."""
-    return [
-        tuple(
-            int(option == chosen)
-            for (_, options), chosen in zip(rules.issues, deal, strict=True)
-            for option in range(len(options))
-        )
-        for deal in rules.deals
-    ]
-
-
 @lru_cache(maxsize=1024)
 def _points(
     issues: tuple[tuple[str, tuple[str, ...]], ...], utility: tuple[float, ...], reservation: float
@@ -91,15 +81,15 @@ class NegotiationView:
         return VectorLayout(field_sizes(self.bargain))
 
     @cached_property
-    def _terms_of(self) -> dict[tuple[float, ...], str]:
-        """Terms of a deal by its flags in observations, in action order."""
-        terms = (_terms(self.bargain.named(deal)) for deal in range(len(self.bargain.deals)))
-        return dict(zip(_flags(self.bargain), terms, strict=True))
+    def _terms_of_options(self) -> list[str]:
+        """Term of each option of each issue, such as "price=low"."""
+        return [f"{issue}={option}" for issue, options in self.bargain.issues for option in options]
 
     @cached_property
     def _actions(self) -> dict[str, int]:
         """Action number of each answer, in action order."""
-        proposals = (f"propose {terms}" for terms in self._terms_of.values())
+        deals = range(len(self.bargain.deals))
+        proposals = (f"propose {_terms(self.bargain.named(deal))}" for deal in deals)
         answers = ("pass", "accept", "walk away", *proposals)
         return {answer: action for action, answer in enumerate(answers)}
 
@@ -140,7 +130,7 @@ class NegotiationView:
             parts.append("Not your move, so you can only pass.")
         parts.append(_points(self.bargain.issues, tuple(seen["utility"]), *seen["reservation"]))
         parts += self._proposals(agent, seen)
-        return " ".join(parts) + message_lines(observation)
+        return " ".join(parts) + (message_lines(observation) if self.messages else "")
 
     def answers(self, agent: str) -> tuple[str, ...]:
         return tuple(self._actions)
@@ -154,8 +144,9 @@ class NegotiationView:
 
         def action_of(statement: str) -> int | ParseFailure | None:
             plain = " ".join(statement.split())
-            action = self._actions.get(plain)
-            return self._proposed(plain) if action is None and plain.startswith("propose ") else action
+            if plain not in self._actions and plain.startswith("propose "):
+                return self._proposed(plain)
+            return self._actions.get(plain)
 
         return parse_statement(answer, action_of)
 
@@ -180,20 +171,20 @@ class NegotiationView:
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
         """Return sentences about each agent's latest proposal and the agents that accepted it."""
-        agents = [agent, *(other for other in self.agents if other != agent)]
+        names = ["You", *self.agents]
+        names.remove(agent)
         sentences, size = [], len(seen["utility"])
-        for place, other in enumerate(agents):
-            terms = self._terms_of.get(tuple(seen["proposal"][place * size : (place + 1) * size]))
-            if terms is None:
-                continue
-            name = "You" if place == 0 else other
-            earlier = "" if seen["stands"][place] else "earlier "
-            worth = f"{100 * seen['worth'][place]:.0f} points for you"
-            sentences.append(f"{name} {earlier}proposed {terms} ({worth}).")
-        if len(agents) > 2:
+        for place, name in enumerate(names):
+            chosen = seen["proposal"][place * size : (place + 1) * size]
+            if any(chosen):
+                terms = " ".join(compress(self._terms_of_options, chosen))
+                earlier = "" if seen["stands"][place] else "earlier "
+                worth = f"{100 * seen['worth'][place]:.0f} points for you"
+                sentences.append(f"{name} {earlier}proposed {terms} ({worth}).")
+        if len(names) > 2:
             sentences += [
-                f"{'You' if place == 0 else other} agreed."
-                for place, other in enumerate(agents)
+                f"{name} agreed."
+                for place, name in enumerate(names)
                 if seen["consents"][place] and not seen["stands"][place]
             ]
         return sentences
@@ -246,7 +237,17 @@ class SocialNegotiation(TalkingGame):
         self._may_move = (actions != bargaining.ACCEPT).astype(np.int8)
         self._may_accept = np.ones_like(self._may_move)
         self._pass_only = (actions == bargaining.PASS).astype(np.int8)
-        self._flags = _flags(self.rules)
+        self._flags = [
+            tuple(
+                int(option == chosen)
+                for (_, options), chosen in zip(self.rules.issues, deal, strict=True)
+                for option in range(len(options))
+            )
+            for deal in self.rules.deals
+        ]
+        agents = range(self.rules.num_agents)
+        # Functions that return an agent's entry of a list, then those of the others.
+        self._in_order = [itemgetter(a, *agents[:a], *agents[a + 1 :]) for a in agents]
         low = dict.fromkeys(OBSERVATION_FIELDS, 0.0) | {"settled": -1.0}
         sizes = field_sizes(self.rules).items()
         super().__init__(
@@ -298,26 +299,25 @@ class SocialNegotiation(TalkingGame):
         bargain, size = self.bargain, self.rules.num_agents
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
-        nothing = (0,) * len(self._flags[0])
-        flags = [nothing if deal is None else self._flags[deal] for deal in bargain.proposals]
+        nothing = (0,) * len(self._flags[0]), (0,) * size
+        flags, utilities = zip(
+            *(
+                nothing if deal is None else (self._flags[deal], bargain.utilities[deal])
+                for deal in bargain.proposals
+            ),
+            strict=True,
+        )
         rows: list[base.Row] = []
         self._legal_now: list[np.ndarray] = []
-        for agent in range(size):
-            order = [agent, *range(agent), *range(agent + 1, size)]
+        for agent, in_order in enumerate(self._in_order):
             may_move = bargain.may_move(agent) and not settled
-            worth = [
-                0.0 if deal is None else bargain.utilities[deal][agent] / POINTS
-                for deal in (bargain.proposals[other] for other in order)
-            ]
-            rows.append(
-                (
-                    *(time, may_move, settled, *self._own[agent]),
-                    *(flag for other in order for flag in flags[other]),
-                    *worth,
-                    *(bargain.stands[other] for other in order),
-                    *(bargain.consents[other] for other in order),
-                )
-            )
+            row = [time, may_move, settled, *self._own[agent]]
+            for proposal in in_order(flags):
+                row += proposal
+            row += [utility[agent] / POINTS for utility in in_order(utilities)]
+            row += in_order(bargain.stands)
+            row += in_order(bargain.consents)
+            rows.append(row)
             if not may_move:
                 self._legal_now.append(self._pass_only)
             else:
