@@ -22,7 +22,6 @@ from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_envs.text import TextView
-from srl_extensions.judging import exploitability as matrix_games
 
 POINTS = 10
 """Number of strategies that are read from a run after its start."""
@@ -97,8 +96,10 @@ def moves_strategy(backend: HuggingFaceBackend) -> list[float]:
 
 
 def moves_exploitability(chances_M: Sequence[float]) -> float:
-    """Return the gain of a best response."""
-    return matrix_games.exploitability([PAYOFFS, -PAYOFFS], [chances_M, chances_M])
+    """Return the gain of a best response, averaged over both places."""
+    first = np.tensordot(PAYOFFS, chances_M, axes=(1, 0))
+    second = np.tensordot(-PAYOFFS, chances_M, axes=(0, 0))
+    return sum(float(earned.max() - earned @ chances_M) for earned in (first, second)) / 2
 
 
 def moves_mixture(strategies: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:

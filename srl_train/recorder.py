@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from srl_agents.episode import Episode, to_json, turn_to_json, write_jsonl
-from srl_agents.rollout import Spectator
+from srl_agents.episode import write_jsonl
 from srl_train import processes
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
@@ -23,10 +17,6 @@ from srl_train.round import RoundResult
 from srl_train.run import Run
 from srl_train.run_files import RunFiles, finite, write_whole
 from srl_train.summaries import summary
-
-log = logging.getLogger(__name__)
-PAUSE = 1.0
-"""Minimum number of seconds between the starts of two recorded episodes."""
 
 
 class Recorder:
@@ -79,7 +69,6 @@ class Recorder:
         if self._keeps_rows:
             write_whole(self._files.config, yaml_file.dump(run.config))
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
-            run.engine.spectator = EpisodeWriter(self._files.folder / "playing.jsonl").spectator
         if self._prints:
             self._progress = (Progress(run.config.rounds, log_every=run.config.logging.every),)
         self._open = (*rows, *self._sinks, *self._progress)
@@ -140,61 +129,3 @@ class Recorder:
 
     def _watchers(self) -> list[Watcher]:
         return [sink for sink in self._sinks if isinstance(sink, Watcher)]
-
-
-class EpisodeWriter:
-    """Writer of playing.jsonl, the newest episode for `srl watch`.
-
-    The file contains an episode without steps, a line per step, and an empty step at the end. At
-    most one episode per second is written, so that the cost is negligible.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._began = -PAUSE
-        self._number = self._written = 0
-        """Numbers of the newest episode, and of the episode in the file."""
-
-    def spectator(self) -> Spectator | None:
-        """Return the spectator of the next episode, or None if the episode is not recorded."""
-        with self._lock:
-            now = time.monotonic()
-            if now - self._began < PAUSE:
-                return None
-            self._began = now
-            self._number += 1
-            number = self._number
-        return lambda episode, over: self._watch(number, episode, over)
-
-    def _watch(self, number: int, episode: Episode, over: bool) -> None:
-        with self._lock:
-            if number != self._number:
-                return
-            try:
-                self._record(episode, over)
-            except (OSError, TypeError, ValueError) as error:
-                # A full disk or observations that are not plain data must not end the run.
-                log.warning("stopped writing %s: %s", self._path, error)
-                self._began, self._number = float("inf"), 0
-
-    def _record(self, episode: Episode, over: bool) -> None:
-        if not episode.turns and not over:
-            # No fsync, since the file need not survive a crash.
-            partial = self._path.with_name(".playing.partial")
-            partial.unlink(missing_ok=True)
-            with partial.open("x", encoding="ascii") as file:
-                file.write(to_json(replace(episode, states=None)) + "\n")
-            partial.replace(self._path)
-            self._written = self._number
-        elif self._written == self._number:
-            turn = (
-                []
-                if over
-                else [
-                    replace(step, decision=replace(step.decision, tokens=None), info={})
-                    for step in episode.turns[-1]
-                ]
-            )
-            with self._path.open("a", encoding="ascii") as file:
-                file.write(turn_to_json(turn) + "\n")

@@ -8,42 +8,20 @@ from datetime import timedelta
 from pathlib import Path
 
 from srl_extensions.pages import report
-from srl_extensions.pages.document import (
-    Block,
-    Document,
-    Notes,
-    PageSection,
-    RoundProgress,
-    Runs,
-    Text,
-)
+from srl_extensions.pages.document import Document, Notes, RoundProgress, Runs, Text
 from srl_extensions.pages.live_runs import WatchedRun
 from srl_extensions.pages.run_folder import RecordedRun, mean, number_at
-from srl_extensions.pages.transcript import newest
 from srl_train.metrics.tables import number
 
 RECENT_ROWS = 20
 """Number of rows over which the pace is averaged."""
 
 
-def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document:
-    """Return the page of the run `name`; `trusted` as in `report.write_report`."""
-    run, episode = watched.record, watched.playing
-    top: list[Block] = []
-    if watched.problems:
-        top.append(Notes("Files that cannot be read", watched.problems))
-    if run is None:
-        return Document(name, "", top)
-    top.append(progress(run))
-    shown: list[Block] = []
-    if episode is not None:
-        place = episode.extra.get("round")
-        part = "Evaluation" if place is None else f"Round {place}"
-        turn = f"turn {len(episode.turns) + 1} is running"
-        ended = "finished" if watched.playing_ended else turn
-        shown.append(Text(f"{part}: {ended}. Newest turns first."))
-        shown += report.sample_episode(episode, run, trusted=trusted, drawn=newest)
-    return report.report(run, name, top, PageSection("Newest episode", shown))
+def of_run(name: str, watched: WatchedRun) -> Document:
+    """Return the page of the run `name`: its report without sample episodes, and its progress."""
+    if watched.record is None:
+        return Document(name, "", [Notes("Files that cannot be read", [watched.problem])])
+    return report.report(watched.record, name, [progress(watched.record)])
 
 
 def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
@@ -54,7 +32,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
     lines = []
     for name, watched in runs.items():
         run = watched.record
-        about, done = ", ".join(watched.problems), RoundProgress(math.nan, [])
+        about, done = watched.problem, RoundProgress(math.nan, [])
         if run is not None:
             first, last = run.edges("raw_reward")
             reward = f" · raw reward {number(first)} → {number(last)}" if run.rows else ""

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from srl_agents.episode import Episode, from_json, turn_from_json
-from srl_agents.errors import EpisodeError
 from srl_envs.untrusted import printable
 from srl_extensions.pages.run_folder import RecordedRun, load
 from srl_train.errors import MetricsError, RunFolderError
 
 MOST_ROWS = 480
 """Limit of the evenly spread rounds that are read of a run."""
-LONGEST_ROW, LONGEST_EPISODE = 2**20, 8 * 2**20
-"""Limits in bytes of a row, and of the running episode."""
+LONGEST_ROW = 2**20
+"""Limit in bytes of a row."""
 MARKS = {"config.yaml", "metrics.jsonl", "summary.json"}
 """Files of which a run folder contains at least one."""
-FILES = (*MARKS, "stages.jsonl", "playing.jsonl")
+FILES = (*MARKS, "stages.jsonl")
 DEEPEST, MOST_RUNS = 3, 100
 """Limits of the searched levels below a given folder, and of the runs that are shown."""
 
@@ -63,18 +60,20 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 def thinned(file: BinaryIO) -> BinaryIO:
     """Close `file`, and return its evenly spread lines and its last two as a file in memory."""
-    kept: dict[int, bytes] = {}
-    newest: deque[tuple[int, bytes]] = deque(maxlen=2)  # The last line may be incomplete.
-    stride = 1
     with file:
-        for number, line in enumerate(iter(partial(file.readline, LONGEST_ROW), b"")):
-            newest.append((number, line))
-            if number % stride == 0:
-                kept[number] = line
-            if len(kept) > MOST_ROWS:
-                stride *= 2
-                kept = {place: one for place, one in kept.items() if place % stride == 0}
-    return BytesIO(b"".join((kept | dict(newest)).values()))
+        count = sum(1 for _ in _lines(file))
+        file.seek(0)
+        stride = 1 + count // MOST_ROWS
+        kept = [
+            line
+            for number, line in enumerate(_lines(file))
+            if number % stride == 0 or number >= count - 2  # The last line may be incomplete.
+        ]
+    return BytesIO(b"".join(kept))
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    return iter(partial(file.readline, LONGEST_ROW), b"")
 
 
 class WatchedRun:
@@ -91,44 +90,27 @@ class WatchedRun:
         """Time of the last modification in nanoseconds, and size in bytes, of each file read."""
         self.record: RecordedRun | None = None
         """Run as far as its files are written; None if the files cannot be read."""
-        self.playing: Episode | None = None
-        """Episode in playing.jsonl so far, or None."""
-        self.playing_ended = False
-        self.problems: list[str] = []
-        """Errors of the last read."""
+        self.problem = ""
+        """Error of the last read."""
 
     def refresh(self) -> None:
         """Read the files again if one of them changed."""
         found = {}
         for name in FILES:
-            try:
+            with suppress(OSError):
                 status = os.lstat(self.folder / name)
-            except OSError:
-                continue
-            found[name] = (status.st_mtime_ns, status.st_size)
+                found[name] = (status.st_mtime_ns, status.st_size)
         if found == self.seen:
             return
-        self.seen, self.problems = found, []
-        self.record = self.playing = None
+        self.seen, self.record, self.problem = found, None, ""
         try:
             self.record = load(self.folder, self._opened)
-            if "playing.jsonl" in found:
-                self._read_playing()
-        except (EpisodeError, MetricsError, RunFolderError, OSError) as error:
-            self.problems.append(str(error))
+        except (MetricsError, RunFolderError) as error:
+            self.problem = str(error)
 
     def _opened(self, path: Path) -> BinaryIO:
         file = open_beneath(path, self.root)
         return thinned(file) if path.name == "metrics.jsonl" else file
-
-    def _read_playing(self) -> None:
-        """Read playing.jsonl: a line with an episode without turns, then a line per turn."""
-        with self._opened(self.folder / "playing.jsonl") as file:
-            lines = file.read(LONGEST_EPISODE).decode("utf-8", "replace").split("\n")[:-1]
-        if lines:
-            turns = [turn_from_json(line) for line in lines[1:]]
-            self.playing_ended = bool(turns) and not turns[-1]
-            self.playing = replace(from_json(lines[0]), turns=tuple(filter(None, turns)))
 
 
 def find_runs(roots: Sequence[Path]) -> dict[str, WatchedRun]:

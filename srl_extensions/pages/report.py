@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from srl_agents.episode import Episode, read_jsonl
+from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import UntrustedError
-from srl_envs.text import TextView
 from srl_extensions.pages import figures
 from srl_extensions.pages.document import (
     Block,
@@ -18,7 +17,6 @@ from srl_extensions.pages.document import (
     PageSection,
     Table,
     Text,
-    Transcript,
     table,
     write_page,
 )
@@ -66,20 +64,18 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     """
     run = load(run_dir)
     notes = [Notes("This report is incomplete", run.notes)] if run.notes else []
-    samples = PageSection("Sample episodes", _samples(run, trusted))
-    document = report(run, run.folder.resolve().name, notes, samples)
+    document = report(run, run.folder.resolve().name, notes, _samples(run, trusted))
     return write_page(document, run_dir / "report.html" if out is None else out)
 
 
-def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSection) -> Document:
-    """Return the report of a run, with the blocks `top` first, and a section of episodes."""
+def report(
+    run: RecordedRun, name: str, top: Sequence[Block], samples: Sequence[Block] = ()
+) -> Document:
+    """Return the report of a run, with the blocks `top` first, and those of sample episodes."""
     returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
     shares = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures"}
     models: list[Block] = [_performance(run), Text(PERFORMANCE)] if run.models else []
-    versions = run.summary.get("versions")
     settings: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
-    if isinstance(versions, Mapping) and versions:
-        settings.append(table(["package", "version"], sorted(versions.items())))
     sections = [
         PageSection("Training on data", figures.figure(figures.stages(run), LOSSES)),
         PageSection("Reward", _reward(run)),
@@ -90,7 +86,7 @@ def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSect
         ),
         PageSection("Updates", figures.figure(figures.updates(run), UPDATES)),
         PageSection("Training metrics", figures.figure(figures.learning(run))),
-        episodes,
+        PageSection("Sample episodes", samples),
         PageSection("Configuration", settings),
     ]
     warned = [Notes("Warnings of the run", run.warnings)] if run.warnings else []
@@ -122,37 +118,23 @@ def title(run: RecordedRun) -> str:
     return f"{models}, {stages}" if stages else f"{run.environment}: not trained yet"
 
 
-def sample_episode(
-    episode: Episode,
-    run: RecordedRun,
-    *,
-    trusted: bool,
-    drawn: Callable[[Episode, TextView | None], Transcript] = transcript,
-) -> Sequence[Block]:
-    """Return the transcript of an episode, as made by `drawn` with the environment's texts.
-
-    If the environment's options name code and `trusted` is False, the transcript has no texts, and
-    a note comes first.
-    """
-    try:
-        view = view_of(episode, run.environment, run.options, trusted=trusted)
-    except UntrustedError as error:
-        note = Text(f"Observations are shown as numbers: {error}.")
-        return note, drawn(episode, None)
-    return (drawn(episode, view),)
-
-
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
     """Return headings and transcripts: the first episode of the first and of the last file."""
     found: list[Block] = []
-    files = run.sample_files
+    files, view = run.sample_files, None
     for path in dict.fromkeys(files[:1] + files[-1:]):
         found.append(Text(path.name, "heading"))
         try:
             first = next(iter(read_jsonl(path)), None)
-            found += sample_episode(first, run, trusted=trusted) if first else ()
+            if first is not None:
+                view = view_of(first, run.environment, run.options, trusted=trusted)
         except EpisodeError as error:
             found.append(Text(f"{path.name} cannot be read: {error}", "bad"))
+            continue
+        except UntrustedError as error:
+            found.append(Text(f"Observations are shown as numbers: {error}."))
+        if first is not None:
+            found.append(transcript(first, view))
     return found
 
 

@@ -15,7 +15,7 @@ from srl_envs.text import TextView
 from srl_envs.untrusted import cut
 from srl_extensions.pages.document import Transcript
 
-SHOWN_TURNS, NEWEST_TURNS = 40, 2
+SHOWN_TURNS = 40
 SHOWN_CHARACTERS = 1500
 """Limit in characters of one answer or observation."""
 
@@ -48,12 +48,6 @@ def transcript(episode: Episode, view: TextView | None) -> Transcript:
     """Return the first turns of the episode. Without a view, observations are shown as numbers."""
     shown = range(1, min(SHOWN_TURNS, len(episode.turns)) + 1)
     return _transcript(episode, view, dict.fromkeys(shown), len(episode.turns) - len(shown))
-
-
-def newest(episode: Episode, view: TextView | None) -> Transcript:
-    """Return the last turns of a running episode, newest first."""
-    last = len(episode.turns)
-    return _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1)))
 
 
 def animation(

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.games import PAYOFFS
+from benchmarks.zero_sum import moves_exploitability
 from srl_agents.evaluation.nash_averaging import nash_average
-from srl_extensions.judging.exploitability import nash_conv
 from srl_extensions.judging.rankings import alpha_rank
 
 pytestmark = pytest.mark.interop
@@ -41,22 +42,19 @@ def test_nash_averaging(pyspiel):
         assert np.abs(found.values - values).max() < 1e-5
 
 
-def test_nash_conv_of_matrix_games(pyspiel):
+def test_exploitability_of_rock_paper_scissors(pyspiel):
     from open_spiel.python.algorithms import exploitability
     from open_spiel.python.policy import TabularPolicy
 
     rng = np.random.default_rng(0)
+    game = pyspiel.convert_to_turn_based(
+        pyspiel.create_matrix_game(PAYOFFS.tolist(), (-PAYOFFS).tolist())
+    )
     for _ in range(20):
-        shape = tuple(rng.integers(2, 6, size=2))
-        payoffs = [rng.normal(size=shape), rng.normal(size=shape)]
-        mixed = [rng.dirichlet(np.ones(actions)) for actions in shape]
-        game = pyspiel.convert_to_turn_based(
-            pyspiel.create_matrix_game(*(table.tolist() for table in payoffs))
-        )
+        chances = rng.dirichlet(np.ones(len(PAYOFFS)))
         policy = TabularPolicy(game)
-        for player, chances in enumerate(mixed):
-            for state in policy.states_per_player[player]:
-                policy.policy_for_key(state)[: len(chances)] = chances
-                policy.policy_for_key(state)[len(chances) :] = 0.0
-        theirs = exploitability.nash_conv(game, policy)
-        assert nash_conv(payoffs, mixed) == pytest.approx(theirs, abs=1e-6)
+        for states in policy.states_per_player:
+            for state in states:
+                policy.policy_for_key(state)[:] = chances
+        theirs = exploitability.nash_conv(game, policy) / 2
+        assert moves_exploitability(chances) == pytest.approx(theirs, abs=1e-6)

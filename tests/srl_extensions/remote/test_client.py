@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,16 @@ def test_environment_errors_equal_the_local_ones(everything):
         env.step({"agent_0": 0, "agent_1": 7})
     # It changed nothing: the turn can be played.
     assert env.step({"agent_0": 0, "agent_1": np.int64(1)})[1].keys() == {"agent_0", "agent_1"}
+
+
+def test_texts_of_another_release_are_refused(start, monkeypatch):
+    with connect(start().address) as server:
+        env = server.env("coop_compete_v0")
+        assert env.text_view.rules("agent_0")
+        other = server.env("coop_compete_v0")
+        monkeypatch.setattr(other, "_described", replace(other._described, version="0.0.1"))
+        with pytest.raises(EnvError, match="require the same core-srl"):
+            other.text_view.rules("agent_0")
 
 
 def test_no_proxy_is_used_on_this_machine(start, monkeypatch):
