@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_extensions.pages.headline import cards, ends
-from srl_extensions.pages.report import terminal_summary
+from srl_extensions.pages.report import cards, ends, terminal_summary
 from srl_extensions.pages.run_folder import edges, load
 from srl_train.errors import MetricsError, RunFolderError
 from tests.srl_extensions.pages.synthetic_runs import (
