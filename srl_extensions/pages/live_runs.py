@@ -1,4 +1,4 @@
-"""Runs of the live page: search for run folders, and reading of files that changed.
+"""Runs of the live page: search for run folders, files that changed, and their documents.
 
 Links below the given folders are not followed, even if a folder is replaced by a link during a
 read.
@@ -6,18 +6,23 @@ read.
 
 from __future__ import annotations
 
+import math
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
 from srl_envs.untrusted import printable
-from srl_extensions.pages.run_folder import RecordedRun, load
+from srl_extensions.pages import report
+from srl_extensions.pages.document import Document, Notes, RoundProgress, Runs, Text
+from srl_extensions.pages.run_folder import RecordedRun, load, mean, number_at
 from srl_train.errors import MetricsError, RunFolderError
+from srl_train.metrics.tables import number
 
 MOST_ROWS = 480
 """Limit of the evenly spread rounds that are read of a run."""
@@ -26,6 +31,8 @@ LONGEST_ROW = 2**20
 MARKS = {"config.yaml", "metrics.jsonl", "summary.json"}
 """Files of which a run folder contains at least one."""
 FILES = (*MARKS, "stages.jsonl")
+RECENT_ROWS = 20
+"""Number of rows over which the pace is averaged."""
 DEEPEST, MOST_RUNS = 3, 100
 """Limits of the searched levels below a given folder, and of the runs that are shown."""
 
@@ -137,3 +144,51 @@ def _run_folders(root: Path) -> Iterator[Path]:
         elif len(folder.relative_to(root).parts) == DEEPEST:
             folders.clear()
         folders[:] = sorted(name for name in folders if name[0] != ".")
+
+
+def of_run(name: str, watched: WatchedRun) -> Document:
+    """Return the page of the run `name`: its report without sample episodes, and its progress."""
+    if watched.record is None:
+        return Document(name, "", [Notes("Files that cannot be read", [watched.problem])])
+    return report.report(watched.record, name, [progress(watched.record)])
+
+
+def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
+    """Return the page that links the runs in and below the `given` folders, newest first."""
+    folders = ", ".join(map(str, given))
+    if not runs:
+        return Document("No runs yet", folders, [Text(f"No run is in {folders} yet.")])
+    lines = []
+    for name, watched in runs.items():
+        run = watched.record
+        about, done = watched.problem, RoundProgress(math.nan, [])
+        if run is not None:
+            first, last = run.edges("raw_reward")
+            reward = f" · raw reward {number(first)} → {number(last)}" if run.rows else ""
+            about = f"{report.title(run)} · {run.mode}, {run.strategy}{reward}"
+            done = progress(run)
+        lines.append({"name": name, "about": about, "progress": done})
+    title = f"{len(runs)} runs" if len(runs) > 1 else "One run"
+    return Document(title, folders, [Runs(lines[::-1])])
+
+
+def progress(run: RecordedRun) -> RoundProgress:
+    """Return the progress of a run: completed rounds, seconds per round and time left."""
+    done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
+    words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
+    rollout, train, overlap = (
+        mean(run.series("seconds", part)[-RECENT_ROWS:]) for part in ("rollout", "train", "overlap")
+    )
+    seconds = rollout + train - (overlap if math.isfinite(overlap) else 0.0)
+    if planned <= done:
+        words.append("finished")
+    elif not done and run.stages:
+        stage, rows = list(run.stages.items())[-1]
+        words.append(f"{stage.upper()}: {len(rows)} passes")
+    elif not done:
+        words.append("the first round is running")
+    elif math.isfinite(seconds):
+        words.append(f"{number(seconds, 3)} s per round")
+        if 0 < (left := seconds * (planned - done)) < 1e9:
+            words.append(f"{timedelta(seconds=round(left))} left")
+    return RoundProgress(done / planned if planned > 0 else math.nan, words)

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
-from srl_extensions.pages import live_document
 from srl_extensions.pages.document import asset, to_json
-from srl_extensions.pages.live_runs import WatchedRun, find_runs
+from srl_extensions.pages.live_runs import WatchedRun, find_runs, of_run, overview
 
 with needed_by("the live page"):
     from starlette.applications import Starlette
@@ -93,9 +92,7 @@ class LivePages:
             files: list[object] = [(each, run.seen) for each, run in shown.items()]
             if known is None or known.files != files:
                 content = to_json(
-                    live_document.of_run(alone, runs[alone])
-                    if alone
-                    else live_document.overview(runs, self._roots)
+                    of_run(alone, runs[alone]) if alone else overview(runs, self._roots)
                 )
                 etag = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
                 known = self._built[name] = Built(content, f'"{etag}"', files)

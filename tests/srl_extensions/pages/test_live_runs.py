@@ -6,8 +6,7 @@ import os
 import pytest
 
 from srl_extensions.pages import live_runs
-from srl_extensions.pages.live_document import of_run
-from srl_extensions.pages.live_runs import WatchedRun, find_runs, open_beneath
+from srl_extensions.pages.live_runs import WatchedRun, find_runs, of_run, open_beneath
 from srl_extensions.pages.run_folder import load
 from srl_train.errors import RunFolderError
 from srl_train.metrics.sinks import JsonlSink
