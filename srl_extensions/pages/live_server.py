@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import os
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,8 +26,6 @@ with needed_by("the live page"):
     from starlette.staticfiles import StaticFiles
     from uvicorn import Config, Server
 
-PAUSE = 0.5
-"""Time in seconds for which a document is not built again."""
 MOST_CONNECTIONS = 64
 HEADERS = {
     "Content-Security-Policy": (
@@ -64,8 +61,6 @@ class LivePages:
         self._lock = threading.Lock()
         self._runs: dict[Path, WatchedRun] = {}
         self._built: dict[str, Built] = {}
-        self._checked: dict[str, float] = {}
-        """Document -> time (of time.monotonic) at which its files were last checked."""
 
     def document(self, name: str) -> Built:
         """Return a document; threads may call this method at the same time.
@@ -77,9 +72,6 @@ class LivePages:
             KeyError: If there is no such run.
         """
         with self._lock:
-            known = self._built.get(name)
-            if known is not None and time.monotonic() < self._checked[name] + PAUSE:
-                return known
             found = find_runs(self._roots)
             runs = {each: self._runs.get(run.folder, run) for each, run in found.items()}
             self._runs = {run.folder: run for run in runs.values()}
@@ -90,13 +82,13 @@ class LivePages:
             for run in shown.values():
                 run.refresh()
             files: list[object] = [(each, run.seen) for each, run in shown.items()]
+            known = self._built.get(name)
             if known is None or known.files != files:
                 content = to_json(
                     of_run(alone, runs[alone]) if alone else overview(runs, self._roots)
                 )
                 etag = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
                 known = self._built[name] = Built(content, f'"{etag}"', files)
-            self._checked[name] = time.monotonic()
             return known
 
 

@@ -263,6 +263,5 @@ def _described(env: Any) -> bytes:
         baselines=getattr(game, "baselines", lambda: None)(),
         max_cycles=getattr(game, "max_cycles", None),
         has_text=hasattr(game, "text_view"),
-        version=versions().get("core-srl", ""),
     )
     return json.dumps(as_record(Description, description)).encode()

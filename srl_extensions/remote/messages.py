@@ -98,8 +98,6 @@ class Description:
     max_cycles: int | None
     has_text: bool
     """True if the environment has a text view."""
-    version: str
-    """Release of core-srl on the server."""
 
 
 RESULTS = (float, bool, bool)

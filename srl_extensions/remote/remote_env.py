@@ -75,7 +75,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     @cached_property
     def local(self) -> Any:
         """Environment of this process with the same text view and rules; never played."""
-        there, here = self._described.version, versions().get("core-srl", "")
+        there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
                 f"texts of {self._name} require the same core-srl as {self._server.address}, which "

@@ -19,11 +19,6 @@ from tests.srl_extensions.pages.synthetic_runs import row, write_run
 TOKEN = "a-token-of-the-test"
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(live_server, "PAUSE", 0.0)
-
-
 @pytest.fixture
 def runs(tmp_path):
     write_run(tmp_path / "runs" / "one", rows=[row(number) for number in range(3)])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import socket
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import srl_envs
+import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.vector.loop import SyncVectorGame
@@ -91,7 +91,8 @@ def test_texts_of_another_release_are_refused(start, monkeypatch):
         env = server.env("coop_compete_v0")
         assert env.text_view.rules("agent_0")
         other = server.env("coop_compete_v0")
-        monkeypatch.setattr(other, "_described", replace(other._described, version="0.0.1"))
+        answer = pb.ServerDescription(version="0.0.1")
+        monkeypatch.setattr(server, "describe", lambda: answer)
         with pytest.raises(EnvError, match="require the same core-srl"):
             other.text_view.rules("agent_0")
 
