@@ -163,9 +163,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
         run = watched.record
         about, done = watched.problem, RoundProgress(math.nan, [])
         if run is not None:
-            first, last = run.edges("raw_reward")
-            reward = f" · raw reward {number(first)} → {number(last)}" if run.rows else ""
-            about = f"{report.title(run)} · {run.mode}, {run.strategy}{reward}"
+            about = f"{report.title(run)} · {run.mode}, {run.strategy}"
             done = progress(run)
         lines.append({"name": name, "about": about, "progress": done})
     title = f"{len(runs)} runs" if len(runs) > 1 else "One run"
@@ -182,11 +180,6 @@ def progress(run: RecordedRun) -> RoundProgress:
     seconds = rollout + train - (overlap if math.isfinite(overlap) else 0.0)
     if planned <= done:
         words.append("finished")
-    elif not done and run.stages:
-        stage, rows = list(run.stages.items())[-1]
-        words.append(f"{stage.upper()}: {len(rows)} passes")
-    elif not done:
-        words.append("the first round is running")
     elif math.isfinite(seconds):
         words.append(f"{number(seconds, 3)} s per round")
         if 0 < (left := seconds * (planned - done)) < 1e9:
