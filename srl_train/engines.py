@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from srl_agents.episode import Episode
 from srl_agents.policy import Policy
-from srl_agents.rollout import PlaySettings, SpeaksFirst, Spectator, play_many, play_many_async
+from srl_agents.rollout import PlaySettings, SpeaksFirst, play_many, play_many_async
 from srl_envs.text import TextView
 from srl_train import processes
 from srl_train.config.stages import StageConfig
@@ -84,8 +84,6 @@ class Engine:
         players: Players,
     ) -> None:
         self.settings = settings
-        self.spectator: Callable[[], Spectator | None] = lambda: None
-        """Function that returns the spectator of the next rollout's first episode, if any."""
         self.policies_of, self._players = policies_of, players
 
     def play(self, games: PlannedGames) -> list[Episode]:
@@ -113,7 +111,6 @@ class Engine:
             "speaks_first": self.settings.speaks_first,
             "timeout": self.settings.timeout,
             "in_flight": in_flight,
-            "spectator": self.spectator(),
         }
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json, write_jsonl
-from srl_agents.rollout import Spectator
+from srl_agents.episode import write_jsonl
 from srl_train import processes
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
@@ -24,7 +18,6 @@ from srl_train.run import Run
 from srl_train.run_files import RunFiles, finite, write_whole
 from srl_train.summaries import summary
 
-log = logging.getLogger(__name__)
 PAUSE = 1.0
 """Minimum number of seconds between the starts of two recorded episodes."""
 
@@ -76,7 +69,6 @@ class Recorder:
         if self._keeps_rows:
             write_whole(self._files.config, yaml_file.dump(run.config))
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
-            run.engine.spectator = EpisodeWriter(self._files.folder / "playing.jsonl").spectator
         if self._prints:
             self._progress = (Progress(run.config.rounds, log_every=run.config.logging.every),)
         self._open = (*rows, *self._sinks, *self._progress)
@@ -135,55 +127,3 @@ class Recorder:
         configured, self._configured = self._configured, ()
         for sink in configured:
             sink.close()
-
-
-class EpisodeWriter:
-    """Writer of playing.jsonl, the newest episode for `srl watch`.
-
-    The file contains an episode without steps, a line per step, and an empty step at the end. At
-    most one episode per second is written, so that the cost is negligible.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._began = -PAUSE
-        self._number = self._written = 0
-        """Numbers of the newest episode, and of the episode in the file."""
-
-    def spectator(self) -> Spectator | None:
-        """Return the spectator of the next episode, or None if the episode is not recorded."""
-        with self._lock:
-            now = time.monotonic()
-            if now - self._began < PAUSE:
-                return None
-            self._began = now
-            self._number += 1
-            number = self._number
-        return lambda episode, over: self._watch(number, episode, over)
-
-    def _watch(self, number: int, episode: Episode, over: bool) -> None:
-        with self._lock:
-            if number != self._number:
-                return
-            try:
-                if not episode.turns and not over:
-                    # No fsync, since the file need not survive a crash.
-                    partial = self._path.with_name(".playing.partial")
-                    partial.write_text(to_json(replace(episode, states=None)) + "\n", "ascii")
-                    partial.replace(self._path)
-                    self._written = number
-                elif self._written == number:
-                    with self._path.open("a", encoding="ascii") as file:
-                        file.write(
-                            turn_to_json([] if over else _shortened(episode.turns[-1])) + "\n"
-                        )
-            except (OSError, TypeError, ValueError) as error:
-                # A full disk or observations that are not plain data must not end the run.
-                log.warning("stopped writing %s: %s", self._path, error)
-                self._began, self._number = float("inf"), 0
-
-
-def _shortened(turn: Sequence[AgentStep]) -> list[AgentStep]:
-    """Return the steps of a turn without tokens and infos."""
-    return [replace(s, decision=replace(s.decision, tokens=None), info={}) for s in turn]

@@ -90,7 +90,7 @@ class RunFiles:
         Returns the new folder, or None if there is no earlier run.
         """
         names = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
-               "playing.jsonl", "report.html", "trackers.json",
+               "report.html", "trackers.json",
                "episodes", "data", "models", "server-logs", "tensorboard", "wandb")  # fmt: skip
         saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
         if saved and self.checkpoints != self.folder:

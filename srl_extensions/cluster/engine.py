@@ -58,7 +58,6 @@ class RayEngine(Engine):
         check: Callable[[], None],
         close_cluster: Callable[[], None],
     ) -> None:
-        self.spectator = lambda: None
         self._actors, self._learners, self._group_size = players, learners, group_size
         self._check, self._close_cluster = check, close_cluster
         self._player_threads = [ThreadPoolExecutor(1, player.name) for player in players]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from srl_envs import scenarios
@@ -92,9 +92,9 @@ def run(args: argparse.Namespace) -> int:
     if args.policy is None:
         raise ConfigError(f"--policy is required: {PLAYERS}")
     check_numbers(args)
-    chosen = _distinct(
-        _with_background(scenarios.scenario(name), args.background) for name in names
-    )
+    chosen = [
+        _with_background(scenarios.scenario(name), args.background) for name in dict.fromkeys(names)
+    ]
     pass_at = _pass_at(args, chosen)
 
     others = {name for one in chosen for name in one.background.values()}
@@ -158,18 +158,6 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
         raise ConfigError("--background must leave one agent for --policy, got all agents")
     background = {**scenario.background, **own}
     return dataclasses.replace(scenario, focal=focal, background=background, held_out_partners=())
-
-
-def _distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Return the scenarios without those that have the same game as an earlier one.
-
-    With --background, scenarios that differ only in their background become the same game.
-    """
-    found: dict[str, Scenario] = {}
-    for one in scenarios:
-        game = (one.environment, one.focal, sorted(one.background.items()), dict(one.options))
-        found.setdefault(repr(game), one)
-    return list(found.values())
 
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:

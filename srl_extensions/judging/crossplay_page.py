@@ -44,25 +44,17 @@ def table_of_arena(arena: Mapping[str, Any]) -> str:
         [f"{label} {name}", *map(_mean_in_words, row)]
         for label, name, row in zip(numbers, names, arena["matrix"], strict=True)
     ]
-    return as_text([Table(["", *numbers], rows, title), *_tables(arena)])
-
-
-def as_text(blocks: Sequence[Block]) -> str:
-    """Return texts and tables for a terminal, each after an empty line."""
     lines: list[str] = []
-    for block in blocks:
-        if isinstance(block, Text):
-            lines += ["", block.text]
-        elif isinstance(block, Table):
-            lines += ["", *block.lines()]
+    for block in (Table(["", *numbers], rows, title), *_tables(arena)):
+        lines += ["", *(block.lines() if isinstance(block, Table) else [block.text])]
     return "\n".join(lines)
 
 
-def _tables(arena: Mapping[str, Any]) -> list[Block]:
+def _tables(arena: Mapping[str, Any]) -> list[Table | Text]:
     """Return rankings and failures of one environment."""
     rankings = arena["rankings"]
     failed = [game for game in arena["games"] if game["failure"] is not None]
-    blocks: list[Block] = []
+    blocks: list[Table | Text] = []
     if rankings is not None:
         rows = [
             (name, *(MISSING if own[key] is None else f"{own[key]:z.3f}" for key in RANKINGS))

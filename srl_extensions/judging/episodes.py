@@ -60,17 +60,16 @@ class TimedGame(Game):
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
         """Add decisions as `Game.ask` does; raise BackendError after the time limit."""
-        error = BackendError(f"the episode did not end within {self.seconds} seconds (--timeout)")
         try:
             async with asyncio.timeout_at(self.deadline) as limit:
                 await super().ask(decisions, leaders=leaders)
-        except TimeoutError as reason:
+        except TimeoutError:
             if not limit.expired():
                 raise
-            raise error from reason
         # Policies and environments that do not wait cannot be interrupted.
-        if self.deadline is not None and asyncio.get_running_loop().time() > self.deadline:
-            raise error
+        now = asyncio.get_running_loop().time()
+        if limit.expired() or (self.deadline is not None and now > self.deadline):
+            raise BackendError(f"the episode did not end within {self.seconds} seconds (--timeout)")
 
 
 @dataclass(frozen=True)
@@ -210,19 +209,18 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     runner = EpisodeRunner(args.concurrency, args.timeout, args.retries, folder)
     if folder is None:
         return runner
-    given = {name: value for name, value in vars(args).items() if name not in MAY_CHANGE}
-    text = json.dumps(given, default=str, indent=1)
+    given = {name: str(value) for name, value in vars(args).items() if name not in MAY_CHANGE}
     path = folder / "command.json"
     if not (args.resume and path.exists()):
         refuse_taken(folder)
         with asked_for("episodes", path):
-            write_whole(path, text + "\n")
+            write_whole(path, json.dumps(given, indent=1) + "\n")
         return runner
-    now, then = json.loads(text), json.loads(path.read_text())
+    then = json.loads(path.read_text())
     changed = [
-        f"{name} ({now.get(name)}, was {then.get(name)})"
-        for name in {**then, **now}
-        if now.get(name) != then.get(name)
+        f"{name} ({given.get(name)}, was {then.get(name)})"
+        for name in {**then, **given}
+        if given.get(name) != then.get(name)
     ]
     if changed:
         raise ConfigError(

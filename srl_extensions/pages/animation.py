@@ -12,7 +12,7 @@ from srl_agents.episode import Episode
 from srl_envs.loading import needed_by
 from srl_envs.text import TextView
 from srl_extensions.pages.document import Document, write_page
-from srl_extensions.pages.transcript import animation
+from srl_extensions.pages.transcript import transcript
 
 
 def write_html(
@@ -47,5 +47,5 @@ def write_html(
         file = BytesIO()
         Image.fromarray(frame).save(file, format="PNG")
         pictures.append(file.getvalue())
-    shown = animation(episode, view, pictures, seconds)
+    shown = transcript(episode, view, pictures, seconds)
     return write_page(Document(episode.environment, "replayed episode", [shown]), path)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_loopback
 from srl_train.cli.notices import tell
-from srl_train.cli.options import add_list, add_trust
+from srl_train.cli.options import add_list
 from srl_train.errors import ConfigError
 
 PORT = 8421
@@ -36,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     names = "host name that browsers may use, in addition to localhost and IP addresses"
     add_list(parser, "--name", "HOST", names)
-    add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,10 +52,7 @@ def run(args: argparse.Namespace) -> int:
     token = os.environ.get(TOKEN_VARIABLE)
     if not token and not is_loopback(args.host):
         token = secrets.token_urlsafe(24)
-    served = server(
-        args.folders, host=args.host, port=args.port, token=token or None, names=names,
-        trusted=args.trust,
-    )  # fmt: skip
+    served = server(args.folders, host=args.host, port=args.port, token=token or None, names=names)
     with served.config.bind_socket() as listener:
         host = f"[{host}]" if ":" in host else host
         secret = f"#token={quote(token)}" if token else ""

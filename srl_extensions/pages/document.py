@@ -64,8 +64,6 @@ class Panel:
     guides: Sequence[tuple[str, float]] = ()
     """Label and height of horizontal reference lines."""
     percent: bool = False
-    smooth: bool = True
-    """True to draw running means with a band of one standard deviation."""
     across: str = "round"
     """Label of the x axis."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from srl_extensions.pages.document import Block, Figure, Line, Panel
 from srl_extensions.pages.run_folder import RecordedRun, number_at
@@ -58,10 +58,11 @@ def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False
 
 def updates(run: RecordedRun) -> list[Panel]:
     """Return charts of the weight changes and of the samples' staleness, a line per model."""
-    # Rounds without an update are left out, so that lines connect the updates.
-    changes = [
-        _where(line, lambda y: 0 < y < math.inf) for line in _of_models(run, "weight_change")
-    ]
+    changes = []
+    for line in _of_models(run, "weight_change"):
+        # Rounds without an update are left out, so that lines connect the updates.
+        points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if 0 < y < math.inf]
+        changes.append(Line(line.label, [x for x, _ in points], [y for _, y in points]))
     return [
         Panel("Weight change per update (L2 norm)", changes),
         Panel("Mean staleness of the samples", _of_models(run, "staleness", "mean")),
@@ -91,8 +92,3 @@ def figure(panels: Sequence[Panel], caption: str = "") -> list[Block]:
 
 def _of_models(run: RecordedRun, *keys: str) -> list[Line]:
     return [Line(model, run.rounds, run.series("models", model, *keys)) for model in run.models]
-
-
-def _where(line: Line, keep: Callable[[float], bool]) -> Line:
-    points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if keep(y)]
-    return Line(line.label, [x for x, _ in points], [y for _, y in points])

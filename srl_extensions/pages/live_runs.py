@@ -1,4 +1,4 @@
-"""Runs of the live page: search for run folders, and reading of files that changed.
+"""Runs of the live page: search for run folders, files that changed, and their documents.
 
 Links below the given folders are not followed, even if a folder is replaced by a link during a
 read.
@@ -6,29 +6,33 @@ read.
 
 from __future__ import annotations
 
+import math
 import os
 import stat
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from srl_agents.episode import Episode, from_json, turn_from_json
-from srl_agents.errors import EpisodeError
 from srl_envs.untrusted import printable
-from srl_extensions.pages.run_folder import RecordedRun, load
+from srl_extensions.pages import report
+from srl_extensions.pages.document import Document, Notes, RoundProgress, Runs, Text
+from srl_extensions.pages.run_folder import RecordedRun, load, mean, number_at
 from srl_train.errors import MetricsError, RunFolderError
+from srl_train.metrics.tables import number
 
 MOST_ROWS = 480
 """Limit of the evenly spread rounds that are read of a run."""
-LONGEST_ROW, LONGEST_EPISODE = 2**20, 8 * 2**20
-"""Limits in bytes of a row, and of the running episode."""
+LONGEST_ROW = 2**20
+"""Limit in bytes of a row."""
 MARKS = {"config.yaml", "metrics.jsonl", "summary.json"}
 """Files of which a run folder contains at least one."""
-FILES = (*MARKS, "stages.jsonl", "playing.jsonl")
+FILES = (*MARKS, "stages.jsonl")
+RECENT_ROWS = 20
+"""Number of rows over which the pace is averaged."""
 DEEPEST, MOST_RUNS = 3, 100
 """Limits of the searched levels below a given folder, and of the runs that are shown."""
 
@@ -63,18 +67,20 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 def thinned(file: BinaryIO) -> BinaryIO:
     """Close `file`, and return its evenly spread lines and its last two as a file in memory."""
-    kept: dict[int, bytes] = {}
-    newest: deque[tuple[int, bytes]] = deque(maxlen=2)  # The last line may be incomplete.
-    stride = 1
     with file:
-        for number, line in enumerate(iter(partial(file.readline, LONGEST_ROW), b"")):
-            newest.append((number, line))
-            if number % stride == 0:
-                kept[number] = line
-            if len(kept) > MOST_ROWS:
-                stride *= 2
-                kept = {place: one for place, one in kept.items() if place % stride == 0}
-    return BytesIO(b"".join((kept | dict(newest)).values()))
+        count = sum(1 for _ in _lines(file))
+        file.seek(0)
+        stride = 1 + count // MOST_ROWS
+        kept = [
+            line
+            for number, line in enumerate(_lines(file))
+            if number % stride == 0 or number >= count - 2  # The last line may be incomplete.
+        ]
+    return BytesIO(b"".join(kept))
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    return iter(partial(file.readline, LONGEST_ROW), b"")
 
 
 class WatchedRun:
@@ -91,44 +97,27 @@ class WatchedRun:
         """Time of the last modification in nanoseconds, and size in bytes, of each file read."""
         self.record: RecordedRun | None = None
         """Run as far as its files are written; None if the files cannot be read."""
-        self.playing: Episode | None = None
-        """Episode in playing.jsonl so far, or None."""
-        self.playing_ended = False
-        self.problems: list[str] = []
-        """Errors of the last read."""
+        self.problem = ""
+        """Error of the last read."""
 
     def refresh(self) -> None:
         """Read the files again if one of them changed."""
         found = {}
         for name in FILES:
-            try:
+            with suppress(OSError):
                 status = os.lstat(self.folder / name)
-            except OSError:
-                continue
-            found[name] = (status.st_mtime_ns, status.st_size)
+                found[name] = (status.st_mtime_ns, status.st_size)
         if found == self.seen:
             return
-        self.seen, self.problems = found, []
-        self.record = self.playing = None
+        self.seen, self.record, self.problem = found, None, ""
         try:
             self.record = load(self.folder, self._opened)
-            if "playing.jsonl" in found:
-                self._read_playing()
-        except (EpisodeError, MetricsError, RunFolderError, OSError) as error:
-            self.problems.append(str(error))
+        except (MetricsError, RunFolderError) as error:
+            self.problem = str(error)
 
     def _opened(self, path: Path) -> BinaryIO:
         file = open_beneath(path, self.root)
         return thinned(file) if path.name == "metrics.jsonl" else file
-
-    def _read_playing(self) -> None:
-        """Read playing.jsonl: a line with an episode without turns, then a line per turn."""
-        with self._opened(self.folder / "playing.jsonl") as file:
-            lines = file.read(LONGEST_EPISODE).decode("utf-8", "replace").split("\n")[:-1]
-        if lines:
-            turns = [turn_from_json(line) for line in lines[1:]]
-            self.playing_ended = bool(turns) and not turns[-1]
-            self.playing = replace(from_json(lines[0]), turns=tuple(filter(None, turns)))
 
 
 def find_runs(roots: Sequence[Path]) -> dict[str, WatchedRun]:
@@ -155,3 +144,44 @@ def _run_folders(root: Path) -> Iterator[Path]:
         elif len(folder.relative_to(root).parts) == DEEPEST:
             folders.clear()
         folders[:] = sorted(name for name in folders if name[0] != ".")
+
+
+def of_run(name: str, watched: WatchedRun) -> Document:
+    """Return the page of the run `name`: its report without sample episodes, and its progress."""
+    if watched.record is None:
+        return Document(name, "", [Notes("Files that cannot be read", [watched.problem])])
+    return report.report(watched.record, name, [progress(watched.record)])
+
+
+def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
+    """Return the page that links the runs in and below the `given` folders, newest first."""
+    folders = ", ".join(map(str, given))
+    if not runs:
+        return Document("No runs yet", folders, [Text(f"No run is in {folders} yet.")])
+    lines = []
+    for name, watched in runs.items():
+        run = watched.record
+        about, done = watched.problem, RoundProgress(math.nan, [])
+        if run is not None:
+            about = f"{report.title(run)} · {run.mode}, {run.strategy}"
+            done = progress(run)
+        lines.append({"name": name, "about": about, "progress": done})
+    title = f"{len(runs)} runs" if len(runs) > 1 else "One run"
+    return Document(title, folders, [Runs(lines[::-1])])
+
+
+def progress(run: RecordedRun) -> RoundProgress:
+    """Return the progress of a run: completed rounds, seconds per round and time left."""
+    done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
+    words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
+    rollout, train, overlap = (
+        mean(run.series("seconds", part)[-RECENT_ROWS:]) for part in ("rollout", "train", "overlap")
+    )
+    seconds = rollout + train - (overlap if math.isfinite(overlap) else 0.0)
+    if planned <= done:
+        words.append("finished")
+    elif math.isfinite(seconds):
+        words.append(f"{number(seconds, 3)} s per round")
+        if 0 < (left := seconds * (planned - done)) < 1e9:
+            words.append(f"{timedelta(seconds=round(left))} left")
+    return RoundProgress(done / planned if planned > 0 else math.nan, words)

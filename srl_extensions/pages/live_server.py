@@ -6,17 +6,14 @@ import hashlib
 import hmac
 import os
 import threading
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from email.utils import formatdate
 from pathlib import Path
+from typing import NamedTuple
 
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
-from srl_extensions.pages import live_document
 from srl_extensions.pages.document import asset, to_json
-from srl_extensions.pages.live_runs import WatchedRun, find_runs
+from srl_extensions.pages.live_runs import WatchedRun, find_runs, of_run, overview
 
 with needed_by("the live page"):
     from starlette.applications import Starlette
@@ -29,10 +26,6 @@ with needed_by("the live page"):
     from starlette.staticfiles import StaticFiles
     from uvicorn import Config, Server
 
-PAUSE = 0.5
-"""Shortest time in seconds between two builds of a document."""
-SHARE = 0.1
-"""Share of one CPU core that is spent on building a document."""
 MOST_CONNECTIONS = 64
 HEADERS = {
     "Content-Security-Policy": (
@@ -47,16 +40,13 @@ HEADERS = {
 }
 
 
-@dataclass
-class Built:
+class Built(NamedTuple):
     """Document as JSON, as sent to clients."""
 
     content: str
-    headers: dict[str, str]
+    etag: str
     files: list[object]
     """Runs in the document, with `WatchedRun.seen` of each."""
-    until: float = 0.0
-    """Time (of time.monotonic) until which the document is not built again."""
 
 
 class LivePages:
@@ -64,12 +54,10 @@ class LivePages:
 
     Args:
         given: Folders of runs, or folders that contain them.
-        trusted: True to load code and files that the configurations of the runs name.
     """
 
-    def __init__(self, given: Sequence[Path], *, trusted: bool = False) -> None:
+    def __init__(self, given: Sequence[Path]) -> None:
         self._roots = [Path(os.path.realpath(folder)) for folder in given]
-        self._trusted = trusted
         self._lock = threading.Lock()
         self._runs: dict[Path, WatchedRun] = {}
         self._built: dict[str, Built] = {}
@@ -84,32 +72,23 @@ class LivePages:
             KeyError: If there is no such run.
         """
         with self._lock:
-            began, known = time.monotonic(), self._built.get(name)
-            if known is not None and began < known.until:
-                return known
             found = find_runs(self._roots)
             runs = {each: self._runs.get(run.folder, run) for each, run in found.items()}
             self._runs = {run.folder: run for run in runs.values()}
             alone = name
-            if not name and len(runs) == 1 and [*self._runs] == self._roots:
+            if not name and [*self._runs] == self._roots and len(runs) == 1:
                 [alone] = runs
             shown = {alone: runs[alone]} if alone else runs
             for run in shown.values():
                 run.refresh()
-            files: list[object] = [(each, dict(run.seen)) for each, run in shown.items()]
+            files: list[object] = [(each, run.seen) for each, run in shown.items()]
+            known = self._built.get(name)
             if known is None or known.files != files:
-                if alone:
-                    document = live_document.of_run(alone, runs[alone], trusted=self._trusted)
-                else:
-                    document = live_document.overview(runs, self._roots)
-                content = to_json(document)
+                content = to_json(
+                    of_run(alone, runs[alone]) if alone else overview(runs, self._roots)
+                )
                 etag = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-                times = [time for run in shown.values() for time, _ in run.seen.values()]
-                written = formatdate(max(times, default=0) / 1e9, usegmt=True)
-                headers = {"ETag": f'"{etag}"', "Last-Modified": written}
-                known = self._built[name] = Built(content, headers, files)
-            now = time.monotonic()
-            known.until = now + max(PAUSE, (now - began) / SHARE)
+                known = self._built[name] = Built(content, f'"{etag}"', files)
             return known
 
 
@@ -120,7 +99,6 @@ def server(
     port: int = 0,
     token: str | None = None,
     names: Sequence[str] = (),
-    trusted: bool = False,
 ) -> Server:
     """Return the server of the live page.
 
@@ -130,12 +108,11 @@ def server(
         port: Port to listen at; 0 for a free port.
         token: Token that each client must present, or None if no token is required.
         names: Host names that are accepted in addition to localhost and IP addresses.
-        trusted: True to load code and files that the configurations of the runs name.
 
     Returns:
         Server whose `run()` serves until interrupted.
     """
-    pages = LivePages(folders, trusted=trusted)
+    pages = LivePages(folders)
 
     # Starlette runs a plain function in a thread, so that requests do not wait for each other.
     def document(request: Request) -> Response:
@@ -143,9 +120,10 @@ def server(
             built = pages.document(request.query_params.get("run", ""))
         except KeyError:
             raise HTTPException(404, "no such run") from None
-        if request.headers.get("if-none-match") == built.headers["ETag"]:
-            return Response(status_code=304, headers=built.headers)
-        return Response(built.content, media_type="application/json", headers=built.headers)
+        headers = {"ETag": built.etag}
+        if request.headers.get("if-none-match") == built.etag:
+            return Response(status_code=304, headers=headers)
+        return Response(built.content, media_type="application/json", headers=headers)
 
     async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
         answer = refusal(request, token, names) or await call_next(request)

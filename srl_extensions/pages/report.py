@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from srl_agents.episode import Episode, read_jsonl
+from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import UntrustedError
-from srl_envs.text import TextView
 from srl_extensions.pages import figures
 from srl_extensions.pages.document import (
     Block,
+    Card,
     Cards,
     Document,
     Notes,
     PageSection,
     Table,
     Text,
-    Transcript,
     table,
     write_page,
 )
-from srl_extensions.pages.headline import cards
 from srl_extensions.pages.run_folder import RecordedRun, edges, load
 from srl_extensions.pages.transcript import transcript, view_of
-from srl_train.metrics.tables import number, share
+from srl_train.metrics.tables import MISSING, number, share
 
 READING_CHARTS = (
     "Charts: lines are running means over a tenth of the rounds (at least three), with a band of "
@@ -45,6 +44,11 @@ UPDATES = (
     "Weight change: L2 norm of the change of the trainable weights in a round; rounds without an "
     "update are skipped. Staleness: number of updates of the model since a sample was drawn."
 )
+
+FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
+"""Modes that train for the mean of all rewards, which the optimum maximizes."""
+SIGNIFICANT = 2.0
+"""Number of standard errors above which a difference is reported as a change."""
 
 Cell = Callable[[str], str | float]
 """Function from the name of a row to a cell of this row."""
@@ -66,20 +70,18 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     """
     run = load(run_dir)
     notes = [Notes("This report is incomplete", run.notes)] if run.notes else []
-    samples = PageSection("Sample episodes", _samples(run, trusted))
-    document = report(run, run.folder.resolve().name, notes, samples)
+    document = report(run, run.folder.resolve().name, notes, _samples(run, trusted))
     return write_page(document, run_dir / "report.html" if out is None else out)
 
 
-def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSection) -> Document:
-    """Return the report of a run, with the blocks `top` first, and a section of episodes."""
+def report(
+    run: RecordedRun, name: str, top: Sequence[Block], samples: Sequence[Block] = ()
+) -> Document:
+    """Return the report of a run, with the blocks `top` first, and those of sample episodes."""
     returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
     shares = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures"}
     models: list[Block] = [_performance(run), Text(PERFORMANCE)] if run.models else []
-    versions = run.summary.get("versions")
     settings: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
-    if isinstance(versions, Mapping) and versions:
-        settings.append(table(["package", "version"], sorted(versions.items())))
     sections = [
         PageSection("Training on data", figures.figure(figures.stages(run), LOSSES)),
         PageSection("Reward", _reward(run)),
@@ -90,7 +92,7 @@ def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSect
         ),
         PageSection("Updates", figures.figure(figures.updates(run), UPDATES)),
         PageSection("Training metrics", figures.figure(figures.learning(run))),
-        episodes,
+        PageSection("Sample episodes", samples),
         PageSection("Configuration", settings),
     ]
     warned = [Notes("Warnings of the run", run.warnings)] if run.warnings else []
@@ -122,37 +124,23 @@ def title(run: RecordedRun) -> str:
     return f"{models}, {stages}" if stages else f"{run.environment}: not trained yet"
 
 
-def sample_episode(
-    episode: Episode,
-    run: RecordedRun,
-    *,
-    trusted: bool,
-    drawn: Callable[[Episode, TextView | None], Transcript] = transcript,
-) -> Sequence[Block]:
-    """Return the transcript of an episode, as made by `drawn` with the environment's texts.
-
-    If the environment's options name code and `trusted` is False, the transcript has no texts, and
-    a note comes first.
-    """
-    try:
-        view = view_of(episode, run.environment, run.options, trusted=trusted)
-    except UntrustedError as error:
-        note = Text(f"Observations are shown as numbers: {error}.")
-        return note, drawn(episode, None)
-    return (drawn(episode, view),)
-
-
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
     """Return headings and transcripts: the first episode of the first and of the last file."""
     found: list[Block] = []
-    files = run.sample_files
+    files, view = run.sample_files, None
     for path in dict.fromkeys(files[:1] + files[-1:]):
         found.append(Text(path.name, "heading"))
         try:
             first = next(iter(read_jsonl(path)), None)
-            found += sample_episode(first, run, trusted=trusted) if first else ()
+            if first is not None:
+                view = view_of(first, run.environment, run.options, trusted=trusted)
         except EpisodeError as error:
             found.append(Text(f"{path.name} cannot be read: {error}", "bad"))
+            continue
+        except UntrustedError as error:
+            found.append(Text(f"Observations are shown as numbers: {error}."))
+        if first is not None:
+            found.append(transcript(first, view))
     return found
 
 
@@ -160,6 +148,60 @@ def _reward(run: RecordedRun) -> list[Block]:
     evaluations = _evaluations(run)
     charts = figures.figure(figures.reward(run), REWARDS)
     return [*charts, evaluations] if evaluations.rows else charts
+
+
+# Headline
+
+
+def ends(run: RecordedRun, key: str) -> tuple[float, float]:
+    """Return a number of the environment at the start and at the end of training.
+
+    The numbers are those of the evaluations before and after training if both have `key`, else the
+    means over the first and the last tenth of the rounds.
+    """
+    before, after = run.evaluated("before", key), run.evaluated("after", key)
+    if math.isfinite(before) and math.isfinite(after):
+        return before, after
+    return run.edges(key)
+
+
+def cards(run: RecordedRun) -> list[Card]:
+    """Return the headline as cards: reward, share of the optimum, cooperation, and failures.
+
+    Cards without a value are left out. The share of the optimum is (after - before) / (optimum -
+    before) of the evaluations, at most 1; it has no value if the mode does not train for the
+    optimum, or the reward did not rise significantly.
+    """
+    before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
+    errors = [run.evaluated(when, "standard_error") for when in ("before", "after")]
+    error, moved, learned = math.hypot(*errors), after - before, math.nan
+    ahead = run.baselines.get("optimum", math.nan) - before
+    rose = ahead > SIGNIFICANT * errors[0] and moved > SIGNIFICANT * error
+    if rose and run.mode in FOR_THE_OPTIMUM:
+        learned = min(moved / ahead, 1.0)  # A larger value is noise.
+    how = "first → last rounds"
+    if math.isfinite(moved):
+        how = "evaluations before → after training"
+        how += f" · change {number(moved)}, standard error {number(error, 2)}"
+        how += ", may be chance" if abs(moved) <= SIGNIFICANT * error else ""
+    known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
+    found = [
+        ("Raw reward per agent and step", _change(run, "raw_reward", number), how),
+        ("Gap to the optimum closed", share(learned), known),
+        ("Cooperation rate", _change(run, "cooperation_rate", share), "start → end of training"),
+        ("Parse failures", _change(run, "parse_failures", share),
+         "share of answers without a legal action"),
+    ]  # fmt: skip
+    if failed := run.total("environment", "failed_episodes"):
+        played = run.total("environment", "episodes")
+        found.append(("Failed episodes", f"{failed:.0f} of {played:.0f}", "not used in training"))
+    return [card for card in found if card[1] != MISSING]
+
+
+def _change(run: RecordedRun, key: str, written: Callable[[float], str]) -> str:
+    """Return a number at the start and at the end of training, or MISSING if there is neither."""
+    both = ends(run, key)
+    return " → ".join(map(written, both)) if any(map(math.isfinite, both)) else MISSING
 
 
 # Tables

@@ -15,7 +15,7 @@ from srl_envs.text import TextView
 from srl_envs.untrusted import cut
 from srl_extensions.pages.document import Transcript
 
-SHOWN_TURNS, NEWEST_TURNS = 40, 2
+SHOWN_TURNS = 40
 SHOWN_CHARACTERS = 1500
 """Limit in characters of one answer or observation."""
 
@@ -44,32 +44,25 @@ def view_of(
         return view
 
 
-def transcript(episode: Episode, view: TextView | None) -> Transcript:
-    """Return the first turns of the episode. Without a view, observations are shown as numbers."""
-    shown = range(1, min(SHOWN_TURNS, len(episode.turns)) + 1)
-    return _transcript(episode, view, dict.fromkeys(shown), len(episode.turns) - len(shown))
-
-
-def newest(episode: Episode, view: TextView | None) -> Transcript:
-    """Return the last turns of a running episode, newest first."""
-    last = len(episode.turns)
-    return _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1)))
-
-
-def animation(
-    episode: Episode, view: TextView | None, frames: Iterable[bytes], seconds: float
-) -> Transcript:
-    """Return the start and all turns of the episode, each with its frame (bytes of a PNG file)."""
-    return _transcript(episode, view, dict(enumerate(frames)), seconds=seconds)
-
-
-def _transcript(
+def transcript(
     episode: Episode,
     view: TextView | None,
-    frames: Mapping[int, bytes | None],
-    left_out: int = 0,
+    frames: Iterable[bytes] | None = None,
     seconds: float | None = None,
 ) -> Transcript:
+    """Return the first turns of the episode as a table, or all turns as an animation.
+
+    Args:
+        episode: Recorded episode.
+        view: Text view of the environment; without it, observations and actions are numbers.
+        frames: Bytes of a PNG file for the start and for each turn of an animation.
+        seconds: Time for which the animation shows a frame.
+    """
+    if frames is None:
+        last = min(SHOWN_TURNS, len(episode.turns))
+        shown: dict[int, bytes | None] = dict.fromkeys(range(1, last + 1))
+    else:
+        shown, last = dict(enumerate(frames)), len(episode.turns)
     returns = ", ".join(
         f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
     )
@@ -88,9 +81,9 @@ def _transcript(
                 "frame": frame,
                 "steps": [_step(episode, step, view) for step in turns[number]],
             }
-            for number, frame in frames.items()
+            for number, frame in shown.items()
         ],
-        left_out=left_out,
+        left_out=len(episode.turns) - last,
         seconds=seconds,
     )
 

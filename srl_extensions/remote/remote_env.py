@@ -13,6 +13,7 @@ from pettingzoo import ParallelEnv
 
 import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import registry
+from srl_envs.errors import EnvError
 from srl_envs.records import read_record
 from srl_envs.text import SpacesOfAgents, TextView
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments
@@ -25,6 +26,7 @@ from srl_extensions.remote.messages import (
     pack_actions,
     unpack_outcome,
 )
+from srl_train.run_files import versions
 
 if TYPE_CHECKING:
     from srl_extensions.remote.client import EnvServer
@@ -42,8 +44,8 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     """An environment on a server, whose results equal the local environment's.
 
     The text view and the rules that policies read are those of the same environment made in this
-    process. Reading them raises EnvError if it cannot be made here. If the session has ended, the
-    next reset with a seed opens a new one.
+    process. Reading them raises EnvError if it cannot be made here, or if the server has another
+    release. If the session has ended, the next reset with a seed opens a new one.
 
     Args:
         server: The connection.
@@ -73,6 +75,12 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     @cached_property
     def local(self) -> Any:
         """Environment of this process with the same text view and rules; never played."""
+        there, here = self._server.describe().version, versions().get("core-srl", "")
+        if there != here:
+            raise EnvError(
+                f"texts of {self._name} require the same core-srl as {self._server.address}, which "
+                f"has {there or 'a source folder'}, got {here or 'a source folder'}"
+            )
         return registry.make(self._name, **self._options).unwrapped
 
     @property

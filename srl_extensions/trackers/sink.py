@@ -48,10 +48,8 @@ class OpenTracker:
     run: TrackerRun
     last: dict[str, int] = field(default_factory=dict)
     """Last logged step of each kind of record. Earlier steps are not logged again."""
-    lost: int = 0
-    """Number of records that could not be logged."""
-    given_up: bool = False
-    """True after an error at the end of the run: the tracker receives no more records."""
+    failed: bool = False
+    """True after an error. At the end of the run, the tracker then receives no more records."""
 
 
 def check(config: RunConfig) -> None:
@@ -134,30 +132,24 @@ class TrackerSink:
         self._closing = True
         for name, own in self._open.items():
             ended = self._thread.submit(own.run.tracker.finish)
-            ended.add_done_callback(partial(self._check, name, own, 0))
+            ended.add_done_callback(partial(self._check, name, own))
         self._thread.shutdown()
-        for name, own in self._open.items():
-            if own.lost:
-                _LOG.warning(
-                    "%s lacks %d of the run's records: metrics.jsonl in the run's folder has them",
-                    name, own.lost,
-                )  # fmt: skip
 
     def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
         for name, own in self._open.items():
             logged = self._thread.submit(self._record, own, numbers, kind, step)
-            logged.add_done_callback(partial(self._check, name, own, 1))
+            logged.add_done_callback(partial(self._check, name, own))
 
-    def _check(self, name: str, own: OpenTracker, records: int, done: Future[None]) -> None:
-        """Warn of the first error of a tracker, and count the records that it lost."""
+    def _check(self, name: str, own: OpenTracker, done: Future[None]) -> None:
+        """Warn of the first error of a tracker."""
         error = done.exception()
         if error is not None:
-            if not own.lost:
+            if not own.failed:
                 _LOG.warning(
-                    "%s failed to log a record, the run continues: %s", name, one_line(error)
-                )
-            own.lost += records
-            own.given_up = self._closing
+                    "%s failed to log a record, the run continues; metrics.jsonl in the run's "
+                    "folder has all records: %s", name, one_line(error),
+                )  # fmt: skip
+            own.failed = True
 
     # The following methods run in the thread.
 
@@ -179,10 +171,7 @@ class TrackerSink:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def _record(self, own: OpenTracker, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        if step <= own.last.get(kind, -1):
-            return
-        if own.given_up:
-            own.lost += 1
+        if step <= own.last.get(kind, -1) or (own.failed and self._closing):
             return
         own.run.log(numbers, step)
         own.last[kind] = step

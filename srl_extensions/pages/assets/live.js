@@ -5,7 +5,7 @@
 
 const PERIOD = 700, AGAIN = 2000;  // milliseconds until the next request, and after a failed one
 const search = new URLSearchParams(location.search);
-let doc = null, etag = null, written = null;
+let doc = null, etag = null, changed = null;
 
 // The token of the address that `srl watch` printed is stored, so that no address shows it.
 if (location.hash.startsWith("#token=")) {
@@ -121,16 +121,17 @@ async function poll() {
     if (answer.status === 200) {
       await received(await answer.json());
       etag = answer.headers.get("ETag");
+      changed = Date.now();
     }
     if (answer.status === 200 || answer.status === 304) {
-      written = Date.parse(answer.headers.get("Last-Modified"));
+      changed ??= Date.now();
       alive();
     } else {
-      [written, pause] = [null, AGAIN];
+      [changed, pause] = [null, AGAIN];
       tell("away", REFUSED[answer.status] ?? `the server returned an error (${answer.status})`);
     }
   } catch (error) {
-    [written, pause] = [null, AGAIN];
+    [changed, pause] = [null, AGAIN];
     tell("away", "the server does not answer; trying again");
     console.debug(error.message);
   }
@@ -138,7 +139,7 @@ async function poll() {
 }
 
 function alive() {
-  if (written !== null) tell("live", `live \u00b7 updated ${ago(Math.max(0, Date.now() - written) / 1000)}`);
+  if (changed !== null) tell("live", `live \u00b7 received ${ago((Date.now() - changed) / 1000)}`);
 }
 
 setInterval(alive, 1000);

@@ -86,7 +86,7 @@ const written = (panel, value) => value === null || value === undefined ? MISSIN
 /** Number of values in a running mean: a tenth of the line, at least three if there are six. */
 function windowOf(block) {
   const count = Math.max(0, ...block.lines.map((line) => line.y.length));
-  return block.smooth ? Math.max(1, Math.min(3, Math.floor(count / 2)), Math.floor(count / 10)) : 1;
+  return Math.max(1, Math.min(3, Math.floor(count / 2)), Math.floor(count / 10));
 }
 
 /** The line as it is drawn: its running mean, and one standard deviation around it. */

@@ -162,7 +162,6 @@ def write_run(
         "baselines": {"uniform": UNIFORM, "optimum": OPTIMUM},
         "evaluation": {"before": before, "after": after},
         "seconds": 41.2,
-        "versions": {"core-srl": "0.1.0", "torch": "2.13.0"},
     } | summary
     (folder / "summary.json").write_text(json.dumps(content))
     return folder

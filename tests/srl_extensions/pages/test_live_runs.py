@@ -6,8 +6,7 @@ import os
 import pytest
 
 from srl_extensions.pages import live_runs
-from srl_extensions.pages.live_document import of_run
-from srl_extensions.pages.live_runs import WatchedRun, find_runs, open_beneath
+from srl_extensions.pages.live_runs import WatchedRun, find_runs, of_run, open_beneath
 from srl_extensions.pages.run_folder import load
 from srl_train.errors import RunFolderError
 from srl_train.metrics.sinks import JsonlSink
@@ -61,7 +60,7 @@ def test_long_runs_are_thinned(root, monkeypatch):
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"round": 21, "envir')
     run = watched(folder).record
-    assert run.rounds == [0, 4, 8, 12, 16, 20]
+    assert run.rounds == [0, 3, 6, 9, 12, 15, 18, 20]
 
 
 def test_a_watched_run_equals_a_loaded_run(root):
@@ -70,7 +69,7 @@ def test_a_watched_run_equals_a_loaded_run(root):
     assert run.record.rows == load(folder).rows and run.record.stages == load(folder).stages
     record = run.record
     run.refresh()
-    assert run.problems == [] and run.record is record
+    assert run.problem == "" and run.record is record
 
 
 def test_new_and_resumed_rounds_are_read(root):
@@ -104,11 +103,11 @@ def test_links_out_of_the_folder_are_refused(root, name):
     (folder / name).symlink_to(elsewhere / name)
     (root / "watched" / "other").symlink_to(elsewhere)
     run = watched(folder)
-    assert run.record is None and name in run.problems[0]
+    assert run.record is None and name in run.problem
     assert list(find_runs([root / "watched"])) == ["run"]
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "playing.jsonl", "config.yaml", "summary.json"])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "config.yaml", "summary.json"])
 @pytest.mark.parametrize("kind", ["circle", "pipe", "folder", "endless"])
 def test_special_files_are_refused(root, name, kind):
     folder = write_run(root / "run", rows=[row(0)])
@@ -121,7 +120,7 @@ def test_special_files_are_refused(root, name, kind):
     else:
         path.symlink_to({"circle": path.name, "endless": "/dev/zero"}[kind])
     run = watched(folder)
-    assert len(run.problems) == 1
+    assert run.problem
     assert of_run("run", run).blocks
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import srl_envs
+import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.vector.loop import SyncVectorGame
@@ -83,6 +84,17 @@ def test_environment_errors_equal_the_local_ones(everything):
         env.step({"agent_0": 0, "agent_1": 7})
     # It changed nothing: the turn can be played.
     assert env.step({"agent_0": 0, "agent_1": np.int64(1)})[1].keys() == {"agent_0", "agent_1"}
+
+
+def test_texts_of_another_release_are_refused(start, monkeypatch):
+    with connect(start().address) as server:
+        env = server.env("coop_compete_v0")
+        assert env.text_view.rules("agent_0")
+        other = server.env("coop_compete_v0")
+        answer = pb.ServerDescription(version="0.0.1")
+        monkeypatch.setattr(server, "describe", lambda: answer)
+        with pytest.raises(EnvError, match="require the same core-srl"):
+            other.text_view.rules("agent_0")
 
 
 def test_no_proxy_is_used_on_this_machine(start, monkeypatch):

@@ -82,10 +82,10 @@ def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
         trackers.write(round_row(2))
         trackers._thread.submit(kept[0].failing.clear).result()
         trackers.write(round_row(3))
+        trackers._thread.submit(int).result()
         trackers.close()
     told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 2 and "wandb lacks 2" in told[1]
-    assert told[0].endswith("OSError: no route to https://...@host (gone)")
+    assert len(told) == 1 and told[0].endswith("OSError: no route to https://...@host (gone)")
     assert kept[0].got == [("train", 5), ("train", 8), "closed"]
     assert json.loads((tmp_path / FILE).read_text())["wandb"]["last"] == {"train": 8}
 
@@ -104,7 +104,7 @@ def test_pending_records_of_a_dead_server_are_dropped_at_the_end(tmp_path, kept,
         trackers.write(round_row(number))
     threading.Timer(0.2, waiting.set).start()
     trackers.close()
-    assert tries == [5] and "lacks 5" in caplog.text
+    assert tries == [5] and len(caplog.records) == 1
 
 
 def test_resumed_run_logs_each_step_once(short_run, tmp_path, kept):
