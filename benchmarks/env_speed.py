@@ -3,11 +3,8 @@
 python -m benchmarks.env_speed [--share 1] [--repeats 3] [--markdown FILE]
 
 One agent-step is one action of one agent. Actions are drawn before the clock starts; stepping and
-resetting are timed, with the generation of mazes. The repeats of all rows are interleaved, and the
-best repeat is judged. Batches reset automatically on the next step and return new arrays.
-
-Installed peers are measured: pip install textarena pygame
-(PettingZoo's rps_v2 imports pygame, although nothing is drawn here.)
+resetting are timed. The repeats of all rows are interleaved, and the best repeat is judged.
+Installed peers are measured: pip install textarena pygame (PettingZoo's rps_v2 imports pygame).
 """
 
 from __future__ import annotations

@@ -32,10 +32,7 @@ TESTS = (
 
 
 def measure(runs: int, workers: int) -> dict[str, Any]:
-    """Measure `runs` programs on `workers` threads.
-
-    "median" and "slowest" of the result are milliseconds from the call to the verdict.
-    """
+    """Measure `runs` programs; "median" and "slowest" are milliseconds from call to verdict."""
 
     def judged(_: int) -> float:
         started = time.perf_counter()
