@@ -1,7 +1,7 @@
 """Time and memory of training, each measured in a separate process.
 
-The child's side is `benchmarks.child`. Nothing here may import torch: Linux counts the memory of the
-parent at the fork in the child's peak.
+The child's side is `benchmarks.child`. Nothing here may import torch: Linux counts the memory of
+the parent at the fork in the child's peak.
 """
 
 from __future__ import annotations

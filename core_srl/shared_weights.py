@@ -136,7 +136,11 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return pairs of parameter and gradient. Raises UpdateError if a gradient does not fit."""
+        """Return pairs of weight and gradient, converted to the weight's type and device.
+
+        Raises UpdateError for no gradients, an unknown name, another shape or values that are not
+        finite.
+        """
         unknown = [name for name in gradients if name not in self._weights]
         if unknown or not gradients:
             raise UpdateError(

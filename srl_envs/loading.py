@@ -115,7 +115,14 @@ def at_most(value: float, limit: float, option: str) -> float:
 
 
 def refuse_large(options: Mapping[str, Any]) -> None:
-    """Raise UntrustedError if the size of a record's options exceeds LARGEST_RECORDED."""
+    """Refuse a record whose options are too large in total.
+
+    The size is the sum of the whole numbers in all options, nested ones included. Every other
+    value, each container and each option in OF_TIME counts as 1.
+
+    Raises:
+        UntrustedError: The size exceeds LARGEST_RECORDED.
+    """
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:
         raise UntrustedError(

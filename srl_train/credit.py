@@ -178,9 +178,10 @@ def per_agent(advantages: Callable[[Group, str, AgentRoles], list[list[float]]])
 
 
 def agent_turn(discount: float, scale: str) -> CreditScheme:
-    """Compare the reward-to-go of each step with the group's at the same step.
+    """Return the scheme that compares each step's reward-to-go with the group's at that step.
 
-    A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4), see `normalize_steps`. Groups per
+    A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4), with one deviation for all steps of
+    an agent in a group; without the division for `scale` "none" (`normalize_steps`). Groups per
     agent and step are those of AT-GRPO (Zhao et al. 2025, "Stronger-MAS", sec. 4). AT-GRPO samples
     several answers to the same situation at every step; here episodes share only their start and
     the number of the step.

@@ -107,7 +107,11 @@ def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, 
 
 
 def whole_state_dict(model: Any) -> dict[str, Tensor]:
-    """Return the whole tensors of a sharded model, tied weights once; see `in_full`."""
+    """Return all parameters and buffers of a sharded model as whole tensors, tied weights once.
+
+    All processes must call this function. Only the main process receives the values of sharded
+    tensors, on the CPU; others receive empty tensors.
+    """
     reshard_all(model)
     parameters = dict(model.named_parameters())
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}

@@ -428,13 +428,19 @@ def server_step(
     mean: Mapping[str, Tensor],
     state: Mapping[str, Any] | None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Move the common weights towards the mean by one step of SGD with momentum.
+    """Move the common weights towards the mean by one step of SGD with (Nesterov) momentum.
 
     `common - mean` is the gradient (Reddi et al. 2021, alg. 1; Douillard et al. 2023, alg. 1), so
-    gradient descent with learning rate 1 gives the mean.
+    learning rate 1 without momentum gives the mean.
 
-    `common` are the weights after the last average, `mean` is the weighted mean of the models now,
-    and `state` is the optimizer's, or None. Returns the new common weights and the new state.
+    Args:
+        server: Learning rate and momentum; Nesterov momentum if its name is "diloco".
+        common: Weights after the last average.
+        mean: Weighted mean of the models' present weights.
+        state: Optimizer state from the last call; None at the first step.
+
+    Returns:
+        The new common weights and the new state.
     """
     parameters = {name: Parameter(value.clone()) for name, value in common.items()}
     optimizer = torch.optim.SGD(

@@ -337,11 +337,18 @@ def _surplus(distance_N: Floats) -> Floats:
 
 
 def _mean_rewards(payoff_N22: Floats, share_N2: Floats) -> Floats:
-    """Return the mean reward (N, 2) of both actions against these shares of the action 1."""
+    """Return the mean reward of each own action: (N, 2).
+
+    `share_N2[n, a]` is the partner's share of action 1 if the agent always plays a. `payoff_N22` is
+    indexed by own action, then by the partner's.
+    """
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 
 def _gap_error(error_N22: Floats, share_N2: Floats) -> Floats:
-    """Return the standard error of the difference of the two `_mean_rewards`: (N,)."""
+    """Return the standard error of the difference of the two `_mean_rewards`: (N,).
+
+    `error_N22` are independent standard errors of the payoffs; `share_N2` is as in `_mean_rewards`.
+    """
     weight_N22 = np.stack([1.0 - share_N2, share_N2], axis=2)
     return np.asarray(np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2))))

@@ -362,7 +362,14 @@ def _span(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
 
 
 def _related(parts: list[str]) -> tuple[Any, bool, Any, bool] | None:
-    """Parse a < x < b, or an inequality with one bound, as a span."""
+    """Parse an inequality in one variable as a span, or return None if it is none.
+
+    Args:
+        parts: Terms and relation signs in turn, such as ["a", "<", "x", "<", "b"]; 3 or 5 parts.
+
+    Returns:
+        (lower bound, True if it is included, upper bound, True if it is included).
+    """
     terms, signs = parts[::2], [_RELATIONS[sign] for sign in parts[1::2]]
     if {sign[0] for sign in signs} == {">"}:
         terms, signs = terms[::-1], [_FLIPPED[sign] for sign in signs[::-1]]

@@ -166,7 +166,10 @@ class RayEngine(Engine):
         return self._usage
 
     def close(self) -> None:
-        """End all actors, the servers and the cluster; shares that wait are cancelled."""
+        """End all actors and the model servers, and leave the Ray cluster.
+
+        A cluster that this run started ends. Episodes that wait for a player are cancelled.
+        """
         for thread, player in zip(self._player_threads, self._actors, strict=True):
             thread.shutdown(wait=False, cancel_futures=True)
             player.stop()

@@ -117,8 +117,8 @@ def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> 
     return episodes
 
 
-class Message(TypedDict):
-    """Message of a conversation."""
+class ChatMessage(TypedDict):
+    """ChatMessage of a conversation."""
 
     role: str
     content: str
@@ -135,9 +135,9 @@ class TextPair(TypedDict):
 class ChatPair(TypedDict):
     """Preference in TRL's conversational format."""
 
-    prompt: Annotated[list[Message], Field(min_length=1)]
-    chosen: Annotated[list[Message], Field(min_length=1)]
-    rejected: Annotated[list[Message], Field(min_length=1)]
+    prompt: Annotated[list[ChatMessage], Field(min_length=1)]
+    chosen: Annotated[list[ChatMessage], Field(min_length=1)]
+    rejected: Annotated[list[ChatMessage], Field(min_length=1)]
 
 
 _PAIR: TypeAdapter[TextPair | ChatPair] = TypeAdapter(TextPair | ChatPair)

@@ -70,7 +70,10 @@ def updates(run: RecordedRun) -> list[Panel]:
 
 
 def learning(run: RecordedRun) -> list[Panel]:
-    """Return charts of training metrics, such as loss and entropy, and of the mode's state."""
+    """Return a chart of each training metric, with a line per model, and of the reward mode's state.
+
+    Metrics in NOT_DRAWN are left out.
+    """
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     metrics = [
         Panel(name, _of_models(run, name), percent=name in SHARES)

@@ -240,7 +240,10 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
 
 
 def _content(path: Path, most: int, opened: Opener) -> bytes:
-    """Return the content of a file of at most `most` bytes, or b"" if there is no file."""
+    """Read a file with `opened`; return b"" if it does not exist.
+
+    Raises RunFolderError for a file of more than `most` bytes.
+    """
     try:
         with opened(path) as file:
             data = file.read(most + 1)

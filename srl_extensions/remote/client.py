@@ -141,7 +141,11 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session, unless the connection is closed or the server cannot be reached."""
+        """End a session, unless the connection is closed or the server cannot be reached.
+
+        Args:
+            session: Id of the session.
+        """
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 

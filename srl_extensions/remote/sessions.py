@@ -247,7 +247,10 @@ class Sessions:
 
 
 def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Start a call in a thread, and return the future of its result or its Refused."""
+    """Start a call in a daemon thread, and return the future of its result.
+
+    If the call fails, the future raises Refused.
+    """
     loop = asyncio.get_running_loop()
     finished: asyncio.Future[Any] = loop.create_future()
     finished.add_done_callback(asyncio.Future.exception)  # retrieved in case the client is gone

@@ -178,7 +178,14 @@ class Fleet:
         return self
 
     async def _keep_up(self, member: Member) -> None:
-        """Watch a server without end: restart it when it fails, or wait for an attached one."""
+        """Watch a server, and bring it back each time it fails.
+
+        A server that this fleet started is restarted; an attached one is polled until it answers.
+        A server that is down receives no requests.
+
+        Raises:
+            ServingError: The allowed restarts are used up.
+        """
         router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
             await self._until_down(member)

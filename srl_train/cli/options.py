@@ -42,7 +42,8 @@ class Parser(argparse.ArgumentParser):
 def add_command(commands: Any, name: str, purpose: str, **options: Any) -> argparse.ArgumentParser:
     """Add a command to `commands`, the result of `add_subparsers`, and return its parser.
 
-    `purpose` is the text in the list of commands and in the command's own --help.
+    `purpose` is the text in the list of commands, in lower case and without a full stop; --help
+    shows it as a sentence. `options` are arguments of `add_parser`.
     """
     description = f"{purpose[0].upper()}{purpose[1:]}."
     parser: argparse.ArgumentParser = commands.add_parser(

@@ -211,9 +211,15 @@ def _is_model(player: str) -> bool:
 def check_players(
     seats: Mapping[str, str], models: Iterable[str], sections: Mapping[str, Iterable[str]]
 ) -> None:
-    """Raise ConfigError if a player that a section defines has a name in use, or no seat.
+    """Check that defined players have new names and a seat.
 
-    `sections` contains the names of the defined players by dotted name of the section.
+    Args:
+        seats: Agent -> player.
+        models: Names of the models in training.
+        sections: Dotted name of a section -> names of the players that it defines.
+
+    Raises:
+        ConfigError: A name is that of another player or of the form model_NUMBER, or has no seat.
     """
     taken = {*models, *POLICIES}
     for section, players in sections.items():

@@ -49,7 +49,7 @@ def test_untrusted_run_imports_no_policy(here, short_run, tiny_folder, capsys):
     (run / "models" / "model_0").symlink_to(tiny_folder)
     (run / "config.yaml").write_text(dump(short_run(models__count=1, seats={"agent_1": OWN})))
     assert srl("collect run --episodes 1 --out games.jsonl") == 2
-    assert f"gives agent_1 to {OWN}, which is not in that run" in shown(capsys)
+    assert f"{OWN!r} is a player that a record names, and is not loaded" in shown(capsys)
     assert "mybot" not in sys.modules
     assert srl("collect run --episodes 1 --out games.jsonl --trust") == 0
 
