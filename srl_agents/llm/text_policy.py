@@ -152,6 +152,10 @@ class TextPolicy:
     def probabilities(self, seen: AgentObservation, state: Conversation) -> np.ndarray:
         """Return the probability of each action under constrained sampling, shape (actions,).
 
+        Args:
+            seen: Observation of the agent.
+            state: Conversation so far.
+
         Raises:
             PolicyError: Answers are not constrained, or the backend cannot compute probabilities.
         """
@@ -168,7 +172,13 @@ class TextPolicy:
         return found
 
     def continued(self, seen: AgentObservation, state: Conversation, action: int) -> Conversation:
-        """Return the conversation after the answer that names `action`."""
+        """Return the conversation after the answer that names an action.
+
+        Args:
+            seen: Observation of the agent.
+            state: Conversation before the answer.
+            action: Number of a legal action.
+        """
         [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
         legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         answer = self._legal_answers(seen)[legal.index(action)]

@@ -70,9 +70,9 @@ def updates(run: RecordedRun) -> list[Panel]:
 
 
 def learning(run: RecordedRun) -> list[Panel]:
-    """Return a chart of each training metric, with a line per model, and of the reward mode's state.
+    """Return a chart of each training metric and of each value of the reward mode's state.
 
-    Metrics in NOT_DRAWN are left out.
+    Charts of metrics have a line per model. Metrics in NOT_DRAWN are left out.
     """
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     metrics = [

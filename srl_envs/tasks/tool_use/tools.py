@@ -264,9 +264,9 @@ class _NoCall(ValueError):
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     """Return the calls in the text of an agent, or the answer, or a ParseFailure.
 
-    Text up to </think> is skipped. Calls are between tags, or the whole text is JSON. The failure
-    is a malformed call, or that there is neither a call nor an answer. An answer counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a
-    box.
+    Text up to </think> is skipped. Calls are between tags, or the whole text is JSON. An answer
+    counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box. The
+    failure is a malformed call, or that there is neither a call nor an answer.
     """
     before, thought, after = text.partition(THOUGHT)
     start = before.lstrip()

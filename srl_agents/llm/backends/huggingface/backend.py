@@ -211,7 +211,11 @@ class HuggingFaceBackend:
             return [self._sampled([request])[0] for request in requests]
 
     def answer_probabilities(self, request: Request) -> list[float]:
-        """Return the probability of each legal answer under constrained sampling."""
+        """Return the probability of each legal answer under constrained sampling.
+
+        Args:
+            request: Request with legal answers.
+        """
         assert request.answers is not None
         end, found = self.chat.end_of_turn, []
         extra = self._adapter_names([request])
