@@ -42,7 +42,7 @@ DOCS := .venv-docs
 VERIFIERS := .venv-verifiers
 # torch for CPUs has an index of its own.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce open-spiel cvxpy
+FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce open-spiel textarena cvxpy
 DEMO := runs/demo
 # Models this small lose more to threads waiting for each other than they gain from a second one.
 export OMP_NUM_THREADS ?= 1

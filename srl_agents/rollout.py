@@ -123,12 +123,18 @@ class Game:
             decisions[agent], self.memories[agent] = decision, memory
 
     def forced_decision(self, agent: str) -> Decision | None:
-        """Return the only legal action of an agent that is not to move, otherwise None."""
+        """Return the only action of an agent that is not to move, otherwise None.
+
+        In games with texts as actions, this is the default action of the text view.
+        """
         info = self.infos.get(agent, {})
-        mask = info.get("action_mask")
-        if info.get(TO_MOVE, True) or mask is None or np.count_nonzero(mask) != 1:
+        if info.get(TO_MOVE, True):
             return None
-        return Decision(int(np.argmax(mask)), asked=False)
+        mask = info.get("action_mask")
+        if mask is None:
+            view = getattr(self.env.unwrapped, "text_view", None)
+            return None if view is None else Decision(view.default_action, asked=False)
+        return Decision(int(np.argmax(mask)), asked=False) if np.count_nonzero(mask) == 1 else None
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
         """Return the current observation of an agent with these messages."""

@@ -126,19 +126,7 @@ class TextPolicy:
             [self._turn(one, state) for one, state in zip(seen, states, strict=True)]
         )
         requests = [
-            Request(
-                context=state.context + prompt,
-                sampling=self._per_agent.get(one.agent, self._sampling),
-                seed=state.seed,
-                draws_before=state.draws,
-                answers=self._legal_answers(one) if self._constrained else None,
-                adapter=(
-                    self._adapter.get(one.agent)
-                    if isinstance(self._adapter, Mapping)
-                    else self._adapter
-                ),
-                conversation=state.number,
-            )
+            self._request(one, state, prompt)
             for one, state, prompt in zip(seen, states, prompts, strict=True)
         ]
         decisions, memories = [], []
@@ -161,6 +149,32 @@ class TextPolicy:
             )
         return decisions, memories
 
+    def probabilities(self, seen: AgentObservation, state: Conversation) -> np.ndarray:
+        """Return the probability of each action under constrained sampling, shape (actions,).
+
+        Raises:
+            PolicyError: Answers are not constrained, or the backend cannot compute probabilities.
+        """
+        compute = getattr(self._backend, "answer_probabilities", None)
+        if not self._constrained or compute is None:
+            raise PolicyError(
+                f"exact probabilities require constrained answers of a model in this process, and "
+                f"{self.name} has none: set models.constrained, or give --constrained"
+            )
+        [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
+        legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
+        found = np.zeros(len(self._view.answers(seen.agent)))
+        found[legal] = compute(self._request(seen, state, prompt))
+        return found
+
+    def continued(self, seen: AgentObservation, state: Conversation, action: int) -> Conversation:
+        """Return the conversation after the answer that names `action`."""
+        [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
+        legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
+        answer = self._legal_answers(seen)[legal.index(action)]
+        written = (*prompt, *answer, self._backend.chat.end_of_turn)
+        return replace(state, context=state.context + written, failure=None)
+
     def branch(self, state: Conversation, seed: int) -> Conversation:
         """Return a new conversation with the same past and with random draws from `seed`."""
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
@@ -173,6 +187,20 @@ class TextPolicy:
             return None
         [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
         return prompt
+
+    def _request(
+        self, seen: AgentObservation, state: Conversation, prompt: tuple[int, ...]
+    ) -> Request:
+        adapter = self._adapter
+        return Request(
+            context=state.context + prompt,
+            sampling=self._per_agent.get(seen.agent, self._sampling),
+            seed=state.seed,
+            draws_before=state.draws,
+            answers=self._legal_answers(seen) if self._constrained else None,
+            adapter=adapter.get(seen.agent) if isinstance(adapter, Mapping) else adapter,
+            conversation=state.number,
+        )
 
     def _turn(self, seen: AgentObservation, state: Conversation) -> ChatTurn:
         last = state.context[-1] if state.context else None
@@ -188,9 +216,17 @@ class TextPolicy:
                     "constrained must be False in an environment without a list of legal answers, "
                     "got True"
                 )
-            legal = [text for i, text in enumerate(answers) if mask is None or mask[i]]
+            legal = [answers[action] for action in _legal_actions(seen, len(answers))]
             self._answers[key] = self._backend.chat.answers(legal)
         return self._answers[key]
+
+
+def _legal_actions(seen: AgentObservation, count: int) -> list[int]:
+    """Return the numbers of the legal actions among `count` actions."""
+    if seen.action_mask is None:
+        return list(range(count))
+    legal: list[int] = np.flatnonzero(seen.action_mask).tolist()
+    return legal
 
 
 def turn_of(

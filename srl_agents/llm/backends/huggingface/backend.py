@@ -197,6 +197,30 @@ class HuggingFaceBackend:
                 return self._sampled(requests)
             return [self._sampled([request])[0] for request in requests]
 
+    def answer_probabilities(self, request: Request) -> list[float]:
+        """Return the probability of each legal answer under constrained sampling."""
+        assert request.answers is not None
+        end, found = self.chat.end_of_turn, []
+        extra = self._adapter_names([request])
+        device = next(self.model.parameters()).device
+        with self.lock, torch.inference_mode(), evaluating(self.model):
+            known: dict[tuple[int, ...], torch.Tensor] = {}
+            for answer in request.answers:
+                tree, chance = known_trie(request.answers, end), 1.0
+                written: tuple[int, ...] = ()
+                for token in (*answer, end):
+                    if len(tree.allowed) > 1:
+                        if written not in known:
+                            ids = torch.tensor([[*request.context, *written]], device=device)
+                            named = {} if extra is None else {"adapter_names": extra}
+                            logits = self.model(ids, **named).logits[0, -1]
+                            allowed = logits[list(tree.allowed)].double()
+                            known[written] = (allowed / request.sampling.temperature).softmax(-1)
+                        chance *= float(known[written][tree.allowed.index(token)])
+                    tree, written = tree.children[token], (*written, token)
+                found.append(chance)
+        return found
+
     def _sampled(self, requests: Sequence[Request]) -> list[Completion]:
         rows = [_Row(request, self.chat) for request in requests]
         adapters = self._adapter_names(requests)
