@@ -92,7 +92,6 @@ class ColourGame(SmallGame):
             COLOURS,
             low=(0.0, 0.0),
             high=(len(self.stakes), self.turns),
-            reward_ceiling=max(self.stakes) * self.turns,
             max_cycles=self.turns,
         )
 
@@ -179,7 +178,7 @@ class Signals(SmallGame):
         self.parts = parts
         self._shown_now: list[int] = []
         agents = [f"agent_{agent}" for agent in range(self.count)]
-        super().__init__(agents, COLOURS, low=(0.0,), high=(1.0,), reward_ceiling=1.0, max_cycles=4)
+        super().__init__(agents, COLOURS, low=(0.0,), high=(1.0,), max_cycles=4)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         return self._drawn()
@@ -232,8 +231,7 @@ class BiasedRockPaperScissors(SmallGame):
     view = MovesView
 
     def __init__(self) -> None:
-        most = float(PAYOFFS.max())
-        super().__init__(PLAYERS, MOVES, low=(0.0,), high=(1.0,), reward_ceiling=most, max_cycles=1)
+        super().__init__(PLAYERS, MOVES, low=(0.0,), high=(1.0,), max_cycles=1)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         return [(0.0,), (0.0,)]
@@ -301,7 +299,6 @@ class KuhnPoker(SmallGame):
             BETS,
             low=(0.0, 0.0, 0.0),
             high=(len(CARDS) - 1.0, 1.0, float(len(OPEN))),
-            reward_ceiling=2.0,
             max_cycles=3,
         )
 

@@ -304,8 +304,8 @@ def known_values(options: Mapping[str, Any]) -> dict[str, float]:
     rules = TeamBattleRules(sizes, **given)
     probability, value = rules.selfish_equilibrium()
     return {
-        "all cooperate": rules.all_cooperate(),
-        "all compete": rules.all_compete(),
+        "all cooperate": rules.mean_reward(*sizes),
+        "all compete": rules.mean_reward(0, 0),
         "uniform play": rules.uniform_value(),
         "selfish equilibrium": value,
         "selfish equilibrium, probability of cooperating": probability,

@@ -30,7 +30,6 @@ class RockPaperScissors(SimultaneousGame):
             SIGNS,
             low=(0, 0, 0, 0),
             high=(1, 2, 2, 1),
-            reward_ceiling=WIN,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,

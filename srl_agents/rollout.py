@@ -31,6 +31,8 @@ ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
 Messages = tuple[tuple[str, str], ...]
 Spectator = Callable[[Episode, bool], None]
 """Callback(record so far, True at the end), called at the start and after each step."""
+MOST_STEPS = 100_000
+"""Maximum number of steps of an episode, so that an environment without an end fails."""
 
 
 @dataclass
@@ -79,6 +81,8 @@ class Game:
             self.begin()
             self.show()
             while self.env.agents:
+                if len(self.turns) >= MOST_STEPS:
+                    raise EnvError(f"{self.env.metadata['name']} did not end in {MOST_STEPS} steps")
                 decisions: dict[str, Decision] = {}
                 if self.speaks_first:
                     await self.ask(decisions, leaders=True)

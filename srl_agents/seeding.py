@@ -39,9 +39,8 @@ STREAMS: Mapping[str, Stream] = {
     # Optimizer steps of an update. The updates of a stage are numbered from STAGE_UPDATES, above
     # all numbers of rounds.
     "update": Stream(("round", "model", "update_index"), kept=True),
-    # Episodes of cross-play, and the order of the matches in ratings.
+    # Episodes of cross-play.
     "cross_play": Stream((4,)),
-    "rating": Stream((5,)),
     # Alternative actions of credit assignment by replays.
     "credit": Stream((7, "round")),
     # Models of a group of episodes, and the order of models in a round robin.

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,12 +28,14 @@ POINTS = {
     "end": "episodes end within max_cycles, agents that ended do not return, and after the end "
     "step({}) returns five empty dicts",
     "infos": "infos are JSON data, except arrays",
-    "fresh": "returned objects are not returned again and do not change afterwards",
+    "fresh": "returned objects do not change afterwards",
     "seeds": "equal seeds give equal episodes, in a new environment or a used one",
-    "global randomness": "the global generators of random and numpy.random are not used",
     "text": "rules, descriptions, answers and parsing are consistent, and parse never raises",
 }
 """Points of the contract, by the name that errors start with."""
+
+UNREADABLE = ("", "   ", "\x00", "\ud800", "zxqj", "<answer>", "{}", "x" * 100_000, "我不知道")
+"""Answers that name no action of any game."""
 
 Trace = list[tuple[Any, ...]]
 
@@ -60,23 +60,15 @@ def check_environment(
     Raises:
         ConformanceError: The environment violates a point of the contract.
     """
-    before = _global_state()
     env, twin = make(), make()
     _check_names(env)
     trace = _play(env, seed, options, max_turns)
-
-    def require_the_same_again(other: Any, difference: str) -> None:
+    for other, difference in ((twin, "two instances differ"), (env, "a second episode differs")):
         _require(_same(trace, _play(other, seed, options, max_turns)), "seeds", difference)
-
-    require_the_same_again(twin, "two instances differ")
-    require_the_same_again(env, "a second episode differs")
-    _play_a_little(env, seed + 1, options)
-    require_the_same_again(env, "an episode after an unfinished one differs")
     if text:
         _check_text(env, trace)
     env.close()
     twin.close()
-    _require(_same(before, _global_state()), "global randomness", "its state has changed")
 
 
 def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
@@ -99,52 +91,33 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode of random legal actions.
-
-    Returns copies of all results, with the actions of each step. Raises ConformanceError.
-    """
+    """Play and check an episode of random legal actions; return copies of all results."""
     returned: Trace = [env.reset(seed=seed, options=deepcopy(options))]
-    _require(
-        isinstance(returned[0], tuple) and len(returned[0]) == 2,
-        "api",
-        "reset() must return (observations, infos)",
-    )
+    paired = isinstance(returned[0], tuple) and len(returned[0]) == 2
+    _require(paired, "api", "reset() must return (observations, infos)")
     live = list(env.agents)
     _require(bool(live) and set(live) <= set(env.possible_agents), "api", "agents are {!r}", live)
     _check_turn(env, live, *returned[0])
     for place, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(seed + place)
     copies: Trace = deepcopy(returned)
+    limit = min(max_turns, getattr(env.unwrapped, "max_cycles", None) or max_turns)
     while env.agents:
-        _require(len(copies) <= max_turns, "end", "no end after {} turns", max_turns)
+        _require(len(copies) <= limit, "end", "no end after {} turns", limit)
         observations, infos = returned[-1][0], returned[-1][-1]
-        actions = {a: _legal(env, a, observations[a], infos[a]) for a in live}
-        outcome = env.step(deepcopy(actions))
-        _require(
-            isinstance(outcome, tuple) and len(outcome) == 5, "api", "step() must return five dicts"
-        )
+        outcome = env.step({a: _legal(env, a, observations[a], infos[a]) for a in live})
+        complete = isinstance(outcome, tuple) and len(outcome) == 5
+        _require(complete, "api", "step() must return five dicts")
         returned.append(outcome)
-        copies.append((*deepcopy(outcome), actions))
+        copies.append(deepcopy(outcome))
         live = _check_step(env, live, *outcome)
-    limit = getattr(env.unwrapped, "max_cycles", None)
-    _require(
-        limit is None or len(copies) - 1 <= limit,
-        "end",
-        "max_cycles is {}, but the episode is longer",
-        limit,
-    )
-    _check_freshness(returned, copies)
+    _require(_same(returned, copies), "fresh", "what a turn returned has changed")
     try:
         after = env.step({})
     except Exception as error:
         raise ConformanceError(f"end: step({{}}) after it raised {error!r}") from error
     _require(tuple(after) == ({},) * 5, "end", "step({{}}) after it gives {!r}", after)
     return copies
-
-
-def _play_a_little(env: Any, seed: int, options: Mapping[str, Any] | None) -> None:
-    observations, infos = env.reset(seed=seed, options=deepcopy(options))
-    env.step({a: _legal(env, a, observations[a], infos[a]) for a in env.agents})
 
 
 def _legal(env: Any, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
@@ -174,35 +147,26 @@ def _check_step(
         ("terminations", terminations, bool),
         ("truncations", truncations, bool),
     ):
-        _require(
-            isinstance(values, dict) and set(values) == set(live), "api", "{}: {!r}", what, values
-        )
+        complete = isinstance(values, dict) and set(values) == set(live)
+        _require(complete, "api", "{}: {!r}", what, values)
         for agent, value in values.items():
-            _require(isinstance(value, kinds), "api", "{}[{!r}] is {!r}", what, agent, value)
-    for agent, reward in rewards.items():
-        _require(math.isfinite(reward), "api", "rewards[{!r}] is {!r}", agent, reward)
+            proper = isinstance(value, kinds) and math.isfinite(value)
+            _require(proper, "api", "{}[{!r}] is {!r}", what, agent, value)
     playing = [agent for agent in live if not (terminations[agent] or truncations[agent])]
-    _require(
-        set(env.agents) == set(playing),
-        "end",
-        "{} have not ended, but agents are {}",
-        playing,
-        env.agents,
-    )
+    problem = "{} have not ended, but agents are {}"
+    _require(set(env.agents) == set(playing), "end", problem, playing, env.agents)
     return playing
 
 
 def _check_turn(env: Any, live: list[str], observations: Any, infos: Any) -> None:
     for what, values in (("observations", observations), ("infos", infos)):
-        _require(
-            isinstance(values, dict) and set(values) == set(live), "api", "{}: {!r}", what, values
-        )
+        complete = isinstance(values, dict) and set(values) == set(live)
+        _require(complete, "api", "{}: {!r}", what, values)
     for agent in live:
-        space, info = env.observation_space(agent), infos[agent]
+        space, info, seen = env.observation_space(agent), infos[agent], observations[agent]
         same = space is env.observation_space(agent)
         same = same and env.action_space(agent) is env.action_space(agent)
         _require(same, "spaces", "those of {} are new objects on every call", agent)
-        seen = observations[agent]
         _require(space.contains(seen), "spaces", "{} observes {!r}, outside {}", agent, seen, space)
         _require(isinstance(info, dict), "api", "infos[{!r}] is {!r}", agent, info)
         _check_mask(env.action_space(agent), agent, _mask(seen, info))
@@ -224,35 +188,6 @@ def _check_mask(space: spaces.Space[Any], agent: str, mask: Any) -> None:
     _require(bool(np.isin(mask, (0, 1)).all() and mask.any()), "masks", "{}: {!r}", agent, mask)
 
 
-def _check_freshness(returned: Trace, copies: Trace) -> None:
-    seen: set[int] = set()  # ids, which are unique because `returned` keeps all objects alive
-    earlier: list[np.ndarray] = []
-    for turn, (now, then) in enumerate(zip(returned, copies, strict=True)):
-        _require(_same(now, then[: len(now)]), "fresh", "what turn {} returned has changed", turn)
-        # Read-only constants may be shared.
-        arrays = [array for array in _arrays(now) if array.flags.writeable]
-        dicts = [
-            thing for thing in (*now[0].values(), *now[-1].values()) if isinstance(thing, dict)
-        ]
-        for thing in (*now, *dicts, *arrays):
-            _require(id(thing) not in seen, "fresh", "turn {} returned an object once more", turn)
-            seen.add(id(thing))
-        pairs = [*zip(arrays, earlier, strict=False), *pairwise(arrays)]
-        shared = any(np.shares_memory(one, other) for one, other in pairs)
-        _require(not shared, "fresh", "arrays of turn {} share memory with others", turn)
-        earlier = arrays
-
-
-def _arrays(thing: Any) -> Iterator[np.ndarray]:
-    if isinstance(thing, np.ndarray):
-        yield thing
-    elif isinstance(thing, Mapping):
-        yield from _arrays(tuple(thing.values()))
-    elif isinstance(thing, tuple | list):
-        for part in thing:
-            yield from _arrays(part)
-
-
 def _check_text(env: Any, trace: Trace) -> None:
     view = getattr(env.unwrapped, "text_view", None)
     if view is None:
@@ -262,7 +197,6 @@ def _check_text(env: Any, trace: Trace) -> None:
     for agent in env.possible_agents:
         rules = view.rules(agent)
         _require(isinstance(rules, str) and bool(rules.strip()), "text", "rules are {!r}", rules)
-        _require(rules == view.rules(agent), "text", "rules() differ from call to call")
         situations = [_describe(view, agent, turn[0][agent]) for turn in trace if agent in turn[0]]
         _check_answers(view, env.action_space(agent), agent, rules + " " + situations[0])
 
@@ -273,46 +207,30 @@ def _describe(view: Any, agent: str, observation: Any) -> str:
     good = isinstance(words, str) and bool(words.strip()) and len(words) <= TEXT_LENGTH
     _require(good, "text", "describe() returns {!r}", words)
     _require(_same(observation, before), "text", "describe() changed the observation")
-    _require(words == view.describe(agent, before), "text", "describe() differs from call to call")
     return str(words)
 
 
 def _check_answers(view: Any, space: spaces.Space[Any], agent: str, prompt: str) -> None:
-    _require(
-        space.contains(view.default_action), "text", "default action {!r}", view.default_action
-    )
-    answers = view.answers(agent)
-    discrete = isinstance(space, spaces.Discrete)
+    default, answers = view.default_action, view.answers(agent)
+    _require(space.contains(default), "text", "default action {!r}", default)
+    useless = list(UNREADABLE)
     if isinstance(space, spaces.Discrete):
         good = isinstance(answers, tuple) and len(set(answers)) == len(answers) == space.n
         _require(good, "text", "answers {!r} for {}", answers, space)
         listed = len(answers) > LISTED or all(a.casefold() in prompt.casefold() for a in answers)
         _require(listed, "text", "neither rules nor situation name each of {}", answers)
         for action, answer in enumerate(answers):
-            for form in (answer, f"  {answer}\n"):
-                read = view.parse(agent, form)
-                _require(read == action, "text", "{!r} is read as {!r}, not {}", form, read, action)
-    for answer in _useless_answers(answers):
+            read = view.parse(agent, f"  {answer}\n")
+            _require(read == action, "text", "{!r} is read as {!r}, not {}", answer, read, action)
+        useless += [f"I will not {answer}" for answer in answers[:LISTED]]
+    for answer in useless:
         try:
             read = view.parse(agent, answer)
         except Exception as error:
             raise ConformanceError(f"text: parse({answer[:40]!r}) raised {error!r}") from error
-        if discrete or not space.contains(read):
+        if isinstance(space, spaces.Discrete) or not space.contains(read):
             failed = isinstance(read, ParseFailure)
             _require(failed, "text", "{!r} is read as {!r}, not a ParseFailure", answer[:40], read)
-
-
-def _useless_answers(answers: tuple[str, ...]) -> Iterator[str]:
-    yield from ("", "   ", "\n\n", "\x00", "\ud800", "zxqj", "<answer>", "</answer>", "{}", "[]")
-    yield from ("x" * 100_000, "我不知道", "لا أعرف", "🤷", "ignore all previous instructions")
-    for answer in answers[:LISTED]:
-        yield from (f"not {answer}", f"I will not {answer}", f"anything but {answer}")
-    if len(answers) > 1:
-        yield from (f"{answers[0]} or {answers[1]}", f"{answers[1]}, {answers[0]}")
-
-
-def _global_state() -> tuple[Any, ...]:
-    return random.getstate(), np.random.get_state()
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -150,7 +150,6 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "openenv": ("openenv", "websockets"),
     "watch": ("uvicorn", "starlette"),
     "grpc": ("grpc", "google"),
-    "judge": ("openskill",),
     **{
         name: (name,)
         for name in (

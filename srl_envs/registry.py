@@ -43,7 +43,6 @@ ENV_SCHEMES = PluginTable(
 class Entry(Plugin):
     """Environment of the registry; `target` is its `parallel_env`."""
 
-    tags: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Keyword arguments of `target`, which those of a call override."""
     turns_to_remember: int | None = None
@@ -61,14 +60,13 @@ class Entry(Plugin):
         return str(self.target).partition(":")[0]
 
 
-def _maze(summary: str, *tags: str, **defaults: Any) -> Entry:
+def _maze(summary: str, **defaults: Any) -> Entry:
     alone = "num_agents" not in defaults
     layout = defaults.get("layout", "").capitalize()
     return Entry(
         "srl_envs.games.maze:parallel_env",
         summary,
-        ("maze", *tags, "n-player", "discrete"),
-        MappingProxyType(defaults),
+        defaults=MappingProxyType(defaults),
         array_form="srl_envs.games.array_forms:VectorMaze",
         gymnasium_id=f"srl/Maze{layout}-v0" if alone else None,
     )
@@ -78,104 +76,84 @@ OWN: dict[str, Entry] = {
     "coop_compete_v0": Entry(
         "srl_envs.games.coop_compete:parallel_env",
         "n agents cooperate or compete at once; each choice pays if others make it too",
-        ("coordination", "n-player", "discrete"),
         turns_to_remember=8,
         array_form="srl_envs.games.array_forms:VectorCoopCompete",
     ),
     "coop_compete_pair_v0": Entry(
         "srl_envs.games.coop_compete:parallel_env",
         "benchmark game for two agents: equal choices pay, different ones cost both 0.1",
-        ("coordination", "two-player", "discrete", "benchmark"),
-        MappingProxyType({"variant": "pair", "num_agents": 2}),
+        defaults=MappingProxyType({"variant": "pair", "num_agents": 2}),
         turns_to_remember=8,
         array_form="srl_envs.games.array_forms:VectorCoopCompete",
     ),
     "team_battle_v0": Entry(
         "srl_envs.games.team_battle:parallel_env",
         "two teams: cooperating pays the team, competing pays more if rivals cooperate",
-        ("social dilemma", "teams", "n-player", "discrete"),
         turns_to_remember=8,
         array_form="srl_envs.games.array_forms:VectorTeamBattle",
     ),
     "staged_v0": Entry(
         "srl_envs.games.staged:parallel_env",
         "equal rewards in warm-up episodes, then different ones, with some adversaries",
-        ("social dilemma", "adversaries", "n-player", "discrete"),
         turns_to_remember=8,
-        array_form="srl_envs.games.array_forms:VectorStaged",
     ),
     "bandit_v0": Entry(
         "srl_envs.games.bandit:parallel_env",
         "two-armed bandit; one arm changes during an episode",
-        ("bandit", "one-player", "n-player", "discrete"),
         turns_to_remember=64,
-        array_form="srl_envs.games.array_forms:VectorBandit",
         gymnasium_id="srl/Bandit-v0",
     ),
-    "maze_v0": _maze(
-        "find the way to the goal, in a new maze every episode", "generated", "one-player"
-    ),
+    "maze_v0": _maze("find the way to the goal, in a new maze every episode"),
     **{
         f"maze_{layout}_v0": _maze(
-            f"find the way to the goal of a fixed {size} maze",
-            "deterministic",
-            "one-player",
-            layout=layout,
+            f"find the way to the goal of a fixed {size} maze", layout=layout
         )
         for layout, size in (("simple", "5x5"), ("medium", "7x7"), ("complex", "10x10"))
     },
     **{
-        f"maze_{task}_v0": _maze(summary, "generated", *tags, task=task, num_agents=2)
-        for task, summary, *tags in (
-            ("race", "two agents in one maze: the first at the goal wins", "competition"),
+        f"maze_{task}_v0": _maze(summary, task=task, num_agents=2)
+        for task, summary in (
+            ("race", "two agents in one maze: the first at the goal wins"),
             ("own", "two agents in one maze, one goal each; both must arrive"),
-            ("meet", "two agents in one maze: meet in any cell", "cooperation"),
+            ("meet", "two agents in one maze: meet in any cell"),
         )
     },
     "social_v0": Entry(
         "srl_envs.games.social:parallel_env",
         "trading or negotiation (`scenario`) under one name",
-        ("social", "n-player", "discrete", "talk"),
     ),
     "social_trading_v0": Entry(
         "srl_envs.games.trading:parallel_env",
         "traders offer, accept and deliver goods with private values",
-        ("social", "market", "n-player", "discrete", "talk", "action masks"),
     ),
     "social_negotiation_v0": Entry(
         "srl_envs.games.negotiation:parallel_env",
         "agents with private preferences settle several issues before a deadline",
-        ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
     ),
     "math_v0": Entry(
         "srl_envs.tasks.mathematics:parallel_env",
         "mathematics questions, generated or from a file",
-        ("task", "generated", "one-player", "n-player", "free text"),
         gymnasium_id="srl/Math-v0",
     ),
     "code_v0": Entry(
         "srl_envs.tasks.programming:parallel_env",
         "programming problems, generated or from a file, tested in a sandbox",
-        ("task", "generated", "sandbox", "one-player", "n-player", "free text"),
         gymnasium_id="srl/Code-v0",
         extras=("sandbox",),
     ),
     "tool_use_v0": Entry(
         "srl_envs.tasks.tool_use.env:parallel_env",
         "questions that require tools: a calculator, files, search, Python, or your own",
-        ("task", "generated", "one-player", "n-player", "free text", "tools"),
         gymnasium_id="srl/ToolUse-v0",
         extras=("tasks",),
     ),
     "debate_v0": Entry(
         "srl_envs.tasks.debate:parallel_env",
         "two agents argue for and against a motion; a judge scores them",
-        ("debate", "competition", "two-player", "free text", "talk"),
     ),
     "multitask_v0": Entry(
         "srl_envs.tasks.multitask:parallel_env",
         "several environments as one; each episode is of one of them",
-        ("task", "generated", "sandbox", "one-player", "n-player", "free text", "tools"),
         gymnasium_id="srl/Multitask-v0",
         extras=("tasks", "sandbox"),
     ),

@@ -51,25 +51,11 @@ class Scenario:
         return bool(self.held_out_partners or self.held_out_options)
 
     @property
-    def role(self) -> str:
-        """Role of the focal agents.
-
-        "visitor" for a minority, "resident" for a majority, "even" for half of the agents, "alone"
-        without background agents.
-        """
-        focal, background = len(self.focal), len(self.background)
-        if not background:
-            return "alone"
-        if focal == background:
-            return "even"
-        return "visitor" if focal < background else "resident"
-
-    @property
     def tags(self) -> tuple[str, ...]:
-        """Tags: the role and, if they apply, "held-out partners" and "held-out levels"."""
+        """Tags, if they apply: "held-out partners" and "held-out levels"."""
         partners = ("held-out partners",) if self.held_out_partners else ()
         levels = ("held-out levels",) if self.held_out_options else ()
-        return (self.role, *partners, *levels)
+        return (*partners, *levels)
 
     def make(self) -> Any:
         """Return the scenario's environment, a PettingZoo ParallelEnv."""

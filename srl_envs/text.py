@@ -60,11 +60,9 @@ class SpacesOfAgents:
     action_spaces: Mapping[str, Any]
 
     def observation_space(self, agent: str) -> Any:
-        """Return the agent's observation space; the same object on every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """Return the agent's action space; the same object on every call."""
         return self.action_spaces[agent]
 
 
@@ -88,9 +86,6 @@ class TextSpace(spaces.Text):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TextSpace) and self.max_length == other.max_length
-
-    def __repr__(self) -> str:
-        return f"TextSpace({self.max_length})"
 
 
 BINARY_ANSWERS = ("compete", "cooperate")
@@ -122,7 +117,7 @@ Samples = tuple[str, ...] | None
 class TextAction(int):
     """Number of an action, with the whole answer from which it was parsed in `text`.
 
-    Games use the number. Messages and rewards for keywords read `text`.
+    Games use the number; messages are part of `text`.
     """
 
     text: str
@@ -166,13 +161,13 @@ class FixedChoices:
 
     choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
     """Answers in action order."""
+    default_action = 0
+    parse_penalty = 0.1
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """Return the answers in action order."""
         return self.choices
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action that an answer names. Never raises."""
         return parse_choice(answer, self.choices)
 
 
@@ -366,7 +361,6 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self._past: dict[str, TextHistory] = {}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; see the class for the observations."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self._keep(observations, infos)
         turns = self.history or 0
@@ -374,7 +368,6 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return self._with_history(self._situations), infos
 
     def step(self, actions: Mapping[str, str]) -> Step:
-        """Play one round with one answer in words per agent."""
         asks_nothing(bool(self._past), self.agents, actions)  # Raises for invalid actions.
         view: TextView = self.env.unwrapped.text_view
         played: dict[str, Any] = {}

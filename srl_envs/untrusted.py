@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -81,27 +81,15 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -
     return content
 
 
-def check_nesting(value: Any) -> None:
-    """Raise DocumentError if containers in `value` are nested deeper than MAX_NESTING.
-
-    A container is examined once per level, so that shared parts (YAML's aliases) cost little time.
-    """
-    level: dict[int, Any] = {0: value}
-    for _ in range(MAX_NESTING):
-        inner: dict[int, Any] = {}
-        for part in level.values():
-            if isinstance(part, Mapping):
-                inner.update((id(one), one) for one in part.values() if _holds_others(one))
-            elif _holds_others(part):
-                inner.update((id(one), one) for one in part if _holds_others(one))
-        if not inner:
-            return
-        level = inner
-    raise DocumentError(f"nested deeper than {MAX_NESTING}")
-
-
-def _holds_others(value: Any) -> bool:
-    return isinstance(value, Mapping | list | tuple | set)
+def check_nesting(value: Any, levels: int = MAX_NESTING) -> None:
+    """Raise DocumentError if JSON data has containers that are nested deeper than `levels`."""
+    if not isinstance(value, dict | list):
+        return
+    if levels == 0:
+        raise DocumentError(f"nested deeper than {MAX_NESTING}")
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, dict | list):
+            check_nesting(part, levels - 1)
 
 
 def check_brackets(text: str) -> None:

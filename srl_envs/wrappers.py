@@ -140,11 +140,9 @@ class ThirdPartyView:
     tells_time: bool
 
     def rules(self, agent: str) -> str:
-        """Return the agent's name, the rules, and the form of an answer."""
         return self.rule_texts[agent]
 
     def describe(self, agent: str, observation: Any) -> str:
-        """Return a description of the observation, and the legal answers if it has a mask."""
         words = self.describers[agent](agent, observation)
         if not isinstance(observation, Mapping) or MASK not in observation:
             return words
@@ -157,11 +155,9 @@ class ThirdPartyView:
         return words
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """Return the answers in action order."""
         return self.choices[agent]
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action that an answer names. Never raises."""
         return parse_choice(answer, self.choices[agent])
 
     def legal(self, action: int, mask: Any) -> int:
@@ -210,13 +206,11 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return self
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode of the game; return observations and infos."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self.agents = list(self.env.agents)
         return self._outgoing(observations, infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round; return PettingZoo's five dicts."""
         if asks_nothing(bool(self._masks), self.agents, actions):
             return {}, {}, {}, {}, {}
         chosen = {}
@@ -450,14 +444,12 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
         self._reward_function = function
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; return observations and infos."""
         observations, infos = self.env.reset(seed=seed, options=options)
         # Copies, because callers may write into observations.
         self._observations, self._round = _copied(observations), 0
         return observations, infos
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round; return PettingZoo's five dicts."""
         observations, own, terminations, truncations, infos = self.env.step(actions)
         rewards = dict(own)
         for agent in own:
@@ -520,23 +512,19 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; return the agent's observation and info."""
         super().reset(seed=seed)
         observations, infos = self.game.reset(seed=seed, options=options)
         return observations[self._agent], infos[self._agent]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Play one round; return Gymnasium's five values for the agent."""
         seen, rewards, terminations, truncations, infos = self.game.step({self._agent: action})
         agent = self._agent
         return seen[agent], rewards[agent], terminations[agent], truncations[agent], infos[agent]
 
     def render(self) -> Any:
-        """Return the game's drawing of the last round."""
         return self.game.render()
 
     def close(self) -> None:
-        """Close the game."""
         self.game.close()
 
 

@@ -4,7 +4,7 @@
       models/model_0.safetensors ...   named tensors, one file per stem
       state.json  state.safetensors    counters, schedulers, strategy state
       metadata.json                    description for listings
-      manifest.json                    size of each file, SHA-256 of JSON files; written last
+      manifest.json                    size of each file; written last
 
 A checkpoint is written into a hidden folder, synced to disk, and renamed. After a kill at any time
 the folder contains complete checkpoints and hidden leftovers, which the next save removes. Only one
@@ -13,7 +13,6 @@ process may save into a folder at a time. Nothing is pickled.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -56,7 +55,6 @@ def _inside(name: str) -> str:
 class _File(BaseModel):
     model_config = ConfigDict(strict=True)
     bytes: int
-    sha256: str | None
 
 
 class _Manifest(BaseModel):
@@ -70,7 +68,7 @@ class _Manifest(BaseModel):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Loaded checkpoint with verified files. Tensors are verified by their size only."""
+    """Loaded checkpoint. The sizes of its files are those of the manifest."""
 
     path: Path
     checkpoint_id: str
@@ -150,16 +148,16 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """Load the checkpoint in a folder. JSON files are verified by SHA-256, tensors by size.
+    """Load the checkpoint in a folder.
 
     Raises:
         CheckpointNotFound: If there is no checkpoint.
-        CheckpointError: If a file is missing or was changed. The message names the file.
+        CheckpointError: If a file is missing, incomplete or unreadable. The message names the file.
     """
     found = find(path.parent, path.name)
     manifest = _read_manifest(found)
-    for name in manifest.files:
-        _verify(found, name, manifest)
+    for name, file in manifest.files.items():
+        _check_size(found, name, file)
     plain = _read_json(found / "state.json", constants=True)
     try:
         state = join_tensors(_tensors_in(found / "state.safetensors"), plain)
@@ -174,7 +172,6 @@ def load(path: Path) -> Checkpoint:
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
     """Load only metadata.json of a checkpoint; errors as in `load`."""
     found = find(directory, checkpoint_id)
-    _verify(found, "metadata.json", _read_manifest(found))
     metadata = _read_json(found / "metadata.json")
     if not isinstance(metadata, dict):
         raise CheckpointError(f"{found / 'metadata.json'} must contain a mapping")
@@ -209,7 +206,7 @@ def prune(directory: Path, keep: int) -> list[str]:
 def seal(folder: Path, **described: Any) -> None:
     """Write the manifest of all files in the folder, and sync all files to disk."""
     files = {
-        file.relative_to(folder).as_posix(): _fingerprint(file)
+        file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size}
         for file in sorted(folder.rglob("*"))
         if file.is_file()
     }
@@ -217,13 +214,6 @@ def seal(folder: Path, **described: Any) -> None:
         json.dump({"format": FORMAT, **described, "files": files}, file, indent=2)
     for path in (*folder.rglob("*"), folder):
         _to_disk(path)
-
-
-def _fingerprint(file: Path) -> dict[str, Any]:
-    """Return the size and, of JSON files, the SHA-256. Hashing large models takes minutes."""
-    content = file.read_bytes() if file.suffix == ".json" else None
-    digest = None if content is None else hashlib.sha256(content).hexdigest()
-    return {"bytes": file.stat().st_size, "sha256": digest}
 
 
 def _to_disk(path: Path) -> None:
@@ -254,15 +244,10 @@ def _read_json(file: Path, *, constants: bool = False) -> Any:
         raise CheckpointError(f"{file} cannot be read ({error}): {_remedy(file.parent)}") from error
 
 
-def _verify(folder: Path, name: str, manifest: _Manifest) -> None:
-    """Raise CheckpointError unless the file has the size and SHA-256 of the manifest."""
-    file, expected = folder / name, manifest.files.get(name)
-    try:
-        found = _fingerprint(file)
-    except OSError as error:
-        raise CheckpointError(f"{file} is missing: {_remedy(folder)}") from error
-    if expected is None or found != expected.model_dump():
-        raise CheckpointError(f"{file} was changed after it was written: {_remedy(folder)}")
+def _check_size(folder: Path, name: str, expected: _File) -> None:
+    file = folder / name
+    if not file.is_file() or file.stat().st_size != expected.bytes:
+        raise CheckpointError(f"{file} is missing or incomplete: {_remedy(folder)}")
 
 
 def _remedy(folder: Path) -> str:
@@ -279,10 +264,11 @@ def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
             continue
         try:
             manifest = _read_manifest(path)
-            if all((path / n).stat().st_size == file.bytes for n, file in manifest.files.items()):
-                found[name] = (path, manifest)
-        except (CheckpointError, OSError):
+            for file, expected in manifest.files.items():
+                _check_size(path, file, expected)
+        except CheckpointError:
             continue
+        found[name] = (path, manifest)
     return found
 
 

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 def build_env(config: RunConfig, *, trusted: bool = True) -> Any:
     """Build the configured environment.
 
-    Raises ConfigError for a wrong name or option, and UntrustedError if a configuration that is not
-    `trusted` names code or files.
+    Args:
+        config: Configuration whose section `environment` is built.
+        trusted: If False, code and files that the section names are refused.
+
+    Raises:
+        ConfigError: For a wrong name or option.
+        UntrustedError: For code or files of a configuration that is not trusted.
     """
     section = config.environment
     try:

@@ -86,10 +86,7 @@ def load_backend(
     refuse_missing_folder(base)
     under = adapter_base(base)
     if under is not None:
-        try:
-            refuse_missing_folder(under)
-        except ConfigError as error:
-            raise ConfigError(f"the adapter {base}: its base: {error}") from error
+        refuse_missing_folder(under)
     source, tokenizer = (base, None) if under is None else (under, adapter_tokenizer(base))
     with announced(f"loading {source}"):
         label = None if under else name

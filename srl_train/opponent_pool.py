@@ -20,7 +20,6 @@ from torch import Tensor
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.nash_averaging import nash_average
-from srl_envs.records import checked, read_record
 from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import model_weights
@@ -161,21 +160,21 @@ class OpponentPool:
         """Return plain data and tensors for a checkpoint."""
         return [vars(snapshot) for snapshot in self.snapshots]
 
-    def load_state(self, state: Any, rounds: int, models: Mapping[str, Weights]) -> None:
-        """Restore a result of `state` after `rounds` rounds.
+    def load_state(
+        self, snapshots: Sequence[Snapshot], rounds: int, models: Mapping[str, Weights]
+    ) -> None:
+        """Restore the snapshots of a checkpoint after `rounds` rounds.
 
         Snapshots must have the parameters of the `models`. Raises CheckpointError for a wrong
         state, without a change.
         """
-        before = self.snapshots
+        before, self.snapshots = self.snapshots, list(snapshots)
         try:
-            records = [{"leads": {}, **record} for record in checked(list, state)]
-            self.snapshots = [read_record(Snapshot, record) for record in records]
             self._check(rounds, models)
-        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        except (LookupError, ValueError, ArithmeticError) as error:
             self.snapshots = before
             raise CheckpointError(
-                f"the pool {self.name} has no snapshots as this release writes them: {error!r:.200}"
+                f"the snapshots of pool {self.name} do not fit: {error!r:.200}"
             ) from error
         self.seated = None
 

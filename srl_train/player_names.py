@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -102,9 +101,7 @@ def parse_player(name: str) -> PlayerSpec:
             return PlayerSpec(name, "folder", {place.stem: str(place)})
         if not place.exists() and _HUB_NAME.fullmatch(name):
             return PlayerSpec(name, "hub", {name.rpartition("/")[2]: name})
-    close = get_close_matches(name, POLICIES, n=1, cutoff=0.6)
-    guess = f" (did you mean {close[0]!r}?)" if close else ""
-    raise ConfigError(f"unknown player {name!r}{guess}: give {PLAYERS}; or {', '.join(POLICIES)}")
+    raise ConfigError(f"unknown player {name!r}: give {PLAYERS}; or {', '.join(POLICIES)}")
 
 
 def base_named(setting: str, base: str) -> str:
@@ -144,10 +141,7 @@ def refuse_missing_folder(name: str) -> None:
     is_path = name.startswith(("/", ".", "~", "runs/")) or name.count("/") > 1
     if place.exists() or not (is_path or ("/" in name and place.parent.is_dir())):
         return
-    there = [path.name for path in place.parent.glob("*/")]
-    close = get_close_matches(place.name, there, n=1, cutoff=0.5)
-    guess = f": there is {place.parent / close[0]}" if close else ""
-    raise ConfigError(f"there is no folder {name}{guess}")
+    raise ConfigError(f"there is no folder {name}")
 
 
 def models_of_run(folder: Path) -> dict[str, str]:

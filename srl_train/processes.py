@@ -65,8 +65,8 @@ def leave() -> None:
 
 
 def count() -> int:
-    """Return the number of processes."""
-    return dist.get_world_size() if dist.is_initialized() else _announced()
+    """Return the number of processes that have joined."""
+    return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def index() -> int:
@@ -132,23 +132,14 @@ def check_same(what: str, value: Any) -> None:
 
 
 def _announced() -> int:
-    """Return the number of processes according to the environment."""
-    size = dist.get_world_size() if dist.is_initialized() else 1
-    text = os.environ.get("WORLD_SIZE", str(size))
-    try:
-        return max(1, int(text))
-    except ValueError:
-        raise TrainingError(f"WORLD_SIZE must be a whole number, got {text!r}") from None
+    """Return the number of processes that torchrun announces in the environment."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _gathered(value: T) -> list[T]:
     """Return the values of all processes, in the order of the processes."""
     if count() == 1:
         return [value]
-    if not dist.is_initialized():
-        raise TrainingError(
-            f"WORLD_SIZE is {count()} and the processes were never joined: start with torchrun"
-        )
     values: list[Any] = [None] * count()
     dist.all_gather_object(values, value)
     return values

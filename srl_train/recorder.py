@@ -25,9 +25,8 @@ from srl_train.run_files import RunFiles, finite, write_whole
 from srl_train.summaries import summary
 
 log = logging.getLogger(__name__)
-PAUSE, PATIENCE = 1.0, 60.0
-"""Minimum seconds between the starts of two recorded episodes, and maximum seconds without a step
-after which another episode is recorded."""
+PAUSE = 1.0
+"""Minimum number of seconds between the starts of two recorded episodes."""
 
 
 class Recorder:
@@ -146,26 +145,25 @@ class Recorder:
 class EpisodeWriter:
     """Writer of playing.jsonl, the newest episode for `srl watch`.
 
-    The file contains an episode without steps, a line per step, and an empty step at the end. One
-    episode is written at a time, and at most one per second, so that the cost is negligible.
+    The file contains an episode without steps, a line per step, and an empty step at the end. At
+    most one episode per second is written, so that the cost is negligible.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._recording = False
         self._lock = threading.Lock()
-        self._began = self._last_step = -PATIENCE
-        self._number = 0
+        self._began = -PAUSE
+        self._number = self._written = 0
+        """Numbers of the newest episode, and of the episode in the file."""
 
     def spectator(self) -> Spectator | None:
         """Return the spectator of the next episode, or None if the episode is not recorded."""
         with self._lock:
             now = time.monotonic()
-            waiting = self._recording and now - self._last_step < PATIENCE
-            if now - self._began < PAUSE or waiting:
+            if now - self._began < PAUSE:
                 return None
+            self._began = now
             self._number += 1
-            self._began = self._last_step = now
             number = self._number
         return lambda episode, over: self._watch(number, episode, over)
 
@@ -173,13 +171,12 @@ class EpisodeWriter:
         with self._lock:
             if number != self._number:
                 return
-            self._last_step = time.monotonic()
             try:
                 self._record(episode, over)
             except (OSError, TypeError, ValueError) as error:
                 # A full disk or observations that are not plain data must not end the run.
                 log.warning("stopped writing %s: %s", self._path, error)
-                self._began, self._recording = float("inf"), False
+                self._began, self._number = float("inf"), 0
 
     def _record(self, episode: Episode, over: bool) -> None:
         if not episode.turns and not over:
@@ -189,8 +186,8 @@ class EpisodeWriter:
             with partial.open("x", encoding="ascii") as file:
                 file.write(to_json(replace(episode, states=None)) + "\n")
             partial.replace(self._path)
-            self._recording = True
-        elif self._recording:
+            self._written = self._number
+        elif self._written == self._number:
             turn = (
                 []
                 if over
@@ -201,4 +198,3 @@ class EpisodeWriter:
             )
             with self._path.open("a", encoding="ascii") as file:
                 file.write(turn_to_json(turn) + "\n")
-            self._recording = not over

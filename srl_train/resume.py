@@ -9,18 +9,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from srl_train import checkpoints, fsdp, processes
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
-from srl_train.config.section import RENAMED, one_line
+from srl_train.config.section import one_line
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
+from srl_train.opponent_pool import Snapshot
 from srl_train.run import ModelTotals, Run
 from srl_train.samples import TokenSample
 from srl_train.summaries import average_cooperation, episodes_played, model_states
@@ -106,35 +107,34 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         )
     weights = {model: checkpoint.tensors(f"models/{model}") for model in run.learners}
     models = {model: learner.weights() for model, learner in run.learners.items()}
-    for model, saved in weights.items():
-        if fault := misfit(saved, models[model]):
+    for model, tensors in weights.items():
+        if fault := misfit(tensors, models[model]):
             raise checkpoint.unusable(f"{checkpoint.path / 'models' / model}.safetensors: {fault}")
     try:
-        _refuse_invalid(state)
+        saved = _State.model_validate(state)
+    except ValidationError as error:
+        raise checkpoint.unusable(f"{file}: {one_line(error, state)}") from error
+    try:
         if checkpoint.round != state["next_round"]:
             raise ValueError(f"next_round must be {checkpoint.round}, got {state['next_round']}")
         _refuse_unlike(run, state, weights)
         if state["pools"].keys() != run.pools.keys():
             raise ValueError(f"pools must be {sorted(run.pools)}, got {sorted(state['pools'])}")
         for name, pool in run.pools.items():
-            pool.load_state(state["pools"][name], checkpoint.round, models)
+            pool.load_state(saved.pools[name], checkpoint.round, models)
     except (ValueError, CheckpointError) as error:
         raise checkpoint.unusable(f"{file}: {error}") from error
     for model, learner in run.learners.items():
         restore(learner, {"weights": weights[model], **state["learners"][model]})
-        run.buffers[model].load_state(state["buffers"][model])
-        run.totals[model] = ModelTotals(**state["totals"][model])
-        run.versions[model] = state["versions"][model]
+        run.buffers[model].load_state(vars(saved.buffers[model]))
+        run.versions[model] = saved.versions[model]
         run.publish(model)
-    for name, totals in state.get("frozen_totals", {}).items():  # Older checkpoints have none.
-        run.frozen_totals[name] = ModelTotals(**totals)
+    run.totals, run.frozen_totals = saved.totals, saved.frozen_totals
     run.strategy_state = state["strategy"]
-    run.mode_state = state["mode"]
-    run.credit_state = state["credit"]
+    run.mode_state, run.credit_state = saved.mode, saved.credit
     run.stages.load_state(state["stages"])
-    run.next_round = state["next_round"]
-    run.seconds = state["seconds"]
-    run.evaluations = state["evaluations"]
+    run.next_round, run.seconds = saved.next_round, saved.seconds
+    run.evaluations = saved.evaluations
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
@@ -154,7 +154,7 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
     """Raise CheckpointError if a setting differs on which the past rounds depend."""
     current = _flat(yaml_file.to_tree(config))
-    former = {_present_name(name): value for name, value in _flat(saved).items()}
+    former = _flat(saved)
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):
         free.discard("rounds")  # The learning-rate schedule depends on the planned rounds.
@@ -165,13 +165,6 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
                 f"{name}: must be {former.get(name)!r} as in {checkpoint_id}{why}, got "
                 f"{current.get(name)!r}; resume with the config.yaml of the run"
             )
-
-
-def _present_name(name: str) -> str:
-    """Return the present name of a setting in a checkpoint of an earlier release."""
-    section, _, last = name.rpartition(".")
-    renamed = section.startswith("opponent_pools.") and last in RENAMED
-    return f"{section}.{RENAMED[last]}" if renamed else name
 
 
 def _flat(tree: Any, path: str = "") -> dict[str, Any]:
@@ -186,24 +179,11 @@ def _flat(tree: Any, path: str = "") -> dict[str, Any]:
 
 # Schema of the state, which may have been written by another user.
 
-Count = Annotated[int, Field(ge=0, lt=2**63)]
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(
-        strict=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False
-    )
-
-
-def _record_of(kind: type) -> Any:
-    """Return a strict pydantic model with the fields of a dataclass."""
-    hints = get_type_hints(kind).items()
-    fields: Any = {name: (Count if hint is int else hint, ...) for name, hint in hints}
-    return create_model(kind.__name__, __base__=_Record, **fields)
-
-
-Totals = _record_of(ModelTotals)
-Sample = _record_of(TokenSample)
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
 
 
 class _StageLearner(_Record):
@@ -226,20 +206,9 @@ class _UnfinishedStage(_Record):
     learners: dict[str, _StageLearner]
 
 
-class _StageSamples(_Record):
-    samples: Count
-    first_loss: float | None
-    last_loss: float | None
-
-
-class _StageReport(_Record):
+class _StageReport(_Record, extra="allow"):
     stage: str
     passes: Count
-    seconds: float
-    games: Count
-    games_reward: float | None
-    kept_reward: float | None
-    models: dict[str, _StageSamples]
 
 
 class _Stages(_Record):
@@ -250,30 +219,22 @@ class _Stages(_Record):
 class _Buffer(_Record):
     dropped: dict[str, Count]
     taken: dict[str, Count]
-    samples: list[Sample]  # type: ignore[valid-type]
+    samples: list[TokenSample]
 
 
 class _State(_Record):
-    """State of a run. `_refuse_unlike` and the pools check `strategy` and `pools` further."""
+    """State of a run. `_refuse_unlike` and the pools check it further."""
 
     next_round: Count
     seconds: float
     evaluations: dict[str, dict[str, Any]]
     versions: dict[str, Count]
-    totals: dict[str, Totals]  # type: ignore[valid-type]
-    frozen_totals: dict[str, Totals] = {}  # type: ignore[valid-type]
+    totals: dict[str, ModelTotals]
+    frozen_totals: dict[str, ModelTotals]
     strategy: Any
     mode: dict[str, float]
     credit: dict[str, float]
-    pools: dict[str, list[dict[str, Any]]]
+    pools: dict[str, list[Snapshot]]
     stages: _Stages
     buffers: dict[str, _Buffer]
     learners: dict[str, _Learner]
-
-
-def _refuse_invalid(state: Any) -> None:
-    """Raise ValueError, which names the first wrong entry, if the state does not fit the schema."""
-    try:
-        _State.model_validate(state)
-    except ValidationError as error:
-        raise ValueError(one_line(error, state)) from None

@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from srl_agents.atomic_files import whole_file
 from srl_train.errors import ConfigError, TrainingError
 
@@ -161,7 +163,9 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def finite(value: Any) -> Any:
-    """Return nested data with NaN and infinities, which JSON does not have, replaced by None."""
+    """Return nested data for JSON: NaN and infinities are None, NumPy's numbers are Python's."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

@@ -295,18 +295,10 @@ class SampleBuffer:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the result of `state`, also after a round trip through JSON."""
+        """Restore the result of `state`, with the samples as objects."""
         self.dropped, self._taken = Counter(state["dropped"]), Counter(state["taken"])
-        self._samples = [
-            TokenSample(**{name: _tuples(value) for name, value in record.items()})
-            for record in state["samples"]
-        ]
+        self._samples = list(state["samples"])
 
 
 def _agent(group: Sequence[TokenSample]) -> str:
     return group[0].group[2]
-
-
-def _tuples(value: Any) -> Any:
-    """Convert lists to tuples, recursively."""
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value

@@ -17,13 +17,11 @@ from srl_agents.errors import RolloutError
 from srl_train import checkpoints as checkpoint
 from srl_train import processes, resume, summaries
 from srl_train.build import build_run
-from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
-from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
+from srl_train.errors import CheckpointNotFound, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
 from srl_train.metrics import Progress, Sink, round_warnings
-from srl_train.model_card import write_card
 from srl_train.pools import grow_pools
 from srl_train.recorder import Recorder
 from srl_train.round import RoundResult
@@ -89,8 +87,6 @@ class Trainer:
         self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
         self._lock: BaseFileLock | None = None
-        self._newest: list[str] = []
-        """Newest checkpoint at the time when the folder was last unlocked."""
         self._stop = threading.Event()
         self._interrupts = Interrupts(self._stop)
         self._saved_at = time.monotonic()
@@ -285,7 +281,11 @@ class Trainer:
                 self._account(self.run, result)
 
     def save_checkpoint(self, *, final: bool = False) -> str:
-        """Save the complete state, delete old checkpoints, and return the new checkpoint's id."""
+        """Save the complete state, delete old checkpoints, and return the new checkpoint's id.
+
+        Args:
+            final: If true, the id begins with "final_", as after the last round.
+        """
         run = self.run
         self._settle()
         self._claim()
@@ -318,7 +318,10 @@ class Trainer:
             return False
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Load a checkpoint of the run's folder, by default the newest, and return True.
+        """Load a checkpoint of the run's folder and return True.
+
+        Args:
+            checkpoint_id: Name of the checkpoint's folder, by default the newest.
 
         Raises:
             CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
@@ -348,8 +351,6 @@ class Trainer:
         with self.files.on_full_disk():
             for name, learner in self.run.learners.items():
                 learner.save_model(self.files.models / name)
-                if self._writes:
-                    write_card(self.files.models / name, name, yaml_file.to_tree(self.run.config))
         processes.wait()
         return self.files.models
 
@@ -380,6 +381,9 @@ class Trainer:
         """Evaluate the models and store the result as `run.evaluations[when]`.
 
         All evaluations play logging.evaluation_episodes episodes with the same seeds.
+
+        Args:
+            when: Key of the result, such as "after".
 
         Raises:
             RolloutError: If every episode fails.
@@ -431,19 +435,10 @@ class Trainer:
         """Lock the run's folder until `fit` or `close` ends. All methods that write call this.
 
         Raises:
-            ConfigError: If another process or Trainer has the lock, or has saved into the folder
-                since this Trainer released the lock.
+            ConfigError: If another process or Trainer has the lock.
         """
-        if not self._writes or self._lock is not None:
-            return
-        lock = self.files.lock()
-        if self._claimed and self._newest != self._newest_checkpoint():
-            lock.release()
-            raise ConfigError(
-                f"another Trainer has saved into {self.files.checkpoints} since this one ended; "
-                "build a new Trainer and load a checkpoint"
-            )
-        self._lock = lock
+        if self._writes and self._lock is None:
+            self._lock = self.files.lock()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -459,12 +454,8 @@ class Trainer:
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            self._newest = self._newest_checkpoint()
             self._lock.release()
             self._lock = None
-
-    def _newest_checkpoint(self) -> list[str]:
-        return checkpoint.list_checkpoints(self.files.checkpoints)[:1]
 
     def _claim(self) -> None:
         """Lock the run's folder. Raise ConfigError if it contains another run."""

@@ -62,7 +62,11 @@ class RoundContext(NamedTuple):
 
 
 def no_state(models: Sequence[str]) -> dict[str, Any]:
-    """Return the state of a stateless strategy."""
+    """Return the state of a stateless strategy.
+
+    Args:
+        models: Names of the models, which are ignored.
+    """
     return {}
 
 
@@ -94,6 +98,9 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
     Order matters. With `chain(selective(), synchronized())` every model applies the mean of the
     selected models' gradients; with `chain(synchronized(), selective())` the selected models apply
     the mean of all gradients. All `on_weights` receive the same weights from before the round.
+
+    Args:
+        *strategies: The strategies, the first one first.
     """
 
     def init(models: Sequence[str]) -> list[Any]:
@@ -228,6 +235,9 @@ def synchronized(groups: Groups = ()) -> UpdateStrategy:
 
     For LoRA adapters the mean gradients of A and of B equal the gradient of the mean loss only
     while all adapters are equal, so start with equal adapters.
+
+    Args:
+        groups: Names of models that are averaged with each other; empty averages all models.
 
     Raises:
         UpdateError: For unknown models in a group, or different parameters within a group.

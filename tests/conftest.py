@@ -40,16 +40,6 @@ def embedded_models(tmp_path_factory):
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def open_sandboxes():
-    """Reuse the sandboxes of code_v0, because each takes half a second to start."""
-    from srl_envs.tasks import programming
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programming, "_sandboxes", {})
-        yield
-
-
 @pytest.fixture(scope="session")
 def tiny_folder(embedded_models):
     """Return the folder of the embedded model of the two-player game, which can play any game."""

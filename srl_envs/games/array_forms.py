@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srl_envs.games import bandit, maze, team_battle
-from srl_envs.games.bandit import LOSS, WIN, Bandit
+from srl_envs.games import maze, team_battle
 from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.games.maze_levels import STEPS, Level
-from srl_envs.games.staged import Staged
 from srl_envs.games.team_battle import DRAW, TEAM_A, TEAM_B, TeamBattle
 from srl_envs.validation import whole_number
 from srl_envs.vector.array_env import ArrayGame, Played
@@ -24,7 +22,7 @@ class ChoiceForm(ArrayGame):
     The constants are the indices of features in an observation.
     """
 
-    FIRST, OWN, REWARD, TIME, WARMUP = range(5)
+    FIRST, OWN, REWARD, TIME = range(4)
     _payoffs: np.ndarray
     """Rewards without noise, by case: an index that encodes all actions that matter."""
 
@@ -46,65 +44,6 @@ class ChoiceForm(ArrayGame):
         seen[..., self.REWARD] = rewards
         self.show_time(seen[..., self.TIME])
         return seen
-
-
-class WarmupForm(ChoiceForm):
-    """Base class of array forms of games with warm-up episodes, counted per environment."""
-
-    def __init__(self, game: Staged | TeamBattle, num_envs: int) -> None:
-        super().__init__(game, num_envs)
-        self._warmup_episodes = game.warmup_episodes
-        self._warmup = np.zeros(self.num_envs, bool)
-
-    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Start episodes; the option "episode" sets their number."""
-        if "episode" in options:
-            number = whole_number('options["episode"]', options["episode"], low=0)
-            self._episode[env_ids] = number
-        self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
-        super().begin(env_ids, options)
-        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
-
-    def phases(self, after: str) -> np.ndarray:
-        """Return the phases (N, A) of the last round; `after` is the phase after the warm-up."""
-        phases = np.full(self._shape, after, object)
-        phases[self._warmup] = "warmup"
-        return phases
-
-
-class VectorBandit(ChoiceForm):
-    """Array form of Bandit."""
-
-    FIRST, OWN, REWARD, OTHERS, OTHERS_REWARD, TIME, SWITCHED = range(
-        len(bandit.OBSERVATION_FIELDS)
-    )
-
-    def __init__(self, game: Bandit, num_envs: int) -> None:
-        super().__init__(game, num_envs, draw=np.random.Generator.random)
-        self._switch = game.switch_pull
-        self._shows_switch = game.observe_switch
-        chances = np.array(game._chances)
-        self._chances = chances.ravel()  # by case
-        self._regrets = (chances.max(axis=1, keepdims=True) - chances).ravel()
-        self._first = np.array(game.first_rows({}), np.float32)
-        self._after = np.zeros(self.num_envs, bool)
-        self._case = np.zeros(self._shape, np.int64)  # 2 * (1 after the change, else 0) + arm
-
-    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        self._after = self._played > self._switch
-        self._case = self.per_agent(2 * self._after) + chosen
-        rewards = np.where(self.rng.next(resting) < self._chances.take(self._case), WIN, LOSS)
-        seen, others = self.show(chosen, rewards), self.num_agents - 1
-        if others:  # Without others, both features keep their first values.
-            seen[..., self.OTHERS] = (sum_over_agents(chosen)[:, None] - chosen) / others
-            seen[..., self.OTHERS_REWARD] = (sum_over_agents(rewards)[:, None] - rewards) / others
-        if self._shows_switch:
-            broadcast_to_agents(seen[..., self.SWITCHED], self._played >= self._switch)
-        return rewards, None
-
-    def round_infos(self) -> dict[str, Any]:
-        phases = self.per_agent(np.where(self._after, "after", "before").astype(object))
-        return {"phase": phases, "regret": self._regrets.take(self._case)}
 
 
 class VectorCoopCompete(ChoiceForm):
@@ -136,56 +75,10 @@ class VectorCoopCompete(ChoiceForm):
         return {"cooperation_ratio": self.per_agent(self._ratios.take(self._total))}
 
 
-class VectorStaged(WarmupForm):
-    """Array form of Staged."""
-
-    FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMPED, _, _ = range(9)
-
-    def __init__(self, game: Staged, num_envs: int) -> None:
-        super().__init__(game, num_envs)
-        rules = game.rules
-        self._base = rules.base_reward(0.0)
-        # One table per episode of the ramp; the last is used for all later episodes.
-        stages = range(self._warmup_episodes, self._warmup_episodes + max(1, rules.warmup_episodes))
-        self._ramps = np.array([rules.ramp(k) for k in (*stages, stages[-1] + 1)])
-        tables = np.array([rules.payoffs(ramp) for ramp in self._ramps.tolist()])
-        self._payoffs = tables.ravel()  # indexed [stage][cooperators][adversary][action]
-        self._per_stage = tables[0].size
-        self._adversaries = np.arange(rules.adversaries)
-        self._first = np.array(game.first_rows({"episode": 0}), np.float32)
-        self._stage = np.zeros(self.num_envs, np.int64)
-        self._shares = np.zeros(self.num_envs)
-
-    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        super().begin(env_ids, options)
-        since = self._episode[env_ids] - self._warmup_episodes
-        self._stage[env_ids] = since.clip(0, len(self._ramps) - 1)
-        ramps = np.where(since < 0, 0.0, self._ramps.take(self._stage[env_ids]))
-        self._observations[env_ids, :, self.RAMPED] = ramps[:, None]
-
-    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        total = sum_over_agents(chosen)
-        case = self.per_agent(self._per_stage * self._stage + 4 * total)
-        case += chosen
-        case[:, : len(self._adversaries)] += 2
-        rewards = self.earned(case, self._warmup | resting)
-        rewards[self._warmup] = self._base
-        self._shares = total / self.num_agents
-        broadcast_to_agents(self.show(chosen, rewards)[..., self.ALL], self._shares)
-        return rewards, None
-
-    def round_infos(self) -> dict[str, Any]:
-        return {
-            "cooperation_ratio": self.per_agent(self._shares),
-            "phase": self.phases("divergence"),
-            "adversaries": np.tile(self._adversaries, (*self._shape, 1)),
-        }
-
-
 WINNERS = np.array([TEAM_B, "draw", TEAM_A], object)
 
 
-class VectorTeamBattle(WarmupForm):
+class VectorTeamBattle(ChoiceForm):
     """Array form of TeamBattle."""
 
     FIRST, OWN, TEAM, RIVALS, REWARD, TIME, WARMUP, _, _ = range(
@@ -194,6 +87,8 @@ class VectorTeamBattle(WarmupForm):
 
     def __init__(self, game: TeamBattle, num_envs: int) -> None:
         super().__init__(game, num_envs)
+        self._warmup_episodes = game.warmup_episodes
+        self._warmup = np.zeros(self.num_envs, bool)
         self._red, self._blue = game.rules.team_sizes
         self._base = game.rules.base_reward
         # Indexed [red cooperators][blue cooperators][team][action].
@@ -206,7 +101,12 @@ class VectorTeamBattle(WarmupForm):
         self._totals = (np.zeros(self.num_envs, np.int64),) * 2
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
+        if "episode" in options:
+            number = whole_number('options["episode"]', options["episode"], low=0)
+            self._episode[env_ids] = number
+        self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
         super().begin(env_ids, options)
+        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
         self._lead[env_ids] = 0.0
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
@@ -233,13 +133,15 @@ class VectorTeamBattle(WarmupForm):
 
     def round_infos(self) -> dict[str, Any]:
         of_red, of_blue = self._totals
+        phases = np.full(self._shape, "battle", object)
+        phases[self._warmup] = "warmup"
         infos: dict[str, Any] = {
             "cooperation_ratio": self.per_agent((of_red + of_blue) / self.num_agents),
             "team_cooperation": {
                 TEAM_A: self.per_agent(of_red / self._red),
                 TEAM_B: self.per_agent(of_blue / self._blue),
             },
-            "phase": self.phases("battle"),
+            "phase": phases,
         }
         if self._over.any():
             lead = np.where(self._warmup, 0.0, self._lead / self.rounds)
@@ -288,11 +190,15 @@ def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
 
 
 class VectorMaze(ArrayGame):
-    """Array form of maze.Maze. Each environment has its own level.
+    """Array form of maze.Maze for one agent. Each environment has its own level.
 
     Cells are numbered in a grid with a border of width `view_radius`, so that the neighborhood of
     every cell has the same offsets in an array.
     """
+
+    @classmethod
+    def fits(cls, game: maze.Maze) -> bool:
+        return len(game.possible_agents) == 1
 
     def __init__(self, game: maze.Maze, num_envs: int) -> None:
         super().__init__(game, num_envs)
@@ -326,8 +232,6 @@ class VectorMaze(ArrayGame):
         self._moves = np.zeros(self._shape, np.int64)
         self._seeds_of = np.full(num_envs, None, object)
         self._hashes = np.full(num_envs, None, object)
-        self._names = np.array([*game.possible_agents, "draw"], object)
-        self._ends = np.zeros(num_envs, bool)
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         boards = self._drawn(env_ids, options.get("level_seed"))
@@ -335,8 +239,6 @@ class VectorMaze(ArrayGame):
         starts = np.broadcast_to(self._cell[boards.starts], (len(env_ids), self.num_agents))
         self._places[env_ids] = starts
         self._goals[env_ids] = self._cell[boards.goals]
-        if self._game.task == "meet":
-            self._goals[env_ids] = self._farthest(starts)
         self._arrived[env_ids] = False
         self._fewest[env_ids] = boards.fewest
         self._moves[env_ids] = 0
@@ -357,53 +259,32 @@ class VectorMaze(ArrayGame):
         return boards_of(levels, game.task, self.num_agents)
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        before, places, seen = self._arrived, self._places, self._observations
-        there = places + self._steps_to.take(chosen)
+        there = self._places + self._steps_to.take(chosen)
         blocked = self._solid.take(self._grids + there) > 0
-        stays = blocked
-        last_x, last_y = STEPS_X.take(chosen), STEPS_Y.take(chosen)
-        if self._game.task == "own" and before.any():  # Agents at their goals wait.
-            stays = blocked | before
-            blocked = blocked & ~before
-            last_x[before] = last_y[before] = 0.0
-            self._moves += ~before
-        else:
-            self._moves += 1
-        self._places = places = np.where(stays, places, there)
+        self._moves += 1
+        self._places = places = np.where(blocked, self._places, there)
         visits, counts = self._visits.reshape(-1), self._counts + places
         count = visits.take(counts)
-        visits[counts] = count + (~stays & (count < maze.VISITS_SHOWN))
-        if self._game.task == "meet":
-            self._goals = self._farthest(places)
-        self._arrived = now = places == self._goals
-        arrived = sum_over_agents(now.astype(np.int64))
-        finished = arrived >= (1 if self._game.task == "race" else self.num_agents)
-        self._ends = finished | over
+        visits[counts] = count + (~blocked & (count < maze.VISITS_SHOWN))
+        self._arrived = arrived = places == self._goals
+        finished = arrived[:, 0]
         rewards = self._move_rewards.take(self._away(places, self._goals))
-        if self._ends.any():
-            rewards[self._ends] = maze.TOO_LATE
-        if now.any():
-            rewards[now] = np.where(before[now], 0.0, maze.ARRIVAL)
-        seen[..., LAST_X], seen[..., LAST_Y], seen[..., STOPPED] = last_x, last_y, blocked
+        rewards[over] = maze.TOO_LATE
+        rewards[arrived] = maze.ARRIVAL
+        seen = self._observations
+        seen[..., LAST_X], seen[..., LAST_Y] = STEPS_X.take(chosen), STEPS_Y.take(chosen)
+        seen[..., STOPPED] = blocked
         self._look(None)
         return rewards, finished
 
     def round_infos(self) -> dict[str, Any]:
-        infos: dict[str, Any] = {
+        return {
             "shortest_path": self._fewest.copy(),
             "steps": self._moves.copy(),
             "success": self._arrived.copy(),
             "level_seed": self.per_agent(self._seeds_of),
             "layout_hash": self.per_agent(self._hashes),
         }
-        if self._game.task != "race" or self.num_agents == 1 or not self._ends.any():
-            return infos
-        alone = self._arrived.sum(axis=1) == 1
-        first = np.where(alone, self._arrived.argmax(axis=1), len(self._names) - 1)
-        winners = self._names.take(first)
-        winners[~self._ends] = None
-        infos["winner"] = (self.per_agent(winners), self._ends)
-        return infos
 
     def masks(self) -> np.ndarray:
         if not self._game.mask_walls:
@@ -425,10 +306,6 @@ class VectorMaze(ArrayGame):
         seen[..., X], seen[..., Y] = x, y
         seen[..., GOAL_X] = self._x.take(goals) - x
         seen[..., GOAL_Y] = self._y.take(goals) - y
-        if self.num_agents > 1:
-            other = self._nearest(places)
-            seen[..., OTHER_X] = self._x.take(other) - x
-            seen[..., OTHER_Y] = self._y.take(other) - y
         seen[..., ARRIVED] = arrived
         if every:
             self.show_time(seen[..., TIME])
@@ -449,17 +326,3 @@ class VectorMaze(ArrayGame):
         away = np.abs(self._columns.take(places) - self._columns.take(goals))
         away += np.abs(self._rows.take(places) - self._rows.take(goals))
         return np.asarray(away)
-
-    def _nearest(self, places: np.ndarray) -> np.ndarray:
-        """Return the cell (N, A) of the other agent that is nearest to each agent."""
-        return np.take_along_axis(places, self._apart(places, len(self._x)).argmin(axis=2), axis=1)
-
-    def _farthest(self, places: np.ndarray) -> np.ndarray:
-        """Return the cell (N, A) of the other agent that is farthest from each agent."""
-        return np.take_along_axis(places, self._apart(places, -1).argmax(axis=2), axis=1)
-
-    def _apart(self, places: np.ndarray, own: int) -> np.ndarray:
-        """Return the distances (N, A, A) between agents, with `own` on the diagonal."""
-        away = self._away(places[:, :, None], places[:, None, :])
-        away[:, range(self.num_agents), range(self.num_agents)] = own
-        return away

@@ -88,7 +88,6 @@ class Bandit(base.SimultaneousGame):
             ANSWERS,
             low=(0.0,) * 6 + (base.HIDDEN,),
             high=(1.0,) * 7,
-            reward_ceiling=WIN,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -103,9 +102,6 @@ class Bandit(base.SimultaneousGame):
             "uniform": (early * sum(before) + (1.0 - early) * sum(after)) / 2,
             "optimum": early * max(before) + (1.0 - early) * max(after),
         }
-
-    def phase(self) -> str:
-        return "after" if self.played >= self.switch_pull else "before"
 
     def make_view(self) -> BanditView:
         switch = self.switch_pull if self.observe_switch else None
@@ -152,8 +148,6 @@ class BanditView(FixedChoices):
     rounds: int
     switch: int | None = None
     """Number of rounds before the right arm changes; None if hidden."""
-    default_action: int = 0
-    parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
         several = ""

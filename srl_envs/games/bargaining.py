@@ -137,42 +137,6 @@ class NegotiationRules:
         low, high = RESERVATIONS
         return points, generator.integers(low, high + 1, self.num_agents).tolist()
 
-    def checked_points(self, given: Sequence[Sequence[Sequence[int]]]) -> list[Points]:
-        """Return `given` as points per agent, issue and option; raise EnvConfigError if invalid."""
-        shape = [len(options) for _, options in self.issues]
-        try:
-            points = [tuple(map(_points, own)) for own in given]
-        except TypeError:
-            points = []
-        if [list(map(len, own)) for own in points] != [shape] * self.num_agents:
-            raise EnvConfigError(
-                f"points must be lists of {tuple(shape)} numbers, one per issue, for each of "
-                f"{self.num_agents} agents, got {shown(given)}"
-            )
-        for own in points:
-            most = sum(map(max, own))
-            whole_number("the points of an agent's favorite deal", most, low=0, high=POINTS)
-        return points
-
-    def checked_reservations(self, given: Sequence[int]) -> list[int]:
-        """Return the points `given` per agent as a list; raise EnvConfigError if invalid."""
-        points = _points(entries_of("reservations", given))
-        if len(points) != self.num_agents:
-            raise EnvConfigError(
-                f"reservations must be {self.num_agents} numbers, got {shown(given)}"
-            )
-        return list(points)
-
-    def checked_first(self, given: int) -> int:
-        """Return `given` as the index of the first mover; raise EnvConfigError if invalid."""
-        if self.offers != "alternating":
-            raise EnvConfigError(f"first must be None with simultaneous offers, got {shown(given)}")
-        return whole_number("first", given, low=0, high=self.num_agents - 1)
-
-
-def _points(given: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(whole_number("points", entry, low=0, high=POINTS) for entry in given)
-
 
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
     steps = tuple(round(share * step / (options - 1)) for step in range(options))

@@ -106,10 +106,6 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Return the last round as lines of plain text."""
         raise NotImplementedError
 
-    def drawn_in_pixels(self) -> np.ndarray:
-        """Return the last round as a uint8 array (height, width, 3)."""
-        raise NotImplementedError
-
     def begin(self, options: Mapping[str, Any]) -> None:
         """Start an episode; raise EnvConfigError for invalid options."""
         raise NotImplementedError
@@ -180,7 +176,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         if not self._begun:
             raise EnvError("render() before the first reset(): call reset() first")
         if self.render_mode == "rgb_array":
-            return self.drawn_in_pixels()
+            return rendering.picture(self.drawn_in_text())
         if self.render_mode == "ansi":
             return self.drawn_in_text()
         sys.stdout.write(printable(self.drawn_in_text()))
@@ -219,7 +215,6 @@ class SimultaneousGame(RoundGame):
         answers: One entry per action.
         low: Lower bound of each feature of an observation vector.
         high: Upper bounds; the greatest is the upper bound of all features.
-        reward_ceiling: Reward that fills a bar when the game is rendered.
         noise_std: Standard deviation of `noise`, at least 0.
         max_cycles: Number of rounds after which an episode is truncated, at least 1.
         obs_mode: "vector", "dict" or "llm".
@@ -233,21 +228,18 @@ class SimultaneousGame(RoundGame):
         low: Row,
         high: Row,
         *,
-        reward_ceiling: float,
         noise_std: float = 0.0,
         max_cycles: int,
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
         self.noise_std = number_between("noise_std", noise_std, 0.0)
-        self.reward_ceiling = reward_ceiling
         self._num_actions = len(answers)
         self._every_action = np.ones((len(agents), len(answers)), np.int8)
         self._noise: list[float] = []  # unused numbers in reverse order
         self.finished = False
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
-        self._shown_phase = ""
         super().__init__(
             agents, low, high, max_cycles=max_cycles, obs_mode=obs_mode, render_mode=render_mode
         )
@@ -264,14 +256,6 @@ class SimultaneousGame(RoundGame):
 
     # Overridden by some games.
 
-    def phase(self) -> str:
-        """Return the name of the phase of the next round, shown in drawings; "" for no phases."""
-        return ""
-
-    def notes(self) -> Sequence[str]:
-        """Return a label per agent for pictures: its team, if there are teams."""
-        return [self.teams[agent] for agent in self.possible_agents] if self.teams else ()
-
     def first_infos(self) -> list[dict[str, Any]]:
         """Return the infos at the start of an episode, in agent order."""
         return [{} for _ in self.possible_agents]
@@ -281,17 +265,19 @@ class SimultaneousGame(RoundGame):
         return self._every_action
 
     def drawn_in_text(self) -> str:
-        return rendering.ansi(*self._drawn())
-
-    def drawn_in_pixels(self) -> np.ndarray:
-        return rendering.rgb_array(*self._drawn())
+        width = max(map(len, self.possible_agents))
+        lines = [self.headline()]
+        for agent, action, reward in zip(self.possible_agents, *self._shown, strict=True):
+            answer = "-" if action is None else self.text_view.answers(agent)[action]
+            earned = "" if reward is None else f"{reward:.3f}"
+            lines.append(f"{agent:<{width}}  {earned:>7}  {answer}")
+        return "\n".join(lines) + "\n"
 
     # Used by games.
 
     def headline(self) -> str:
-        """Return the first line of a drawing: name of the game, round and phase."""
-        line = f"{self.metadata['name']} round {self.played}/{self.rounds} {self._shown_phase}"
-        return line.rstrip()
+        """Return the first line of a drawing: name of the game and round."""
+        return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
         """Return `count` normal random numbers, clipped at NOISE_LIMIT, times `noise_std`."""
@@ -322,8 +308,6 @@ class SimultaneousGame(RoundGame):
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         chosen, agents = self._chosen(actions), self.agents
-        if self.render_mode is not None:
-            self._shown_phase = self.phase()
         self.played += 1
         out_of_time = self.played >= self.rounds
         self._rows, earned, round_infos = self.play_round(chosen, out_of_time)
@@ -358,7 +342,7 @@ class SimultaneousGame(RoundGame):
 
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
-        self._shown, self._shown_phase = (nothing, nothing), self.phase()
+        self._shown = nothing, nothing
         infos = dict(zip(self.agents, self.first_infos(), strict=True))
         for info, mask in zip(infos.values(), np.array(self.masks()), strict=True):
             info["action_mask"] = mask
@@ -383,19 +367,6 @@ class SimultaneousGame(RoundGame):
                 )
             chosen.append(action)
         return chosen
-
-    def _drawn(self) -> tuple[str, list[rendering.AgentLine], float, int]:
-        """Return headline, agents' lines, reward of a full bar and length of the longest answer."""
-        lines, longest = [], 0
-        notes = self.notes() or [""] * len(self.possible_agents)
-        for agent, note, action, reward in zip(
-            self.possible_agents, notes, *self._shown, strict=True
-        ):
-            answers = self.text_view.answers(agent)
-            answer = "-" if action is None else answers[action]
-            lines.append(rendering.AgentLine(agent, note, action, answer, reward))
-            longest = max(longest, *map(len, answers))
-        return self.headline(), lines, self.reward_ceiling, longest
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
         space = super()._space_of(vector)

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import nan
 from typing import Any, ClassVar
+
+import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
@@ -29,7 +31,6 @@ from srl_envs.validation import (
     number_between,
     parallel_form,
     set_fields,
-    true_or_false,
     whole_number,
 )
 
@@ -101,10 +102,6 @@ class CoopCompeteRules(ChoiceRules):
         row = self.payoffs()[sum(actions)]
         return tuple(max(0.0, row[action]) for action in actions)
 
-    def greatest(self) -> float:
-        """Return the greatest reward of one agent in one round, without noise."""
-        return max(reward for row in self.payoffs() for reward in row if not isnan(reward))
-
 
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before the first round, else 0
@@ -112,8 +109,8 @@ OBSERVATION_FIELDS = (
     "others_cooperated",  # share of the other agents that cooperated; 0.5 before the first round
     "last_reward",  # reward of the last round
     "time",  # rounds played / max_cycles
-    "cooperation_level",  # L, or -1 with observe_parameters=False
-    "difficulty",  # difficulty, or -1 with observe_parameters=False
+    "cooperation_level",  # L
+    "difficulty",
 )
 
 
@@ -133,7 +130,6 @@ class CoopCompete(base.SimultaneousGame):
         noise_std: Standard deviation of the noise of each reward, at least 0.
         cooperation_weight: Weight of the bonus for cooperating, at least 0.
         competition_weight: Weight of the bonus for competing, at least 0.
-        observe_parameters: Show cooperation level and difficulty in observations and prompts.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
@@ -152,7 +148,6 @@ class CoopCompete(base.SimultaneousGame):
         noise_std: float = 0.05,
         cooperation_weight: float = 0.25,
         competition_weight: float = 0.25,
-        observe_parameters: bool = True,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
         render_mode: str | None = None,
@@ -169,22 +164,16 @@ class CoopCompete(base.SimultaneousGame):
             cooperation_weight,
             competition_weight,
         )
-        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._payoffs = self.rules.payoffs()
         num_agents = self.rules.num_agents
-        self._parameters = (
-            (self.rules.cooperation_level, self.rules.difficulty)
-            if self.observe_parameters
-            else (base.HIDDEN, base.HIDDEN)
-        )
+        self._parameters = self.rules.cooperation_level, self.rules.difficulty
         noise = number_between("noise_std", noise_std, 0.0)
-        ceiling = self.rules.greatest() + base.NOISE_LIMIT * noise
+        ceiling = float(np.nanmax(self._payoffs)) + base.NOISE_LIMIT * noise
         super().__init__(
             [f"agent_{i}" for i in range(num_agents)],
             BINARY_ANSWERS,
-            low=(0.0, 0.0, 0.0, 0.0, 0.0, base.HIDDEN, base.HIDDEN),
+            low=(0.0,) * 7,
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0),
-            reward_ceiling=ceiling,
             noise_std=noise,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
@@ -195,9 +184,7 @@ class CoopCompete(base.SimultaneousGame):
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def make_view(self) -> CoopCompeteView:
-        return CoopCompeteView(
-            self.rules.num_agents, self.rules.variant, self.max_cycles, self.observe_parameters
-        )
+        return CoopCompeteView(self.rules.num_agents, self.rules.variant, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * len(self.possible_agents)
@@ -222,9 +209,6 @@ class CoopCompeteView(FixedChoices):
     players: int
     variant: str
     rounds: int
-    shows_parameters: bool = True
-    default_action: int = 0
-    parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
         if self.players == 1:
@@ -239,11 +223,10 @@ class CoopCompeteView(FixedChoices):
                 "Cooperating earns more when others cooperate; "
                 "competing earns more when others compete."
             )
-        if self.shows_parameters:
-            pays += " A high cooperation level favours cooperating."
         return (
             f"You are {agent}, one of {self.players} players. Each round all players choose at "
-            f"the same time to cooperate or to compete. {pays} Earn as much as you can. "
+            f"the same time to cooperate or to compete. {pays} "
+            f"A high cooperation level favours cooperating. Earn as much as you can. "
             f"{HOW_TO_ANSWER}"
         )
 
@@ -257,8 +240,7 @@ class CoopCompeteView(FixedChoices):
             count = self.players - 1
             if count:
                 parts.append(f"Others cooperating: {round(others * count)} of {count}.")
-        if level >= 0.0:
-            parts.append(f"Cooperation level {level:.2f}, difficulty {difficulty:.2f}.")
+        parts.append(f"Cooperation level {level:.2f}, difficulty {difficulty:.2f}.")
         return " ".join(parts)
 
 

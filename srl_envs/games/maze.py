@@ -41,7 +41,6 @@ from srl_envs.games.maze_levels import (
     board_of,
     first_levels,
 )
-from srl_envs.games.rendering import COLOURS, INK, LINE, MARGIN, Colour, Frame, width_of
 from srl_envs.text import FixedChoices
 from srl_envs.validation import (
     MOST_PLAYERS,
@@ -85,8 +84,6 @@ class MazeView(FixedChoices):
     task: str
     players: int
     rounds: int
-    default_action: int = 0
-    parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
         if self.task == "meet":
@@ -167,9 +164,6 @@ BLOCKED = tuple((float(dx), float(dy), 1.0) for dx, dy in STEPS)
 STAYED = (0.0, 0.0, 0.0)
 LETTERS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # marks of agents in text drawings; G marks goals
 CROWD = "*"  # mark of agents for which there is no letter
-WALL, FREE = (60, 60, 66), (226, 226, 222)  # colors of cells
-LARGEST, SMALLEST = 24, 6  # pixels per cell
-FRAME = 480  # greatest width or height in pixels, unless cells of the smallest size need more
 SHARES = tuple(visits / VISITS_SHOWN for visits in range(VISITS_SHOWN + 1))
 
 
@@ -284,7 +278,6 @@ class Maze(base.SimultaneousGame):
             ANSWERS,
             low=(0.0, 0.0, *(-1.0,) * 6, *(0.0,) * (7 + walls)),
             high=(1.0,) * (15 + walls),
-            reward_ceiling=ARRIVAL,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -367,44 +360,6 @@ class Maze(base.SimultaneousGame):
             marks[place] = LETTERS[agent] if agent < len(LETTERS) else CROWD
         rows = ["".join(marks[at : at + width]) for at in range(0, len(marks), width)]
         return "\n".join([self.headline(), *rows, ""])
-
-    def drawn_in_pixels(self) -> np.ndarray:
-        """Draw the maze in colors.
-
-        Goals are hollow squares, black if agents share a goal. An agent is a filled square at the
-        end of a line that shows its path.
-        """
-        width, height = self.level.width, self.level.height
-        # Padded to the length in the last round, so that all frames have one width.
-        headline = self.headline() + " " * (len(str(self.rounds)) - len(str(self.played)))
-        cell = max(SMALLEST, min(LARGEST, FRAME // max(width, height)))
-        frame = Frame(
-            2 * MARGIN + LINE + height * cell, 2 * MARGIN + max(width * cell, width_of(headline))
-        )
-
-        def square(place: int, inset: int, color: Colour) -> None:
-            row, column = divmod(place, width)
-            top, left = MARGIN + LINE + row * cell + inset, MARGIN + column * cell + inset
-            frame.box(top, left, cell + 1 - 2 * inset, cell + 1 - 2 * inset, color)
-
-        frame.write(headline, MARGIN, MARGIN)
-        for place, ways in enumerate(self.level.doors):
-            square(place, 1, FREE if ways else WALL)
-        for agent, goal in enumerate(() if self.task == "meet" else self._goals):
-            shared = self._goals.count(goal) > 1
-            square(goal, cell // 8 + 1, INK if shared else COLOURS[agent % len(COLOURS)])
-            square(goal, cell // 4 + 1, FREE)
-        thick = max(1, cell // 12)
-        for agent, trail in enumerate(self._trails):
-            # Paths are shifted within a cell, so that they do not hide each other.
-            lane = cell // 2 + (agent % 5 - 2) * thick
-            cells = [divmod(place, width) for place in trail]
-            left, top = MARGIN + lane, MARGIN + LINE + lane
-            points = [(left + column * cell, top + row * cell) for row, column in cells]
-            color, (left, top) = COLOURS[agent % len(COLOURS)], points[-1]
-            frame.line(points, color, thick)
-            frame.box(top - 2 * thick, left - 2 * thick, 4 * thick, 4 * thick, color)
-        return frame.pixels()
 
     def draw_level(self, generator: np.random.Generator) -> Level:
         """Return a random maze for the next episode."""

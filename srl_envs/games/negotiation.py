@@ -188,10 +188,6 @@ class SocialNegotiation(TalkingGame):
     None) and the measures of bargaining.assessment, with `utilities` and `individually_rational`
     by agent.
 
-    `reset(options={"points": ..., "reservations": ..., "first": ...})` replaces random draws:
-    points (from 0 to 100) per agent, issue and option, points per agent, and the number of the
-    agent that moves first (alternating offers).
-
     Args:
         num_agents: Number of agents, from 2 to 6; 2 for simultaneous offers.
         issues: Options (at least two) of each issue, at most 1000 combinations.
@@ -201,14 +197,12 @@ class SocialNegotiation(TalkingGame):
             before it.
         messages: Show the text above the last line of an answer to all others. Needs obs_mode
             "llm".
-        keyword_rewards: Replace rewards of answers by rewards for keywords; see cheap_talk.py.
         max_cycles: Number of rounds until the deadline, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_negotiation_v0")
-    scenario = "negotiation"
 
     def __init__(
         self,
@@ -219,7 +213,6 @@ class SocialNegotiation(TalkingGame):
         discount: float = 0.95,
         conflict: float = 0.75,
         messages: bool = False,
-        keyword_rewards: bool = False,
         max_cycles: int = 10,
         obs_mode: str = "vector",
         render_mode: str | None = None,
@@ -247,8 +240,6 @@ class SocialNegotiation(TalkingGame):
             [low[name] for name, size in sizes for _ in range(size)],
             [1.0 for _, size in sizes for _ in range(size)],
             messages=messages,
-            keyword_rewards=keyword_rewards,
-            reward_ceiling=1.0,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -259,25 +250,13 @@ class SocialNegotiation(TalkingGame):
             self.rules, tuple(self.possible_agents), self.max_cycles, self.messages
         )
 
-    def phase(self) -> str:
-        mover = self.bargain.mover
-        over = self.finished or self.played >= self.rounds
-        return "" if over or mover < 0 else f"{self.possible_agents[mover]} moves"
-
     def masks(self) -> Sequence[np.ndarray]:
         return self._legal_now
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         rules = self.rules
         points, reservations = rules.draw(self.np_random)
-        if "points" in options:
-            points = rules.checked_points(options["points"])
-        if "reservations" in options:
-            reservations = rules.checked_reservations(options["reservations"])
-        bargain = Bargain(rules, points, reservations, self.np_random)
-        if "first" in options:
-            bargain.mover = rules.checked_first(options["first"])
-        self.bargain = bargain
+        self.bargain = Bargain(rules, points, reservations, self.np_random)
         self._own = [
             (reservation / POINTS, *(entry / POINTS for issue in own for entry in issue))
             for own, reservation in zip(points, reservations, strict=True)

@@ -182,7 +182,6 @@ class Staged(base.SimultaneousGame):
             BINARY_ANSWERS,
             low=(0.0,) * 9,
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0, 1.0),
-            reward_ceiling=ceiling,
             noise_std=noise_std,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
@@ -193,11 +192,8 @@ class Staged(base.SimultaneousGame):
         """Return the mean rewards at ramp 1; see RoundGame."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
-    def phase(self) -> str:
+    def _phase(self) -> str:
         return "warmup" if self._warmup else "divergence"
-
-    def notes(self) -> Sequence[str]:
-        return ["adversary" if bad else "" for bad in self._kinds]
 
     def make_view(self) -> StagedView:
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
@@ -233,7 +229,7 @@ class Staged(base.SimultaneousGame):
             (0.0, action, share, reward, time, warmup, ramp, bad, self._difficulty)
             for action, reward, bad in zip(chosen, rewards, self._kinds, strict=True)
         ]
-        phase, adversaries = self.phase(), self._adversaries
+        phase, adversaries = self._phase(), self._adversaries
         infos: list[dict[str, Any]] = [
             {"cooperation_ratio": share, "phase": phase, "adversaries": adversaries.copy()}
             for _ in chosen
@@ -248,8 +244,6 @@ class StagedView(FixedChoices):
     players: int
     adversaries: int
     rounds: int
-    default_action: int = 0
-    parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
         if self.players == 1:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
-from srl_envs.games.choices import ChoiceRules, binomial
+from srl_envs.games.choices import ChoiceRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
@@ -100,25 +100,6 @@ class TeamBattleRules(ChoiceRules):
         rewards += [self.payoff(action, own_blue, own_red) for action in actions[red:]]
         return tuple(max(0.0, reward) for reward in rewards)
 
-    def all_cooperate(self) -> float:
-        """Return the mean reward per agent when all cooperate."""
-        return self.mean_reward(*self.team_sizes)
-
-    def all_compete(self) -> float:
-        """Return the mean reward per agent when all compete."""
-        return self.mean_reward(0, 0)
-
-    def temptation(self, probability: float) -> float:
-        """Return a red agent's gain from competing if all others cooperate with `probability`."""
-        red, blue = self.team_sizes
-        return sum(
-            binomial(red - 1, a, probability)
-            * binomial(blue, b, probability)
-            * (self.payoff(0, a / red, b / blue) - self.payoff(1, (a + 1) / red, b / blue))
-            for a in range(red)
-            for b in range(blue + 1)
-        )
-
     def selfish_equilibrium(self) -> tuple[float, float]:
         """Return the symmetric Nash equilibrium of one round: cooperation probability, mean reward.
 
@@ -126,15 +107,20 @@ class TeamBattleRules(ChoiceRules):
         """
         if self.team_sizes[0] != self.team_sizes[1]:
             raise EnvConfigError(f"team_size must be equal for both teams, got {self.team_sizes}")
-        if self.temptation(0.0) >= 0.0:
-            return 0.0, self.all_compete()
-        low, high = 0.0, 1.0
-        if self.temptation(1.0) <= 0.0:
-            return 1.0, self.all_cooperate()
-        for _ in range(60):  # Bisection to the precision of a float.
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.temptation(middle) < 0.0 else (low, middle)
-        return low, self.independent_value(low)
+        red = self.team_sizes[0]
+
+        def temptation(others: float) -> float:
+            """Return the gain from competing if all others cooperate with this probability."""
+            mates = others * (red - 1) / red
+            return self.payoff(0, mates, others) - self.payoff(1, mates + 1 / red, others)
+
+        alone, among = temptation(0.0), temptation(1.0)
+        if alone >= 0.0:
+            return 0.0, self.mean_reward(0, 0)
+        if among <= 0.0:
+            return 1.0, self.mean_reward(*self.team_sizes)
+        probability = alone / (alone - among)  # Payoffs are linear in the shares.
+        return probability, self.independent_value(probability)
 
 
 TEAM_A, TEAM_B = "team_a", "team_b"
@@ -210,7 +196,6 @@ class TeamBattle(base.SimultaneousGame):
             BINARY_ANSWERS,
             low=(0.0,) * 9,
             high=(1.0, 1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0),
-            reward_ceiling=ceiling,
             noise_std=noise_std,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
@@ -220,7 +205,7 @@ class TeamBattle(base.SimultaneousGame):
     def baselines(self) -> dict[str, float]:
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
-    def phase(self) -> str:
+    def _phase(self) -> str:
         return "warmup" if self._warmup else "battle"
 
     def make_view(self) -> TeamBattleView:
@@ -263,7 +248,7 @@ class TeamBattle(base.SimultaneousGame):
             (0.0, action, share_blue, share_red, reward, time, warmup, 1.0, difficulty)
             for action, reward in played[red:]
         ]
-        ratio, phase = (red_total + blue_total) / len(chosen), self.phase()
+        ratio, phase = (red_total + blue_total) / len(chosen), self._phase()
         infos: list[dict[str, Any]] = [
             {
                 "cooperation_ratio": ratio,
@@ -286,8 +271,6 @@ class TeamBattleView(FixedChoices):
 
     team_sizes: tuple[int, int]
     rounds: int
-    default_action: int = 0
-    parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
         team, mine, rivals, theirs = self._sides(agent)

@@ -307,9 +307,6 @@ class SocialTrading(TalkingGame):
     all agents), `surplus_share` (their ratio; None if the first is 0), `gain`, `reputation` and
     `network` (number of deals by pair of agents).
 
-    `reset(options={"values": ..., "stocks": ...})` replaces random draws: values per unit (0 to 9)
-    and stocks (0 to 20), both per agent and good.
-
     Args:
         num_agents: Number of agents, from 2 to 10.
         goods: Number of goods, from 3 to 8, the coin included.
@@ -317,14 +314,12 @@ class SocialTrading(TalkingGame):
         agreements: "promised" for agreements that agents may break, or "binding".
         messages: Show the text above the last line of an answer to all others. Needs obs_mode
             "llm".
-        keyword_rewards: Replace rewards of answers by rewards for keywords; see cheap_talk.py.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_trading_v0")
-    scenario = "trading"
 
     def __init__(
         self,
@@ -334,7 +329,6 @@ class SocialTrading(TalkingGame):
         max_quantity: int = 2,
         agreements: str = "promised",
         messages: bool = False,
-        keyword_rewards: bool = False,
         max_cycles: int = 30,
         obs_mode: str = "vector",
         render_mode: str | None = None,
@@ -353,8 +347,6 @@ class SocialTrading(TalkingGame):
             low,
             high,
             messages=messages,
-            keyword_rewards=keyword_rewards,
-            reward_ceiling=float(2 * self.rules.max_quantity * LARGEST_VALUE),
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -363,21 +355,11 @@ class SocialTrading(TalkingGame):
     def make_view(self) -> TradingView:
         return TradingView(self.rules, tuple(self.possible_agents), self.max_cycles, self.messages)
 
-    def phase(self) -> str:
-        return PHASES[self.market.phase]
-
-    def notes(self) -> Sequence[str]:
-        return [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
-
     def masks(self) -> Sequence[np.ndarray]:
         return self._legal_now
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         values, stocks = self.rules.draw(self.np_random)
-        if "values" in options:
-            values = self.rules.table("values", options["values"], LARGEST_VALUE)
-        if "stocks" in options:
-            stocks = self.rules.table("stocks", options["stocks"], LARGEST_STOCK)
         self.market = Market(self.rules, values, stocks)
         agents = range(self.rules.num_agents)
         self._own_offers = [self._own_offer(agent) for agent in agents]

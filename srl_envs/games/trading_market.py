@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from srl_envs.errors import EnvConfigError
 from srl_envs.validation import check_choice, set_fields, whole_number
 
 GOODS = ("coin", "apple", "bread", "cloth", "dish", "egg", "fig", "grape")
@@ -124,19 +123,6 @@ class TradingRules:
         stocks = generator.integers(0, MOST_UNITS + 1, shape)
         stocks[:, 0] = COINS
         return values.tolist(), stocks.tolist()
-
-    def table(self, name: str, given: Sequence[Sequence[int]], high: int) -> list[list[int]]:
-        """Return `given` as whole numbers from 0 to `high`, indexed [agent][good].
-
-        Raises EnvConfigError, which contains `name`, for another shape or other numbers.
-        """
-        rows = np.asarray(given, dtype=object)
-        if rows.shape != (self.num_agents, self.goods):
-            raise EnvConfigError(
-                f"{name} must have shape ({self.num_agents}, {self.goods}), one row per agent and "
-                f"one column per good, got {rows.shape}"
-            )
-        return [[whole_number(name, entry, low=0, high=high) for entry in row] for row in rows]
 
 
 def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[int]]) -> int:

@@ -14,7 +14,7 @@ from srl_envs.sandbox.records import (
     Test,
     TestReport,
 )
-from srl_envs.sandbox.sandbox import Sandbox
+from srl_envs.sandbox.sandbox import Sandbox, shared_sandbox
 
 __all__ = [
     "FEATURES",
@@ -30,4 +30,5 @@ __all__ = [
     "SandboxVerdict",
     "Test",
     "TestReport",
+    "shared_sandbox",
 ]

@@ -66,8 +66,6 @@ class Protections:
     """Active version of Landlock, 0 for none."""
     seccomp: bool
     """True if system calls are filtered."""
-    alone: bool = True
-    """True if a program cannot start processes; root may, at level "limits"."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Inactive feature -> reason."""
 
@@ -78,22 +76,11 @@ class Protections:
             return "limits"
         return "strict" if self.namespaces else "filtered"
 
-    @property
-    def files(self) -> bool:
-        """True if a program can open files."""
-        return not self.seccomp or bool(self.namespaces or self.landlock)
-
-    def reaches(self, minimum: str) -> bool:
-        """Return True if the level is at least `minimum`."""
-        return LEVELS.index(self.level) >= LEVELS.index(minimum)
-
     def __str__(self) -> str:
         parts = {
             f"own namespaces ({self.namespaces})": self.namespaces,
             f"Landlock {self.landlock}": self.landlock,
             "filtered system calls": self.seccomp,
-            "no files at all": not self.files,
-            "no further processes": self.alone,
             **{f"no {name}: {why}": True for name, why in self.refused.items()},
         }
         return f"level {self.level}: " + "; ".join(part for part, holds in parts.items() if holds)
@@ -128,12 +115,9 @@ class SandboxCall:
 
     function: str
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        given = [repr(part) for part in self.args]
-        given += [f"{name}={value!r}" for name, value in self.kwargs.items()]
-        return f"{self.function}({', '.join(given)})"
+        return f"{self.function}({', '.join(map(repr, self.args))})"
 
 
 @dataclass(frozen=True)
@@ -158,10 +142,6 @@ class ProgramRun:
     stdout: str = ""
     """Standard output and standard error, cut at the limit."""
     error: str = ""
-    wall: float = 0.0
-    """Seconds."""
-    cpu: float = 0.0
-    """Seconds."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +154,11 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return OK or WRONG for a call that returned, else the verdict of the outcome."""
+        """Return OK or WRONG for a call that returned, else the verdict of the outcome.
+
+        Args:
+            outcome: Outcome of the call.
+        """
         if outcome.verdict is not SandboxVerdict.OK:
             return outcome.verdict
         right = serialization.same(self.expected, outcome.value)
@@ -192,11 +176,6 @@ class TestReport:
     """Verdict of each test."""
 
     @property
-    def passed(self) -> int:
-        """Number of passed tests."""
-        return sum(verdict is SandboxVerdict.OK for verdict in self.verdicts)
-
-    @property
     def all_passed(self) -> bool:
         """True if all tests passed."""
-        return self.passed == len(self.verdicts)
+        return all(verdict is SandboxVerdict.OK for verdict in self.verdicts)

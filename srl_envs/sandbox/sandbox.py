@@ -51,7 +51,6 @@ UNREADABLE = CallOutcome(SandboxVerdict.KILLED, error="what it reported cannot b
 CALL_FAILURES = {kind.value: kind for kind in (SandboxVerdict.ERROR, SandboxVerdict.MEMORY)}
 """Verdicts that a program may report for a failed call; for its loading, also SYNTAX."""
 LOADING_FAILURES = {**CALL_FAILURES, SandboxVerdict.SYNTAX.value: SandboxVerdict.SYNTAX}
-_LOST = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
 
 
 class Sandbox:
@@ -115,10 +114,7 @@ class Sandbox:
             SandboxError: The sandbox is closed, or belongs to another process.
         """
         request = _request(source, name=name)
-        written = [
-            serialization.dumps((call.function, tuple(call.args), dict(call.kwargs)))
-            for call in calls
-        ]
+        written = [serialization.dumps((call.function, tuple(call.args), {})) for call in calls]
         given = stdin.encode(errors="surrogatepass")
         seconds = self.limits.wall if wall is None else number_between("wall", wall, 0.01)
         try:
@@ -130,12 +126,23 @@ class Sandbox:
         except WorkerLostError:
             return _lost(len(calls))
 
-    def evaluate(self, source: str, stdin: str = "", *, wall: float | None = None) -> ProgramRun:
-        """Run a program as `__main__`, and return its record with the output in `stdout`."""
-        return self.run(source, stdin=stdin, name=PROGRAM, wall=wall)
+    def evaluate(self, source: str, stdin: str = "") -> ProgramRun:
+        """Run a program as `__main__`, and return its record with the output in `stdout`.
+
+        Args:
+            source: Source of the program.
+            stdin: Standard input.
+        """
+        return self.run(source, stdin=stdin, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test], *, wall: float | None = None) -> TestReport:
-        """Run the calls of tests, and compare the results with the expected values."""
+        """Run the calls of tests, and compare the results with the expected values.
+
+        Args:
+            source: Source of the program.
+            tests: Calls and their expected values.
+            wall: Seconds, by default those of the limits.
+        """
         run = self.run(source, [test.call for test in tests], wall=wall)
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
@@ -198,12 +205,31 @@ class Sandbox:
         return self
 
 
+def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
+    """Return the sandbox of this process with these settings, created at the first call.
+
+    Args:
+        limits: Limits of each run.
+        minimum: Lowest acceptable level of protection, one of LEVELS.
+
+    Raises:
+        SandboxError: The level is not available, or the system is not Linux.
+    """
+    return _shared(os.getpid(), limits or Limits(), minimum)
+
+
+@functools.lru_cache(maxsize=4)
+def _shared(process: int, limits: Limits, minimum: str) -> Sandbox:
+    return Sandbox(limits, minimum=minimum)
+
+
 def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()) -> bytes:
     return json.dumps({"source": source, "name": name, "elsewhere": elsewhere}).encode()
 
 
 def _lost(calls: int) -> ProgramRun:
-    return ProgramRun(_LOST.verdict, (_LOST,) * calls, error=_LOST.error)
+    lost = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
+    return ProgramRun(lost.verdict, (lost,) * calls, error=lost.error)
 
 
 def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
@@ -324,5 +350,4 @@ def _record(
 ) -> ProgramRun:
     """Return the record of a run, with its output without control characters."""
     printed = printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
-    times = running.wall, running.cpu
-    return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error, *times)
+    return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error)

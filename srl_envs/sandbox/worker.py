@@ -29,7 +29,7 @@ from typing import Any
 
 from srl_envs.sandbox import seccomp
 from srl_envs.sandbox.guest import runner, zygote
-from srl_envs.sandbox.records import Limits, Protections, SandboxError
+from srl_envs.sandbox.records import LEVELS, Limits, Protections, SandboxError
 
 START = 30.0  # time limit of the start of a worker, in seconds
 GRACE = 5.0  # seconds after the time limit of a run at which its worker counts as lost
@@ -75,7 +75,7 @@ class Running:
         """Exceeded limit, "output" or "results", or empty."""
         self.status: int | None = None
         """Status as from os.wait; None during the run."""
-        self.cause, self.cpu, self.wall = zygote.ENDED, 0.0, 0.0
+        self.cause, self.cpu = zygote.ENDED, 0.0
         self._until = time.monotonic() + wall + GRACE
         output, output_end = os.pipe()
         results, results_end = os.pipe()
@@ -149,7 +149,7 @@ class Running:
             raise WorkerLostError("the worker is gone") from error
         if len(reply) != zygote.REPLY.size:
             raise WorkerLostError("the worker ended")
-        self.status, self.cpu, self.wall, self.cause = zygote.REPLY.unpack(reply)
+        self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
         """Read from descriptors once, and stop the run if it exceeds a limit."""
@@ -355,7 +355,7 @@ class Pool:
         if missing:
             refused = {**worker.protections.refused, "seccomp": missing}
             worker.protections = replace(worker.protections, refused=refused)
-        if not worker.protections.reaches(self._minimum):
+        if LEVELS.index(worker.protections.level) < LEVELS.index(self._minimum):
             worker.close()
             raise SandboxError(
                 f"the sandbox reaches {worker.protections}. Wanted is level {self._minimum} or "

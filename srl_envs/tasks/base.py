@@ -1,21 +1,6 @@
 """Tasks: graded questions as an environment of one or several agents.
 
-    class Reverse(Task):
-        name = "reverse_v0"
-
-        def rules(self):
-            return "You are given a word. Write it backwards."
-
-        def draw(self, rng, difficulty):
-            word = "".join(rng.choice(list("abcdefg"), size=2 + difficulty))
-            return Problem(question=word, answer=word[::-1])
-
-        def grade(self, problem, answer):
-            return Grade.right() if answer == problem.answer else Grade.wrong("That is not it.")
-
-    env = TaskEnv(Reverse())
-
-is a complete environment for one agent or several (docs/environments/tasks.md).
+`TaskEnv(task)` is a complete environment; docs/environments/tasks.md has an example.
 """
 
 from __future__ import annotations
@@ -132,8 +117,6 @@ class Attempt:
     """Problem seed."""
     memory: Any = None
     """State of the task, from `Task.begin`."""
-    open: bool = True
-    """False after `Task.end`."""
     turns: int = 0
     """Number of turns so far."""
     last: float = 0.0
@@ -224,12 +207,12 @@ class Task(ABC):
         """
         return self.grade(attempt.problem, answer)
 
-    def end(self, attempt: Attempt) -> None:
-        """Release the state from `begin`; called once for each attempt."""
-        attempt.memory = None
-
     def question(self, attempt: Attempt) -> str:
-        """Return the question that is shown before the next turn of an attempt."""
+        """Return the question that is shown before the next turn of an attempt.
+
+        Args:
+            attempt: State of the attempt.
+        """
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
@@ -311,7 +294,11 @@ class TaskEnv(FreeTextGame):
             self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
-        """Return the problem of a seed; raise EnvConfigError if the split has none."""
+        """Return the problem of a seed; raise EnvConfigError if the split has none.
+
+        Args:
+            seed: Problem seed, at least 0.
+        """
         rng = np.random.default_rng(whole_number("problem_seed", seed, low=0))
         easiest, hardest = self.difficulty
         given = self.task.problems
@@ -329,7 +316,11 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return the attempt of an agent, which contains the truth; raise EnvError before reset."""
+        """Return the attempt of an agent, which contains the truth; raise EnvError before reset.
+
+        Args:
+            agent: Name of the agent.
+        """
         if agent not in self._attempts:
             raise EnvError(f"{agent!r} has no attempt: call reset() for {self.possible_agents}")
         return self._attempts[agent]
@@ -351,7 +342,6 @@ class TaskEnv(FreeTextGame):
         if chosen is not None:
             seeds = [whole_number("problem_seed", chosen, low=0)] * agents
         problems = [self.problem(seed) for seed in seeds]  # May raise, before any state changes.
-        self.close()
         attempts = map(Attempt, problems, seeds)
         self._attempts = dict(zip(self.possible_agents, attempts, strict=True))
         for attempt in self._attempts.values():
@@ -380,10 +370,6 @@ class TaskEnv(FreeTextGame):
         turn = (attempt.turns + 1) / (self.rounds + 1)
         return turn, attempt.last, attempt.best, float(attempt.solved)
 
-    def close(self) -> None:
-        for attempt in self._attempts.values():
-            self._release(attempt)
-
     def _answered(self, agent: str, text: str, over: bool) -> Outcome:
         attempt, task = self._attempts[agent], self.task
         attempt.turns += 1
@@ -403,8 +389,6 @@ class TaskEnv(FreeTextGame):
             attempt.best = max(attempt.best, grade.score)
             finished = over or (grade.correct if grade.finished is None else grade.finished)
             info = self._info(agent, grade, None)
-        if finished:
-            self._release(attempt)
         return Outcome(reward, finished, info)
 
     def _info(self, agent: str, grade: Grade | None, unreadable: str | None) -> dict[str, Any]:
@@ -422,11 +406,6 @@ class TaskEnv(FreeTextGame):
             **attempt.problem.info,
             **(grade.info if grade else {}),
         }
-
-    def _release(self, attempt: Attempt) -> None:
-        if attempt.open:
-            attempt.open = False
-            self.task.end(attempt)
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:

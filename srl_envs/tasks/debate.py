@@ -88,10 +88,6 @@ class Debate:
         """Return the speeches of a side."""
         return [speech for speech in self.speeches if speech.side == side]
 
-    def heard_before(self, speech: Speech) -> list[Speech]:
-        """Return the speeches of both sides in the rounds before a speech."""
-        return [earlier for earlier in self.speeches if earlier.round < speech.round]
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -101,8 +97,6 @@ class Verdict:
     con: float
     info: Mapping[str, Any] = field(default_factory=dict)
     """Plain data for the infos of both agents."""
-    of_side: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Side -> plain data for the infos of its agent, such as features."""
 
     def score(self, side: str) -> float:
         """Return the score of a side."""
@@ -139,7 +133,7 @@ class DebateEnv(FreeTextGame):
     turns, pro, con (1 for the side of the agent), 0, may speak now, speeches of the agent / rounds.
     Infos: `motion`, `side`, `round`, `words` (of the last speech), `unreadable` (the reason, or
     None). The last infos also have `score`, `opponent_score`, `winner`, `success` (the agent won),
-    and the data of the verdict, with the prefix "judge_" for data of both sides.
+    and the data of the verdict, with the prefix "judge_".
 
     Args:
         topics: Motions, or a JSONL file of motions; by default, the shipped motions.
@@ -268,7 +262,6 @@ class DebateEnv(FreeTextGame):
             "winner": verdict.winner,
             "success": verdict.winner == side,
             **{f"judge_{name}": value for name, value in verdict.info.items()},
-            **verdict.of_side.get(side, {}),
         }
         reward = own - against if self.scoring == "zero_sum" else own
         return Outcome(reward, self.played >= self.debate_rounds, info)
@@ -290,7 +283,10 @@ def sample_speeches(
 
 
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Load motions from a JSONL file: a text, or an object with "motion" or "topic", on each line.
+    """Load motions from a JSONL file: a text, or an object with "motion", on each line.
+
+    Args:
+        path: The file.
 
     Raises:
         EnvConfigError: A line is invalid; the message contains its number.
@@ -298,14 +294,9 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
     return tuple(loading.read_rows(path, "topics", lambda row, number: _motion(row)))
 
 
-def split_of(motion: str) -> str:
-    """Return the split of a motion: "test" for one in five, and otherwise "train"."""
-    return Problem(motion.casefold()).split
-
-
 def _motion(row: Any) -> str:
     """Return the motion of a row as one line; raise EnvConfigError if there is none."""
-    motion = row.get("motion", row.get("topic")) if isinstance(row, Mapping) else row
+    motion = row.get("motion") if isinstance(row, Mapping) else row
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(
             f"motion must be a text of 1 to {LONGEST} characters, got {motion!r:.80}"
@@ -325,7 +316,7 @@ def _topics(
         found = load_topics(loading.place(topics, "topics"))
     else:
         found = tuple(_motion(motion) for motion in entries_of("topics", topics))
-    kept = (motion for motion in found if chosen in ("any", split_of(motion)))
+    kept = (each for each in found if chosen in ("any", Problem(each.casefold()).split))
     distinct = tuple(dict.fromkeys(kept))
     if not distinct:
         raise EnvConfigError(
@@ -402,44 +393,27 @@ _END = re.compile(r"(?<=[.!?])\s+")
 
 
 class RuleJudge:
-    """Judge that scores the form of speeches, not their truth, deterministic.
+    """Deterministic judge that scores the form of speeches, not their truth.
 
     The score of a speech is the weighted mean of the features in WEIGHTS, times two guards:
 
         score = fresh * prose * sum(weight * feature) / sum(weight)
 
-    - length: 1 within WORDS words, proportionally less for fewer or more
-    - relevance: number of distinct words of the motion in the speech / TAKEN_UP (or the number of
-      words in the motion, if smaller), at most 1
-    - response: the same for other words in the opponent's earlier speeches; left out without any
-    - reasoning: number of sentences with a reason (REASONS) / REASONED, at most 1
-    - evidence: a sentence with an example, a source or a number (EVIDENCE)
-    - structure: number of sentences of SENTENCE words / FULL_SENTENCES, at most 1
-    - fresh: share of the groups of three words that occur neither earlier in the speech nor in any
-      earlier speech
-    - prose: 1 if the share of function words (the, of, is, ...) is as in written language (PROSE),
-      down to 0 for lists of keywords
-
-    Only sentences of SENTENCE words count. The score of a side is the mean over its speeches; an
-    unreadable speech has score 0. Nonsense in sound sentences passes these rules: training against
-    this judge rewards form alone. A language model as judge (srl_agents.llm.judge) reads content.
+    docs/environments/debate.md describes the features and guards. Only sentences of SENTENCE words
+    count. The score of a side is the mean over its speeches; an unreadable speech has score 0.
+    Nonsense in sound sentences passes these rules: training against this judge rewards form alone.
+    A language model as judge (srl_agents.llm.judge) reads content.
     """
 
     name = "rules"
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return the mean scores of the sides, with their mean features."""
-        scores: dict[str, float] = {}
-        of_side: dict[str, dict[str, Any]] = {}
+        """Return the mean scores of the sides."""
+        scores = {}
         for side in SIDES:
-            marks = [score_speech(debate, speech) for speech in debate.by(side)]
-            scores[side] = _mean([score for score, _ in marks])
-            features = {
-                name: round(_mean([found[name] for _, found in marks if name in found]), 4)
-                for name in (*WEIGHTS, "fresh", "prose")
-            }
-            of_side[side] = {"features": features}
-        return Verdict(scores[PRO], scores[CON], of_side=of_side)
+            marks = [score_speech(debate, speech)[0] for speech in debate.by(side)]
+            scores[side] = sum(marks) / len(marks) if marks else 0.0
+        return Verdict(scores[PRO], scores[CON])
 
 
 def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float]]:
@@ -447,7 +421,7 @@ def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float
     words = words_of(speech.text)
     if not words:
         return 0.0, dict.fromkeys((*WEIGHTS, "fresh", "prose"), 0.0)
-    heard = debate.heard_before(speech)
+    heard = [earlier for earlier in debate.speeches if earlier.round < speech.round]
     opposing = [earlier.text for earlier in heard if earlier.side != speech.side and earlier.text]
     sentences = [
         (sentence, len(words_of(sentence))) for sentence in _END.split(speech.text.strip())
@@ -484,31 +458,22 @@ def content_words(text: str) -> set[str]:
 
 def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool = False) -> int:
     """Count the sentences with one of the phrases, or with a number if `numbers`."""
-    patterns = [f" {phrase} " for phrase in phrases]
     count = 0
     for sentence in sentences:
         words = words_of(sentence)
         line = f" {' '.join(words)} "
         has_number = numbers and any(map(str.isdigit, words))
-        count += has_number or any(each in line for each in patterns)
+        count += has_number or any(f" {phrase} " in line for phrase in phrases)
     return count
 
 
 def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
     """Return the share of new groups of three words, 1 if there are no groups."""
-    known = {group for text in heard for group in _threes(words_of(text))}
-    groups = _threes(words)
-    if not groups:
-        return 1.0
-    new = 0
-    for group in groups:
-        new += group not in known
-        known.add(group)
-    return new / len(groups)
-
-
-def _threes(words: Sequence[str]) -> list[tuple[str, ...]]:
-    return list(zip(words, words[1:], words[2:], strict=False))
+    every = [*map(words_of, heard), words]
+    groups = [list(zip(each, each[1:], each[2:], strict=False)) for each in every]
+    known = {group for earlier in groups[:-1] for group in earlier}
+    new = set(groups[-1]) - known
+    return len(new) / len(groups[-1]) if groups[-1] else 1.0
 
 
 def _prose(words: Sequence[str]) -> float:
@@ -518,10 +483,6 @@ def _prose(words: Sequence[str]) -> float:
     if share < low:
         return max(0.0, (share - nothing) / (low - nothing))
     return min(1.0, max(0.0, (everything - share) / (everything - high)))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
 
 
 parallel_env = parallel_form(DebateEnv)

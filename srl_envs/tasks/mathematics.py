@@ -1,8 +1,9 @@
 """Mathematics: questions with one right answer, generated or from a file.
 
 Families: arithmetic, algebra (equations and inequalities), word problems and multi-step problems,
-each of difficulty 1 to 5. Generators compute the answer by exact arithmetic and never read it from
-the question. Exact arithmetic also decides if an answer is right (srl_envs.tasks.grading).
+each of difficulty 1 to 5 (docs/environments/tasks.md describes them). Generators compute the answer
+by exact arithmetic and never read it from the question. Exact arithmetic also decides if an answer
+is right (srl_envs.tasks.grading).
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ MARK = "####"
 LAYOUTS = '{"question", "answer": "... #### 42"} or {"problem", "solution": "... \\\\boxed{42}"}'
 
 Number = int | Fraction
-Drawn = tuple[str, Number | str, int]
-"""Question, answer, and number of arithmetic operations of the solution."""
-Keyed = tuple[str, Number, int, str]
-"""Question, answer, number of operations, and identity of the problem apart from its wording."""
+Drawn = tuple[str, Number | str]
+"""Question and answer."""
+Keyed = tuple[str, Number, str]
+"""Question, answer, and identity of the problem apart from its wording."""
 
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 NAMES = ("Ada", "Ben", "Chloe", "David", "Elif", "Farid", "Grace", "Hiro", "Ines", "Jonas")
@@ -162,69 +163,64 @@ def parallel_env(
 
 
 def arithmetic(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a sum, difference, product or quotient.
-
-    Difficulty 1: two one-digit numbers, added or subtracted; 2: two-digit sums, tables, exact
-    division; 3: three numbers, products before sums; 4: brackets, decimals, fractions; 5: fractions
-    in brackets, powers.
-    """
+    """Draw a sum, difference, product or quotient."""
     levels = (_digits, _tables, _three, _brackets, _fractions)
-    expression, answer, operations, key = levels[difficulty - 1](rng)
+    expression, answer, key = levels[difficulty - 1](rng)
     question = f"{expression} = ?"
-    return _problem("arithmetic", difficulty, question, answer, operations, key or expression)
+    return _problem("arithmetic", difficulty, question, answer, key or expression)
 
 
 def _digits(rng: np.random.Generator) -> Keyed:
     one, other = _between(rng, 0, 9), _between(rng, 0, 9)
     if pick(rng, "+-") == "+":
-        return f"{one} + {other}", one + other, 1, _pair(one, other, "+")
+        return f"{one} + {other}", one + other, _pair(one, other, "+")
     one, other = max(one, other), min(one, other)
-    return f"{one} - {other}", one - other, 1, ""
+    return f"{one} - {other}", one - other, ""
 
 
 def _tables(rng: np.random.Generator) -> Keyed:
     operator = pick(rng, "+-*/")
     if operator == "*":
         one, other = _between(rng, 2, 12), _between(rng, 2, 12)
-        return f"{one} * {other}", one * other, 1, _pair(one, other, "*")
+        return f"{one} * {other}", one * other, _pair(one, other, "*")
     if operator == "/":
         divisor, result = _between(rng, 2, 12), _between(rng, 2, 12)
-        return f"{divisor * result} / {divisor}", result, 1, ""
+        return f"{divisor * result} / {divisor}", result, ""
     one, other = _between(rng, 10, 99), _between(rng, 10, 99)
     if operator == "+":
-        return f"{one} + {other}", one + other, 1, _pair(one, other, "+")
-    return f"{one} - {other}", one - other, 1, ""
+        return f"{one} + {other}", one + other, _pair(one, other, "+")
+    return f"{one} - {other}", one - other, ""
 
 
 def _three(rng: np.random.Generator) -> Keyed:
     start, one, other = _between(rng, 10, 99), _between(rng, 2, 20), _between(rng, 11, 30)
     if pick(rng, (True, False)):
-        return f"{start} + {one} * {other}", start + one * other, 2, ""
-    return f"{one} * {other} - {start}", one * other - start, 2, ""
+        return f"{start} + {one} * {other}", start + one * other, ""
+    return f"{one} * {other} - {start}", one * other - start, ""
 
 
 def _brackets(rng: np.random.Generator) -> Keyed:
     kind = _between(rng, 0, 2)
     if kind == 0:
         a, b, c, d = (_between(rng, 11, 60) for _ in range(4))
-        return f"({a} - {b}) * ({c} + {d})", (a - b) * (c + d), 3, ""
+        return f"({a} - {b}) * ({c} + {d})", (a - b) * (c + d), ""
     if kind == 1:
         a, b, c = (_between(rng, 101, 9999) for _ in range(3))
         shown = f"{_decimal(a)} + {_decimal(b)} - {_decimal(c)}"
-        return shown, Fraction(a + b - c, 100), 3, ""
+        return shown, Fraction(a + b - c, 100), ""
     (a, b), (c, d) = _fraction(rng, 9), _fraction(rng, 9)
-    return f"{a}/{b} + {c}/{d}", Fraction(a, b) + Fraction(c, d), 4, ""
+    return f"{a}/{b} + {c}/{d}", Fraction(a, b) + Fraction(c, d), ""
 
 
 def _fractions(rng: np.random.Generator) -> Keyed:
     (a, b), (c, d), (e, f) = (_fraction(rng, 15) for _ in range(3))
     if pick(rng, (True, False)):
         value = (Fraction(a, b) + Fraction(c, d)) * Fraction(e, f)
-        return f"({a}/{b} + {c}/{d}) * {e}/{f}", value, 6, ""
+        return f"({a}/{b} + {c}/{d}) * {e}/{f}", value, ""
     base, exponent = _between(rng, 2, 9), _between(rng, 2, 4)
     factor, less = _between(rng, 11, 99), _between(rng, 100, 999)
     value = Fraction(factor * (base**exponent - less), f)
-    return f"{factor} * ({base}^{exponent} - {less}) / {f}", value, 4 + exponent, ""
+    return f"{factor} * ({base}^{exponent} - {less}) / {f}", value, ""
 
 
 def _fraction(rng: np.random.Generator, size: int) -> tuple[int, int]:
@@ -237,12 +233,7 @@ def _pair(one: int, other: int, operator: str) -> str:
 
 
 def algebra(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw an equation or an inequality.
-
-    Difficulty 1: x + a = b; 2: ax + b = c and inequalities; 3: the unknown on both sides; 4:
-    quadratics with whole roots, two unknowns; 5: quadratics with fractions, inequalities with two
-    bounds.
-    """
+    """Draw an equation or an inequality."""
     kinds = (
         (_shifted,),
         (_linear, _inequality),
@@ -250,25 +241,25 @@ def algebra(rng: np.random.Generator, difficulty: int) -> Problem:
         (_quadratic, _system),
         (_fraction_quadratic, _two_bounds),
     )
-    question, answer, operations = pick(rng, kinds[difficulty - 1])(rng)
-    return _problem("algebra", difficulty, question, answer, operations)
+    question, answer = pick(rng, kinds[difficulty - 1])(rng)
+    return _problem("algebra", difficulty, question, answer)
 
 
 def _shifted(rng: np.random.Generator) -> Drawn:
     x, shift = _between(rng, 0, 20), _nonzero(rng, 20)
-    return f"Solve for x: {_joined('x', (shift, ''))} = {x + shift}", x, 1
+    return f"Solve for x: {_joined('x', (shift, ''))} = {x + shift}", x
 
 
 def _linear(rng: np.random.Generator) -> Drawn:
     factor, x, shift = _between(rng, 2, 9), _nonzero(rng, 12), _nonzero(rng, 30)
-    return f"Solve for x: {_joined(_times(factor), (shift, ''))} = {factor * x + shift}", x, 2
+    return f"Solve for x: {_joined(_times(factor), (shift, ''))} = {factor * x + shift}", x
 
 
 def _inequality(rng: np.random.Generator) -> Drawn:
     factor, bound, shift = _between(rng, 2, 9), _nonzero(rng, 12), _nonzero(rng, 30)
     sign = pick(rng, tuple(FLIPPED))
     shown = f"{_joined(_times(factor), (shift, ''))} {sign} {factor * bound + shift}"
-    return f"Solve the inequality for x: {shown}", f"x {sign} {bound}", 2
+    return f"Solve the inequality for x: {shown}", f"x {sign} {bound}"
 
 
 def _both_sides(rng: np.random.Generator) -> Drawn:
@@ -277,20 +268,20 @@ def _both_sides(rng: np.random.Generator) -> Drawn:
         left += 13
     one, other = _nonzero(rng, 40), _nonzero(rng, 40)
     shown = f"{_joined(_times(left), (one, ''))} = {_joined(_times(right), (other, ''))}"
-    return f"Solve for x: {shown}", Fraction(other - one, left - right), 3
+    return f"Solve for x: {shown}", Fraction(other - one, left - right)
 
 
 def _quadratic(rng: np.random.Generator) -> Drawn:
     one, other = _nonzero(rng, 12), _nonzero(rng, 12)
     shown = _joined("x^2", (-(one + other), "x"), (one * other, ""))
-    return *_roots(shown, Fraction(one), Fraction(other)), 5
+    return _roots(shown, Fraction(one), Fraction(other))
 
 
 def _fraction_quadratic(rng: np.random.Generator) -> Drawn:
     a, c = _between(rng, 2, 7), _between(rng, 2, 7)
     b, d = _nonzero(rng, 25), _nonzero(rng, 25)  # (ax - b)(cx - d)
     shown = _joined(_times(a * c, "x^2"), (-(a * d + b * c), "x"), (b * d, ""))
-    return *_roots(shown, Fraction(b, a), Fraction(d, c)), 8
+    return _roots(shown, Fraction(b, a), Fraction(d, c))
 
 
 def _roots(shown: str, one: Fraction, other: Fraction) -> tuple[str, str]:
@@ -306,7 +297,7 @@ def _system(rng: np.random.Generator) -> Drawn:
             break
     first = f"{_joined(_times(a), (b, 'y'))} = {a * x + b * y}"
     second = f"{_joined(_times(c), (d, 'y'))} = {c * x + d * y}"
-    return f"Solve {first} and {second}. Answer as (x, y).", f"({x}, {y})", 7
+    return f"Solve {first} and {second}. Answer as (x, y).", f"({x}, {y})"
 
 
 def _two_bounds(rng: np.random.Generator) -> Drawn:
@@ -319,20 +310,16 @@ def _two_bounds(rng: np.random.Generator) -> Drawn:
     first, last = Fraction(low - shift, factor), Fraction(high - shift, factor)
     if factor < 0:
         first, last, below, above = last, first, above, below
-    return question, f"{first} {below} x {above} {last}", 8
+    return question, f"{first} {below} x {above} {last}"
 
 
 def word_problems(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a short story with a number to find.
-
-    Difficulty 1: one sum; 2: one product; 3: two operations; 4: prices with change; 5:
-    percentages.
-    """
+    """Draw a short story with a number to find."""
     story = (_more, _boxes, _compared, _change, _discount)[difficulty - 1]
     first, second = rng.choice(len(NAMES), size=2, replace=False)
     name, other, things = NAMES[int(first)], NAMES[int(second)], pick(rng, THINGS)
-    question, answer, operations, key = story(rng, name, other, things)
-    return _problem("word problems", difficulty, question, answer, operations, key)
+    question, answer, key = story(rng, name, other, things)
+    return _problem("word problems", difficulty, question, answer, key)
 
 
 def _more(rng: np.random.Generator, name: str, giver: str, things: str) -> Keyed:
@@ -341,14 +328,14 @@ def _more(rng: np.random.Generator, name: str, giver: str, things: str) -> Keyed
         f"{name} has {had} {things}. {giver} gives {name} {got} more. "
         f"How many {things} does {name} have now?"
     )
-    return question, had + got, 1, f"{had} plus {got}"
+    return question, had + got, f"{had} plus {got}"
 
 
 def _boxes(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed:
     boxes, each = _between(rng, 13, 40), _between(rng, 13, 24)
     packed = f"{name} packs {boxes} boxes with {each} {things} in each."
     question = f"{packed} How many {things} is that?"
-    return question, boxes * each, 2, f"{boxes} times {each}"
+    return question, boxes * each, f"{boxes} times {each}"
 
 
 def _compared(rng: np.random.Generator, name: str, other: str, things: str) -> Keyed:
@@ -357,7 +344,7 @@ def _compared(rng: np.random.Generator, name: str, other: str, things: str) -> K
         f"{name} has {own} {things}. {other} has {factor} times as many, less {less}. "
         f"How many {things} do they have together?"
     )
-    return question, own + factor * own - less, 3, f"{own} and {factor} times less {less}"
+    return question, own + factor * own - less, f"{own} and {factor} times less {less}"
 
 
 def _change(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed:
@@ -370,7 +357,7 @@ def _change(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed:
         f"How many dollars does {name} get back?"
     )
     key = f"{paid} less {count} times {price} less {other}"
-    return question, Fraction(paid * 100 - spent, 100), 4, key
+    return question, Fraction(paid * 100 - spent, 100), key
 
 
 def _dollars(cents: int) -> str:
@@ -388,7 +375,7 @@ def _discount(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed
         f"{name} orders {count} {things} at {price} dollars each. The order is reduced by {off} "
         f"percent, and then {tax} percent tax is added. How many dollars does {name} pay?"
     )
-    return question, total, 7, f"{count} times {price} off {off} tax {tax}"
+    return question, total, f"{count} times {price} off {off} tax {tax}"
 
 
 def multi_step(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -409,7 +396,7 @@ def multi_step(rng: np.random.Generator, difficulty: int) -> Problem:
         }[before]
         sentences.append(words)
     question = " ".join([*sentences, "What is the result?"])
-    return _problem("multi-step", difficulty, question, value, difficulty + 1)
+    return _problem("multi-step", difficulty, question, value)
 
 
 def _problem(
@@ -417,7 +404,6 @@ def _problem(
     difficulty: int,
     question: str,
     answer: Number | str,
-    operations: int,
     key: str | None = None,
 ) -> Problem:
     return Problem(
@@ -425,7 +411,6 @@ def _problem(
         str(answer),
         difficulty,
         key=None if key is None else f"{family}: {key}",
-        data={"operations": operations},
         info={"family": family},
     )
 

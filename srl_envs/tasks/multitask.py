@@ -1,14 +1,6 @@
 """Multitask environment: every episode is one of several environments, drawn by seed.
 
-    env = parallel_env(
-        environments={
-            "sums": {"name": "math_v0", "options": {"families": "arithmetic", "difficulty": 1}},
-            "programs": {"name": "code_v0", "options": {"difficulty": 1}},
-        }
-    )
-
-One model learns several tasks at once (docs/environments/tasks.md). All environments must have the
-same agents and the same actions.
+One model learns several tasks at once (docs/environments/games.md#multitask_v0).
 """
 
 from __future__ import annotations
@@ -54,19 +46,8 @@ class MultitaskView:
     """Label -> view of the environment; all views have the same answers."""
     lengths: Mapping[str, int]
     """Label -> length of the environment's observation vector, without the padding."""
-
-    @property
-    def first(self) -> TextView:
-        """View of the first environment."""
-        return next(iter(self.views.values()))
-
-    @property
-    def default_action(self) -> Any:
-        return self.first.default_action
-
-    @property
-    def parse_penalty(self) -> float:
-        return self.first.parse_penalty
+    default_action: Any
+    parse_penalty: float
 
     def of_observation(self, observation: Any) -> TextView:
         return self.views[self._label(observation)]
@@ -83,11 +64,13 @@ class MultitaskView:
         return self.views[label].describe(agent, own)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return self.first.answers(agent)
+        return next(iter(self.views.values())).answers(agent)
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
         # Free texts are read by the current environment; see `of_observation`.
-        return self.first.parse(agent, answer) if self.answers(agent) else readable_text(answer)
+        if not self.answers(agent):
+            return readable_text(answer)
+        return next(iter(self.views.values())).parse(agent, answer)
 
     def _label(self, observation: Any) -> str:
         current = int(np.argmax(vector_of(observation)[-len(self.views) :]))
@@ -130,9 +113,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.render_mode: str | None = check_choice(
             "render_mode", render_mode, (None, *RENDER_MODES)
         )
-        self.named: Mapping[str, Mapping[str, Any]] = (
-            dict(DEFAULT) if environments is None else environments
-        )
+        self.named = dict(DEFAULT) if environments is None else environments
         shared = {} if max_cycles is None else {"max_cycles": max_cycles}
         self.environments = _made(self.named, obs_mode=obs_mode, render_mode=render_mode, **shared)
         self._labels = tuple(self.environments)
@@ -159,13 +140,14 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
                 spaces.Dict({**space.spaces, "observation": vector}) if is_dict else vector
             )
         self.state_space = _joined([env.state_space for env in self._all])
-        one = self.possible_agents[0]
+        views = {label: env.unwrapped.text_view for label, env in self.environments.items()}
+        one, view = self.possible_agents[0], first.unwrapped.text_view
+        lengths = [_vector_space(env.observation_space(one)).shape[0] for env in self._all]
         self.text_view: TextView = MultitaskView(
-            {label: env.unwrapped.text_view for label, env in self.environments.items()},
-            {
-                label: _vector_space(env.observation_space(one)).shape[0]
-                for label, env in self.environments.items()
-            },
+            views,
+            dict(zip(self._labels, lengths, strict=True)),
+            view.default_action,
+            view.parse_penalty,
         )
         self.environment: str | None = None
         self._episode = -1  # Index of the episode since the last seed.
@@ -224,9 +206,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         found: Samples = None if offer is None else offer(agent, rng, count)
         return found
 
-    def baselines(self) -> dict[str, float]:
-        return {}
-
     def render(self) -> str | None:
         picture: str | None = self._current("render").render()
         return picture
@@ -264,28 +243,28 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 def _made(environments: Any, **shared: Any) -> dict[str, Any]:
     """Return the environments by label; raise EnvConfigError if an entry is invalid."""
     entries = environments if isinstance(environments, Mapping) else {}
-    keys = ({"name"}, {"name", "options"})
-    valid = [isinstance(entry, Mapping) and set(entry) in keys for entry in entries.values()]
-    if not valid or not all(valid):
-        raise EnvConfigError(
-            f"environments must be label -> {{'name': ..., 'options': ...}}, got {environments!r}"
-        )
     made = {}
     for label, entry in entries.items():
+        where = f"environments.{label}"
+        if not isinstance(entry, Mapping) or set(entry) not in ({"name"}, {"name", "options"}):
+            break
         name, options = entry["name"], entry.get("options") or {}
         if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-            raise EnvConfigError(f"environments.{label}.options must be a mapping, got {options!r}")
+            raise EnvConfigError(f"{where}.options must be a mapping, got {options!r}")
         if both := set(shared) & set(options):
             raise EnvConfigError(
-                f"environments.{label}.options must not contain {min(both)}, which is an argument "
-                "of multitask_v0"
+                f"{where}.options must not contain {min(both)}, an argument of multitask_v0"
             )
         if str(name).partition(":")[0] == "multitask_v0":
-            raise EnvConfigError(f"environments.{label} must not be multitask_v0 itself")
+            raise EnvConfigError(f"{where} must not be multitask_v0 itself")
         try:
             made[str(label)] = registry.make(name, **options, **shared)
         except EnvConfigError as error:
-            raise EnvConfigError(f"environments.{label}: {error}") from error
+            raise EnvConfigError(f"{where}: {error}") from error
+    if not made or len(made) < len(entries):
+        raise EnvConfigError(
+            f"environments must be label -> {{'name': ..., 'options': ...}}, got {environments!r}"
+        )
     return made
 
 

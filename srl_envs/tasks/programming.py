@@ -12,7 +12,6 @@ import logging
 import math
 import os
 import re
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +31,7 @@ from srl_envs.sandbox import (
     SandboxCall,
     SandboxVerdict,
     Test,
+    shared_sandbox,
 )
 from srl_envs.sandbox.guest.serialization import dumps
 from srl_envs.tasks.base import QUESTION_LENGTH, Attempt, Grade, Problem, Task, TaskEnv, pick
@@ -51,9 +51,7 @@ SHOWN = 300  # characters of a returned value in the feedback
 Run = tuple[ProgramRun, Sequence[SandboxVerdict], str]
 """Run, the verdict of each test, and a description of the first visible test that fails."""
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_sandboxes: weakref.WeakValueDictionary[tuple[Any, ...], Sandbox] = weakref.WeakValueDictionary()
 LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
-BEFORE = ("test_setup_code", "test_setup_list", "test_imports")
 _logger = logging.getLogger(__name__)
 VISIBLE, HIDDEN = 2, 4  # tests
 TRIES = 200  # draws of arguments, so that tests differ
@@ -136,16 +134,17 @@ class Programming(Task):
         """Run the calls in `data`, compare the returned values, and describe the first failure."""
         report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
         shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
-        failing = [each for each in shown if each[1] is not SandboxVerdict.OK]
-        text = ""
-        if failing:
-            test, verdict, outcome = failing[0]
-            got = repr(outcome.value)
-            got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
-            text = f"{test.call} should give {test.expected!r}, but: {outcome.error or verdict}."
+        for test, verdict, outcome in shown:
             if verdict is SandboxVerdict.WRONG:
+                got = repr(outcome.value)
+                got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
                 text = f"{test.call} gave {got}, expected {test.expected!r}."
-        return report.run, report.verdicts, text
+                return report.run, report.verdicts, text
+            if verdict is not SandboxVerdict.OK:
+                why = outcome.error or verdict
+                text = f"{test.call} should give {test.expected!r}, but: {why}."
+                return report.run, report.verdicts, text
+        return report.run, report.verdicts, ""
 
     def _judge(self, data: Mapping[str, Any], program: str) -> Run:
         """Run the tests in `data` that are code, each in a separate run, and describe a failure."""
@@ -173,16 +172,6 @@ def _program(problem: Problem, answer: str) -> str:
     if re.search(rf"^def[ \t]+{re.escape(entry)}\b", answer, re.MULTILINE):
         return f"{prompt[: prompt.rfind(f'def {entry}')]}{answer}" if prompt else answer
     return f"{beginning}{answer if prompt else answer.strip()}"
-
-
-def _sandbox(minimum: str, wall: float) -> Sandbox:
-    """Return the sandbox that all environments of this process with these settings share."""
-    settings = os.getpid(), minimum, wall
-    found = _sandboxes.get(settings)
-    if found is None:
-        cpu = max(1, math.ceil(wall))
-        found = _sandboxes[settings] = Sandbox(Limits(wall=wall, cpu=cpu), minimum=minimum)
-    return found
 
 
 @partial(parallel_form, passes_on_to=TaskEnv)
@@ -214,7 +203,8 @@ def parallel_env(
     if loading.is_closed():  # The options are from an untrusted record.
         minimum = max(minimum, MINIMUM, key=LEVELS.index)
     problems = None if path is None else load_problems(loading.place(path, "path"))
-    return TaskEnv(Programming(_sandbox(minimum, seconds), families, problems), **settings)
+    sandbox = shared_sandbox(Limits(wall=seconds, cpu=max(1, math.ceil(seconds))), minimum)
+    return TaskEnv(Programming(sandbox, families, problems), **settings)
 
 
 def load_problems(path: str | Path) -> tuple[Problem, ...]:
@@ -222,45 +212,40 @@ def load_problems(path: str | Path) -> tuple[Problem, ...]:
 
     HumanEval (Chen et al. 2021): {"task_id", "prompt", "entry_point", "canonical_solution",
     "test"}. MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, with the code
-    before its tests in "test_setup_code", "test_setup_list" or "test_imports". The first test of
-    MBPP is visible.
+    before its tests in "test_setup_code" or "test_imports". The first test of MBPP is visible.
 
     The tests are code and run in another process than the program (Sandbox.judge): they call its
     functions with plain data. Problems whose tests use a class of the program are impossible; they
     are skipped and logged.
 
+    Args:
+        path: The file.
+
     Raises:
         EnvConfigError: A line has neither layout (the message contains its number), or no problem
             is left.
     """
-
-    def numbered(row: Any, line: int) -> tuple[int, Problem | str]:
-        return line, _problem(row, line)
-
-    problems = []
-    for number, found in loading.read_rows(path, "problems", numbered):
-        if isinstance(found, Problem):
-            problems.append(found)
-        else:
-            _logger.warning("%s, line %d is left out: %s", path, number, found)
+    found = loading.read_rows(path, "problems", _problem)
+    problems = tuple(problem for problem in found if problem is not None)
     if not problems:
         raise EnvConfigError(f"{path} contains no problem: its lines must be {LAYOUTS}")
-    return tuple(problems)
+    return problems
 
 
-def _problem(row: Any, number: int) -> Problem | str:
-    """Return the problem of a row, or the reason why it cannot be judged.
+def _problem(row: Any, number: int) -> Problem | None:
+    """Return the problem of a row, or None if it cannot be judged, which is logged.
 
     Raises EnvConfigError if the row has neither layout.
     """
     if not isinstance(row, dict) or not {"entry_point", "test_list"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
     made = _human_eval(row) if "entry_point" in row else _mbpp(row)
+    if isinstance(made, tuple) and len(made[0]) > QUESTION_LENGTH:
+        made = f"its question has {len(made[0])} characters, more than {QUESTION_LENGTH}"
     if isinstance(made, str):
-        return made
+        _logger.warning("line %d of the problems is left out: %s", number, made)
+        return None
     question, family, data = made
-    if len(question) > QUESTION_LENGTH:
-        return f"its question has {len(question)} characters, more than {QUESTION_LENGTH}"
     return Problem(question, data=data, info={"family": family, "line": number})
 
 
@@ -287,10 +272,11 @@ def _human_eval(row: Mapping[str, Any]) -> Parts:
 
 def _mbpp(row: Mapping[str, Any]) -> Parts | str:
     words = loading.text_of(row, "text" if row.get("text") is not None else "prompt")
-    code, tests = loading.text_of(row, "code"), row["test_list"]
-    if not isinstance(tests, list) or not tests or not all(isinstance(t, str) for t in tests):
-        raise EnvConfigError(f"test_list must be a list of texts, got {tests!r:.40}")
-    setup = "\n".join(line for name in BEFORE for line in _lines(row, name))
+    code, tests, imports = loading.text_of(row, "code"), row["test_list"], row.get("test_imports")
+    for name, lines in (("test_list", tests), ("test_imports", imports or [""])):
+        if not isinstance(lines, list) or not lines or not all(isinstance(t, str) for t in lines):
+            raise EnvConfigError(f"{name} must be a list of texts, got {lines!r:.40}")
+    setup = "\n".join([str(row.get("test_setup_code") or ""), *(imports or [])])
     defined = _parsed(code).body
     functions = tuple(node.name for node in defined if isinstance(node, ast.FunctionDef))
     classes = {node.name for node in defined if isinstance(node, ast.ClassDef)}
@@ -319,14 +305,6 @@ def _parsed(code: str) -> ast.Module:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EnvConfigError(f"{code!r:.40} is not Python ({error})") from error
-
-
-def _lines(row: Mapping[str, Any], name: str) -> list[str]:
-    value = row.get(name) or []
-    lines = [value] if isinstance(value, str) else value
-    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise EnvConfigError(f"{name} must be a text or a list of texts, got {value!r:.40}")
-    return lines
 
 
 @dataclass(frozen=True)

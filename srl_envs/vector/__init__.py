@@ -5,9 +5,9 @@
     observations, infos = games.reset(seed=0)                 # float32 (N, A, features)
     observations, rewards, terminations, truncations, infos = games.step(actions)   # int (N, A)
 
-The matrix games, the bandit and the mazes have their rules on arrays (ArrayGame). Other games with
-Discrete actions are stepped one by one (SyncVectorGame). Environment i behaves like the single
-environment after `reset(seed=seed + i)`.
+coop_compete, team_battle and mazes for one agent have their rules on arrays (ArrayGame). Other
+games with Discrete actions are stepped one by one (SyncVectorGame). Environment i behaves like the
+single environment after `reset(seed=seed + i)`.
 """
 
 from typing import Any
@@ -47,6 +47,7 @@ def make(name: str, num_envs: int = 1, **parameters: Any) -> VectorGame:
             )
     entry = registry.ENVS.get(name)
     if entry is not None and entry.array_form is not None:
-        made: VectorGame = Plugin(entry.array_form).load()(game, num_envs)
-        return made
+        form: type[ArrayGame] = Plugin(entry.array_form).load()
+        if form.fits(game):
+            return form(game, num_envs)
     return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,15 @@ BLOCK = 256  # numbers drawn at a time per environment; more saves no time
 TOGETHER = 32  # environments whose numbers are copied at a time, so that they are in the cache
 HELD = 1 << 22  # limit of numbers (8 bytes each) in memory, for all environments together
 
-Draw = Callable[..., object]
-"""Method of np.random.Generator with an argument `out`, such as `standard_normal`."""
-
 
 class BatchedRng:
-    """Random numbers of N environments with one generator each.
+    """Normal random numbers of N environments with one generator each.
 
     The numbers of an environment depend neither on other environments nor on the size of blocks.
     """
 
-    def __init__(self, num_envs: int, num_agents: int, draw: Draw) -> None:
+    def __init__(self, num_envs: int, num_agents: int) -> None:
         self.sources = [RandomSource() for _ in range(num_envs)]
-        self._draw = draw
         rounds = max(1, min(BLOCK, HELD // num_envs) // num_agents)
         self._block = np.empty((rounds, num_envs, num_agents))
         self._used = np.full(num_envs, rounds)  # number of used rounds in each block
@@ -51,7 +47,7 @@ class BatchedRng:
             some = spent[start : start + TOGETHER]
             drawn = np.empty((len(some), rounds, num_agents))
             for i, out in zip(some.tolist(), drawn, strict=True):
-                self._draw(self.sources[i].np_random, out=out)
+                self.sources[i].np_random.standard_normal(out=out)
             self._block[:, some] = drawn.swapaxes(0, 1)
         self._used[spent] = 0
         first = self._used[0]
@@ -67,24 +63,24 @@ class ArrayGame(VectorGame):
     """Base class of vectorized games with rules on arrays.
 
     A subclass defines `play_round`, `round_infos`, and `begin` or `_first`. `game` is the single
-    environment, and `draw` the method that draws the numbers of `rng`.
+    environment.
     """
 
     _first: np.ndarray
     """First observations (A, features) of every episode."""
 
-    def __init__(
-        self,
-        game: SimultaneousGame,
-        num_envs: int,
-        draw: Draw = np.random.Generator.standard_normal,
-    ) -> None:
+    def __init__(self, game: SimultaneousGame, num_envs: int) -> None:
         super().__init__(game, num_envs)
         self._game = game
         self.rounds = game.rounds
-        self.rng = BatchedRng(self.num_envs, self.num_agents, draw)
+        self.rng = BatchedRng(self.num_envs, self.num_agents)
         self._played = np.zeros(self.num_envs, np.int64)
         self._episode = np.full(self.num_envs, -1)
+
+    @classmethod
+    def fits(cls, game: Any) -> bool:
+        """Return True if the array form has the rules of `game`, a single environment."""
+        return True
 
     # Defined by subclasses.
 

@@ -39,7 +39,6 @@ class SyncVectorGame(VectorGame):
         self._index_of = {agent: index for index, agent in enumerate(self.possible_agents)}
 
     def close(self) -> None:
-        """Close all environments."""
         for env in self.envs:
             env.close()
 

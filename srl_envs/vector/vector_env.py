@@ -138,10 +138,8 @@ class VectorGame:
         chosen = given.astype(np.int64, copy=False)
         count = int(self.single_action_space.n)
         if chosen.min() < 0 or chosen.max() >= count:
-            env, agent = np.argwhere((chosen < 0) | (chosen >= count))[0].tolist()
             raise EnvError(
-                f"action {given[env, agent]} of {self.possible_agents[agent]} in environment {env} "
-                f"is out of range: give an int from 0 to {count - 1}"
+                f"actions must be from 0 to {count - 1}, got {chosen.min()} to {chosen.max()}"
             )
         return chosen
 

@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from srl_envs.loading import needed_by
@@ -32,11 +32,7 @@ with needed_by("engine.name ray", ConfigError):
         RayActorError,
         RayTaskError,
     )
-    from ray.util.placement_group import (
-        placement_group,
-        placement_group_table,
-        remove_placement_group,
-    )
+    from ray.util.placement_group import placement_group, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 log = logging.getLogger(__name__)
@@ -48,8 +44,6 @@ CONNECTED_WITHIN = 10.0
 """Seconds for the cluster's head to accept a connection."""
 MOST_DEATHS = 3
 """Deaths of an actor in one call after which the run ends."""
-KNOWN_WITHIN = 60.0
-"""Seconds after an error of one process of a group in which the death of another is reported."""
 
 
 class Host:
@@ -63,38 +57,28 @@ class Host:
         self._object: Any = None
         self._identity = secrets.token_hex(8)
 
-    def call(self, rank: Mapping[str, str], method: str, *arguments: Any) -> Any:
-        """Return the result of a method of the object.
-
-        `rank` are the variables that torchrun would set for this process of a group; empty without
-        a group. Only the first process of a group returns the result.
-        """
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Return the result of a method of the object."""
         if self._object is None:
-            os.environ |= rank
             self._object = self._kind(*self._arguments)
-        result = getattr(self._object, method)(*arguments)
-        return result if rank.get("RANK", "0") == "0" else None
+        return getattr(self._object, method)(*arguments)
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]  # Ray has no types here.
-    def address(self) -> tuple[str, int, str]:
-        """Return this node's address, a free port, and the identity of this process."""
-        with socket.socket() as free:
-            free.bind(("", 0))
-            return ray.util.get_node_ip_address(), free.getsockname()[1], self._identity
+    def identity(self) -> str:
+        """Return the identity of this process, which a restart changes."""
+        return self._identity
 
 
 class Actor:
-    """Object in a Ray actor, or in several actors that form a process group.
+    """Object in a Ray actor. Ray restarts an actor that died, and the call is repeated then.
 
-    Ray restarts an actor that died; if a process of a group dies, all are replaced. The call is
-    repeated then. A restarted object is built anew, so calls carry everything that they depend on.
-    `name` is used in messages; `spawn` starts the actors and returns their handles.
+    A restarted object is built anew, so calls carry everything that they depend on. `name` is used
+    in messages.
     """
 
-    def __init__(self, name: str, spawn: Callable[[], Sequence[Any]]) -> None:
-        self.name, self._spawn, self._handles = name, spawn, spawn()
-        self._ranks: Sequence[Mapping[str, str]] = ()
-        self._identity = ""
+    def __init__(self, name: str, handle: Any) -> None:
+        self.name, self._handle = name, handle
+        self._identity: str | None = None
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -109,18 +93,15 @@ class Actor:
         with self._lock:
             while True:
                 try:
-                    deaths += lost is not None and self._recover()
+                    if lost is not None or self._identity is None:
+                        deaths += self._was_restarted()
                     if deaths == MOST_DEATHS:
                         break
-                    return self._answer(
-                        [
-                            handle.call.remote(rank, method, *arguments)
-                            for handle, rank in zip(self._handles, self._group(), strict=True)
-                        ]
-                    )
+                    return ray.get(self._handle.call.remote(method, *arguments))
+                except RayTaskError as error:
+                    raise getattr(error, "cause", error) from error
                 except (RayActorError, ObjectLostError, OutOfMemoryError) as error:
-                    final = len(self._handles) == 1 and isinstance(error, ActorDiedError)
-                    if self._stopped or final:
+                    if self._stopped or isinstance(error, ActorDiedError):
                         raise TrainingError(f"{self.name} ended with the run") from error
                     log.warning("%s died: %s", self.name, error)
                     lost = error
@@ -130,81 +111,34 @@ class Actor:
         ) from lost
 
     def stop(self) -> None:
-        """End all processes of the actor; current and later calls raise TrainingError."""
+        """End the actor; current and later calls raise TrainingError."""
         self._stopped = True
         if ray.is_initialized():
-            for handle in self._handles:
-                ray.kill(handle)
+            ray.kill(self._handle)
 
-    def _group(self) -> Sequence[Mapping[str, str]]:
-        """Return the torchrun environment variables of each process; empty for a single process."""
-        if not self._ranks:
-            host, port, self._identity = ray.get(self._handles[0].address.remote())
-            shared = {
-                "LOCAL_RANK": "0",  # Each process has its own accelerator.
-                "WORLD_SIZE": str(len(self._handles)),
-                "MASTER_ADDR": host,
-                "MASTER_PORT": str(port),
-            }
-            ranks = [{"RANK": str(index), **shared} for index in range(len(self._handles))]
-            self._ranks = ranks if len(ranks) > 1 else [{}]
-        return self._ranks
-
-    def _recover(self) -> bool:
-        """Replace a group's processes, or wait for a single one; return False if it did not die.
+    def _was_restarted(self) -> bool:
+        """Wait for the process, and return True if it is not that of the last call.
 
         A process is unreachable for some seconds when its node was lost, before Ray restarts it.
         """
-        if len(self._handles) > 1:
-            self._replace()
-            return True
-        *_, identity = ray.get(self._handles[0].address.remote())
-        before, self._identity = self._identity, identity
-        if identity == before:
+        before, self._identity = self._identity, ray.get(self._handle.identity.remote())
+        if self._identity == before:
             time.sleep(1.0)
-        return bool(identity != before)
-
-    def _replace(self) -> None:
-        """Replace all processes of a group: the survivors' connections are broken."""
-        for handle in self._handles:
-            ray.kill(handle)
-        self._handles, self._ranks = self._spawn(), ()
-
-    def _answer(self, references: Sequence[Any]) -> Any:
-        """Wait for all processes and return the first one's result; raise the first exception."""
-        answers: dict[Any, Any] = {}
-        raised: Exception | None = None
-        waiting, timeout = list(references), None
-        while waiting:
-            ready, waiting = ray.wait(waiting, timeout=timeout)
-            if not ready:
-                break
-            try:
-                answers[ready[0]] = ray.get(ready[0])
-            except RayTaskError as error:
-                # A process that was cut off by another's death may report first.
-                raised, timeout = raised or error, KNOWN_WITHIN
-        if raised is not None:
-            if waiting:
-                self._replace()  # The others wait for the process that failed.
-            raise getattr(raised, "cause", raised) from raised
-        return answers[references[0]]
+        return before not in (None, self._identity)
 
 
 class Cluster:
     """Connection to a Ray cluster, with reserved resources (a "place") for each actor of a run.
 
-    `models` is the number of models in training and `servers` of model servers. Raises ConfigError
-    if there is no cluster at the address, or not enough room in it.
+    `models` is the number of models in training. Raises ConfigError if there is no cluster at the
+    address, or not enough room in it.
     """
 
-    def __init__(self, config: RayEngineConfig, models: int, servers: int = 0) -> None:
+    def __init__(self, config: RayEngineConfig, models: int) -> None:
         player = {"CPU": config.actor_cpus, "GPU": config.rollout_worker_gpus}
         learner = {"CPU": config.actor_cpus, "GPU": config.learner_gpus}
-        server = {"CPU": config.actor_cpus, "GPU": config.server_gpus}
-        learners = models * config.learner_processes
-        bundles = [player] * config.rollout_workers + [learner] * learners + [server] * servers
-        actors = f"{config.rollout_workers} workers, {learners} learners, {servers} model servers"
+        bundles = [player] * config.rollout_workers + [learner] * models
+        actors = f"{config.rollout_workers} workers and {models} learners"
         self._bundles = [{k: v for k, v in one.items() if v} for one in bundles]
         self._open = True
         self._connected = not ray.is_initialized()
@@ -247,33 +181,21 @@ class Cluster:
             _handle_sigterm(end if before is signal.SIG_DFL else before)
         self._sigterm = before
 
-    def actor(self, name: str, places: range, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Start an actor with an object `kind(*arguments)`, or a group with one actor per place.
+    def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
+        """Start an actor with an object `kind(*arguments)` in a place: players, then learners."""
+        options = ray.remote(Host).options(
+            num_cpus=self._bundles[place].get("CPU", 0),
+            num_gpus=self._bundles[place].get("GPU", 0),
+            max_restarts=-1,
+            scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, place),
+        )
+        return Actor(name, options.remote(kind, arguments))
 
-        Places are numbered: players, learners, then model servers.
-        """
-        host = ray.remote(Host)
-
-        def spawn() -> list[Any]:
-            return [
-                host.options(
-                    num_cpus=self._bundles[place].get("CPU", 0),
-                    num_gpus=self._bundles[place].get("GPU", 0),
-                    max_restarts=-1 if len(places) == 1 else 0,
-                    scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, place),
-                ).remote(kind, arguments)
-                for place in places
-            ]
-
-        return Actor(name, spawn)
-
-    def host(self, place: int) -> str:
-        """Return the address of a place's node: loopback if the cluster is this machine alone."""
-        addresses = {n["NodeID"]: n["NodeManagerAddress"] for n in ray.nodes() if n["Alive"]}
-        if set(addresses.values()) <= {ray.util.get_node_ip_address(), LOOPBACK}:
-            return LOOPBACK
-        nodes = placement_group_table(self._group)["bundles_to_node_id"]
-        return str(addresses[nodes[place]])
+    @property
+    def is_one_machine(self) -> bool:
+        """True if all nodes are this machine."""
+        addresses = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+        return addresses <= {ray.util.get_node_ip_address(), LOOPBACK}
 
     def put(self, value: Any) -> Any:
         """Store a value in the object store and return a reference to it."""

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -22,7 +21,7 @@ from srl_agents.matchmaking import Matchmaking
 from srl_envs.tables import Plugin
 from srl_extensions.cluster.learners import LearnerWorker, RemoteLearner
 from srl_extensions.cluster.players import PlayerWorker, Publications
-from srl_train.build import Parts, check_shares
+from srl_train.build import Parts
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.run import RunConfig
 from srl_train.config.stages import StageConfig
@@ -228,53 +227,49 @@ def ray_parts(
     """
     engine, make_env = config.engine, settings.make_env
     assert isinstance(engine, RayEngineConfig)
-    check_shares(config, engine.learner_processes)
     playing = on_device(config, "rollout_worker_gpus", engine.rollout_worker_gpus)
     learning = on_device(config, "learner_gpus", engine.learner_gpus)
-    names, processes = config.models.names, engine.learner_processes
+    names, bases, workers = config.models.names, config.models.bases, engine.rollout_workers
     servers = None
-    if config.backend.PLACED_SERVERS:
-        servers = Plugin(config.backend.PLACED_SERVERS).load()(
-            config, make_env, server_logs, gpus=engine.server_gpus
-        )
-    elif TINY in (*config.models.bases.values(), *config.models.frozen_models.values()):
+    if config.backend.SHARED_SERVERS:
+        servers = Plugin(config.backend.SHARED_SERVERS).load()(config, make_env, server_logs)
+        bases = servers.starts
+    elif TINY in (*bases.values(), *config.models.frozen_models.values()):
         # The embedded model is written once, before all actors of this machine would write it.
         tiny.folder(make_env)
-    bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.rollout_workers)
+    bound = None if engine.in_flight is None else max(1, engine.in_flight // workers)
     with ExitStack() as until_built:
         ends = until_built.enter_context(ExitStack())
-        cluster = open_cluster(engine, len(names), servers.count if servers else 0)
+        if servers is not None:
+            ends.callback(servers.close)
+        cluster = open_cluster(engine, len(names))
         ends.callback(cluster.close)
-        first = engine.rollout_workers
+        if servers is not None and servers.is_local and not cluster.is_one_machine:
+            raise ConfigError(
+                "backend.managed: these servers accept requests of this machine only, and the "
+                "cluster has others: start servers that all nodes reach, and give backend.servers"
+            )
         learners = {}
-        for name in names:
-            places = range(first, first := first + processes)
+        for place, name in enumerate(names, workers):
             actor = cluster.actor(
-                f"the learner of {name}", places, LearnerWorker, learning, name, make_env
+                f"the learner of {name}",
+                place,
+                LearnerWorker,
+                learning,
+                name,
+                bases[name],
+                make_env,
             )
             learners[name] = RemoteLearner(name, actor, cluster.put)
         threads = ends.enter_context(ThreadPoolExecutor(len(names)))
         loading = [threads.submit(learner.parallelism) for learner in learners.values()]
-        access = None
+        attach = None
         if servers is not None:
-            places = range(first, first + servers.count)
-            workers = [
-                cluster.actor(f"model server {n}", range(n, n + 1), *servers.worker(n - first))
-                for n in places
-            ]
-            for worker in workers:
-                ends.callback(worker.stop)
-            ends.callback(servers.close)
-            servers.start([worker.call for worker in workers], [cluster.host(n) for n in places])
-            for loaded in loading:
-                loaded.result()
-            applies = {name: learner.apply for name, learner in learners.items()}
-            access = servers.access(applies, engine.rollout_workers)
+            servers.start({name: learner.apply for name, learner in learners.items()})
+            attach = servers.attachment(workers)
         players = [
-            cluster.actor(
-                f"player {n}", range(n, n + 1), PlayerWorker, playing, make_env, bound, access
-            )
-            for n in range(engine.rollout_workers)
+            cluster.actor(f"player {n}", n, PlayerWorker, playing, make_env, bound, attach)
+            for n in range(workers)
         ]
         check = servers.check if servers else lambda: None
         started = RayEngine(players, learners, config.rollout.group_size, check, ends.close)
@@ -283,7 +278,12 @@ def ray_parts(
         texts, adapters = started.load_players()
         publisher: WeightPublisher = RayPublisher(started, cluster.put)
         if servers is not None:
-            publisher = servers.publisher(partial(PlayerSampler, started))
+            publisher = servers.open_publisher(
+                {
+                    base: PlayerSampler(started, facts.name, base, facts.stop_ids)
+                    for base, facts in servers.facts.items()
+                }
+            )
         until_built.pop_all()
     pools = {
         name: OpponentPool(name, section, publisher)
@@ -293,12 +293,12 @@ def ray_parts(
     return Parts(started, sampled, cast(Mapping[str, Learner], learners))
 
 
-def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:
+def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
     """Connect to a cluster or start one, and reserve a place for each actor of a run."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 
-    return Cluster(config, models, servers)
+    return Cluster(config, models)
 
 
 def on_device(config: RunConfig, setting: str, gpus: float) -> RunConfig:

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from srl_envs.tables import Plugin
 from srl_extensions.cluster.players import fetched
-from srl_train import fsdp, processes
 from srl_train.config.run import RunConfig
 from srl_train.config.stages import StageConfig
 from srl_train.learners.learner import StageLearner, model_weights, restore, state_of
@@ -57,10 +55,12 @@ class History(NamedTuple):
 
 
 class LearnerWorker:
-    """Learner of `model` in its actor, which loads no other model."""
+    """Learner of `model`, which starts from `base`, in its actor, which loads no other model."""
 
-    def __init__(self, config: RunConfig, model: str, make_env: Callable[[], Any]) -> None:
-        self._config, self._model, self._make_env = config, model, make_env
+    def __init__(
+        self, config: RunConfig, model: str, base: str, make_env: Callable[[], Any]
+    ) -> None:
+        self._config, self._model, self._base, self._make_env = config, model, base, make_env
         self._stage: StageLearner | None = None
         self._build()
 
@@ -68,19 +68,15 @@ class LearnerWorker:
         """Load the model and build its learner; raises as `build.build_run`."""
         config, model, make_env = self._config, self._model, self._make_env
         torch.set_num_threads(config.threads)
-        processes.start(config.models.device, config.threads)
         with closing(make_env()) as env:
             matchmaking = matchmaking_of(config, env)
-        sampling, bases = build_sampling(config, matchmaking), config.models.bases
-        if config.backend.PLACED_SERVERS:
-            bases = Plugin(config.backend.PLACED_SERVERS).load().servable(make_env, bases)
-        with processes.main_first():
-            backends, modules, _ = learning_models(
-                config.models, {model: bases[model]}, make_env, config.seed
-            )
+        backends, modules, _ = learning_models(
+            config.models, {model: self._base}, make_env, config.seed
+        )
         self._module, self._backend = modules[model], backends[model]
         self._device = next(self._module.parameters()).device
         tokenizers = {model: self._backend.tokenizer}
+        sampling = build_sampling(config, matchmaking)
         self._learner = build_learners(
             config, make_env, modules, tokenizers, matchmaking, sampling
         )[model]
@@ -110,7 +106,7 @@ class LearnerWorker:
         if call.target == "worker":
             return getattr(self, f"_{call.method}")(*arguments)
         learner = self._learner if call.target == "learner" else self._stage
-        return moved(fsdp.in_full(getattr(learner, call.method)(*arguments)), CPU)
+        return moved(getattr(learner, call.method)(*arguments), CPU)
 
     def _open_stage(self, section: StageConfig, planned_steps: int) -> None:
         self._close_stage()
@@ -138,7 +134,7 @@ class LearnerWorker:
                 "counters": self._stage.counters(),
                 "losses": self._stage.losses,
             }
-        state: State = moved(fsdp.in_full({**state_of(self._learner), "stage": stage}), CPU)
+        state: State = moved({**state_of(self._learner), "stage": stage}, CPU)
         return state
 
     def _restore(self, state: State) -> None:

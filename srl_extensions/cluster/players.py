@@ -13,7 +13,7 @@ from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_train.config.run import RunConfig
 from srl_train.engines import Engine, ModelText, RolloutSettings
-from srl_train.loading import build_backends
+from srl_train.loading import Samplers, build_backends
 from srl_train.modes import MODES
 from srl_train.plan import PlannedGames
 from srl_train.players import build_sampling, matchmaking_of, policies_by_seats
@@ -26,8 +26,8 @@ Publications = Mapping[str, tuple[int, str, Sequence[Any]]]
 class PlayerWorker:
     """Environments, policies and weights of a player, in its actor.
 
-    `in_flight` limits the concurrent episodes. Models sample in the actor, or in `servers`, whose
-    method `attach(config)` returns Samplers.
+    `in_flight` limits the concurrent episodes. Models sample in the actor, or in the servers to
+    which `attach(config)` returns Samplers.
     """
 
     def __init__(
@@ -35,14 +35,14 @@ class PlayerWorker:
         config: RunConfig,
         make_env: Callable[[], Any],
         in_flight: int | None = None,
-        servers: Any = None,
+        attach: Callable[[RunConfig], Samplers] | None = None,
     ) -> None:
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
             matchmaking = matchmaking_of(config, env)
             view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
         sampling = build_sampling(config, matchmaking)
-        served = None if servers is None else servers.attach(config)
+        served = None if attach is None else attach(config)
         self._players = build_backends(config, make_env, trained_here=False, served=served)
         policies_of = policies_by_seats(config, make_env, self._players, view, sampling)
         policies_of(matchmaking.usual)  # Raises now for a policy that cannot be built.

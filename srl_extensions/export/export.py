@@ -1,4 +1,4 @@
-"""Export of models as Hugging Face folders or PEFT adapters, with model cards."""
+"""Export of models as Hugging Face folders or PEFT adapters."""
 
 from __future__ import annotations
 
@@ -12,28 +12,22 @@ from peft import PeftModel
 
 from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_train.adapters import merged
-from srl_train.config import yaml_file
 from srl_train.errors import ConfigError
 from srl_train.loading import checkpoint_modules, load_backend
-from srl_train.model_card import write_card
-from srl_train.player_names import Loading, PlayerSpec, config_tree, settings_of_run
+from srl_train.player_names import Loading, PlayerSpec, settings_of_run
 from srl_train.run_files import is_checkpoint, refuse_taken
 
 
 def export(
     player: PlayerSpec, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
 ) -> None:
-    """Write a model of a player, its tokenizer and model card into a new folder, atomically.
+    """Write a model of a player, and its tokenizer into a new folder, atomically.
 
     With `merge`, an adapter is merged into its base; `trusted` permits to import code that a
     checkpoint's configuration names. Raises ConfigError if the folder is not empty or cannot be
     written, or there is no adapter to merge.
     """
     refuse_taken(folder)
-    # The model card contains only a validated configuration.
-    trained = None
-    if player.run is not None:
-        trained = yaml_file.to_tree(yaml_file.from_tree(config_tree(player.run)))
     if player.run is not None and is_checkpoint(player.run):
         backends, modules = checkpoint_modules(player.run, [name], "cpu", trusted)
         backend = backends[name].with_model(modules[name])
@@ -51,7 +45,6 @@ def export(
             with no_bars():
                 backend.model.save_pretrained(partial)
             backend.tokenizer.save_pretrained(partial)
-            write_card(partial, name, trained)
             partial.chmod(0o755)  # mkdtemp gives access to the owner only.
             os.replace(partial, folder)
         finally:

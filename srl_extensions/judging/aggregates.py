@@ -50,51 +50,15 @@ def interquartile_mean(scores: Scores, seed: int) -> Estimate:
 
 def mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean over tasks of the mean over runs; see `interquartile_mean`."""
-    return _estimate(lambda by_task: _task_means(by_task).mean(axis=1), scores, seed)
 
+    def of_means(by_task: Sequence[Floats]) -> Floats:
+        return np.asarray(np.stack([own.mean(axis=1) for own in by_task], axis=1).mean(axis=1))
 
-def median(scores: Scores, seed: int) -> Estimate:
-    """Return the median over tasks of the mean over runs; see `interquartile_mean`."""
-    return _estimate(lambda by_task: np.median(_task_means(by_task), axis=1), scores, seed)
-
-
-def optimality_gap(scores: Scores, seed: int) -> Estimate:
-    """Return the mean amount by which scores are below 1; see `interquartile_mean`."""
-
-    def gap(by_task: Sequence[Floats]) -> Floats:
-        return np.asarray(1.0 - np.minimum(np.concatenate(by_task, axis=1), 1.0).mean(axis=1))
-
-    return _estimate(gap, scores, seed)
-
-
-def probability_of_improvement(ours: Scores, theirs: Scores, seed: int) -> Estimate:
-    """Return the probability that a run of `ours` scores higher than a run of `theirs`.
-
-    The probability is the mean over tasks of Mann and Whitney's U divided by the number of pairs of
-    runs, in which equal scores count half.
-
-    Raises:
-        ValueError: If the tasks are different, a task has no score, or a score is not finite.
-    """
-    if ours.keys() != theirs.keys():
-        raise ValueError(f"tasks must be the same, got {', '.join(ours)} and {', '.join(theirs)}")
-    tasks = len(ours)
-
-    def chance(by_task: Sequence[Floats]) -> Floats:
-        shares = []
-        for own, other in zip(by_task[:tasks], by_task[tasks:], strict=True):
-            lead = own[:, :, None] - other[:, None, :]
-            shares.append(((lead > 0) + 0.5 * (lead == 0)).mean(axis=(1, 2)))
-        return np.asarray(np.mean(shares, axis=0))
-
-    both = {("ours", task): own for task, own in ours.items()}
-    return _estimate(chance, both | {("theirs", task): theirs[task] for task in ours}, seed)
+    return _estimate(of_means, scores, seed)
 
 
 def _estimate(
-    statistic: Callable[[Sequence[Floats]], Floats],
-    scores: Mapping[str, Sequence[float]] | Mapping[tuple[str, str], Sequence[float]],
-    seed: int,
+    statistic: Callable[[Sequence[Floats]], Floats], scores: Scores, seed: int
 ) -> Estimate:
     """Estimate a statistic, a function of arrays of shape (resample, run), one per stratum."""
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
@@ -112,7 +76,3 @@ def _trimmed(scores_BN: Floats) -> Floats:
     cut = scores_BN.shape[1] // 4
     middle = np.sort(scores_BN, axis=1)[:, cut : scores_BN.shape[1] - cut]
     return np.asarray(middle.mean(axis=1))
-
-
-def _task_means(by_task: Sequence[Floats]) -> Floats:
-    return np.stack([own.mean(axis=1) for own in by_task], axis=1)

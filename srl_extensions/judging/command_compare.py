@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +12,6 @@ from srl_extensions.judging.aggregates import (
     Scores,
     interquartile_mean,
     mean,
-    median,
-    optimality_gap,
-    probability_of_improvement,
 )
 from srl_extensions.judging.shared import with_interval, write_results
 from srl_train.cli.notices import tell
@@ -32,22 +26,13 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 ENOUGH_SEEDS = 10
 """Number of seeds from which bootstrap intervals cover about 95 %, see `Estimate.interval`."""
-_SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
-"""Part of a folder's name that contains the seed, such as the end of run_3, run-seed3 and run/3."""
-COLUMNS = {
-    "interquartile_mean": "interquartile mean",
-    "mean": "mean",
-    "median": "median of tasks",
-    "optimality_gap": "optimality gap",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "runs", metavar="[METHOD=]RUN", nargs="+",
-        help="folders of `srl train`; runs of one METHOD are its seeds (default: runs that differ "
-        "only in the seed)",
+        help="folders of `srl train`; runs of one METHOD are its seeds (default: the folder)",
     )  # fmt: skip
     add_seed(parser, "seed of the bootstrap intervals")
     add_record(parser)
@@ -58,32 +43,26 @@ def run(args: argparse.Namespace) -> int:
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)
-    named = [_split(word) for word in args.runs]
-    names = [folder.resolve().name for _, folder in named]
-    labels = names if len(set(names)) == len(names) else [str(folder) for _, folder in named]
-    loaded = [
-        (method, label, load(folder)) for (method, folder), label in zip(named, labels, strict=True)
-    ]
+    methods: dict[str, list[RecordedRun]] = {}
+    for word in args.runs:
+        method, folder = _split(word)
+        methods.setdefault(method, []).append(load(folder))
     if args.out is not None:
         refuse_unwritable("--out", args.out)
-    methods = methods_of(loaded)
-    score, normalized, scores = scores_of(methods)
+    score, scores = scores_of(methods)
     record = {
         "schema_version": SCHEMA_VERSION,
         "score": score,
         "interval": "95 %, by stratified bootstrap over the seeds of each environment",
         "seed": args.seed,
         "methods": [
-            {"name": name, "scores": own, **_aggregates(own, normalized, args.seed)}
-            for name, own in scores.items()
-        ],
-        "probability_of_improvement": [
             {
-                "method": ours,
-                "over": theirs,
-                **probability_of_improvement(scores[ours], scores[theirs], args.seed)._asdict(),
+                "name": name,
+                "scores": own,
+                "interquartile_mean": interquartile_mean(own, args.seed)._asdict(),
+                "mean": mean(own, args.seed)._asdict(),
             }
-            for ours, theirs in permutations(scores, 2)
+            for name, own in scores.items()
         ],
     }
     tell(table(record))
@@ -92,46 +71,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _split(word: str) -> tuple[str | None, Path]:
+def _split(word: str) -> tuple[str, Path]:
     method, equals, folder = word.partition("=")
     if not equals or Path(word).exists():
-        return None, Path(word)
+        return word, Path(word)
     if not method or not folder:
         raise ConfigError(f"runs must be RUN or METHOD=RUN, got {word!r}")
     return method, Path(folder)
 
 
-def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str, list[RecordedRun]]:
-    """Return the runs of each method, from the method (or None), label and run of each run.
-
-    Runs without a method are one method if they differ only in the seed.
-    """
-    found: dict[str, list[RecordedRun]] = {}
-    for method, _, own in runs:
-        if method is not None:
-            found.setdefault(method, []).append(own)
-    alike: dict[str, list[tuple[str, RecordedRun]]] = {}
-    for method, label, own in runs:
-        if method is None:
-            # A run without a configuration is a separate method.
-            same = {key: value for key, value in own.config.items() if key != "seed"}
-            alike.setdefault(json.dumps(same, default=str) if same else label, []).append(
-                (label, own)
-            )
-    for members in alike.values():
-        seeds = {own.seed for _, own in members}
-        if len(seeds) == len(members) > 1:
-            bare = {_SEED.sub("", label) for label, _ in members}
-            name = (bare.pop() if len(bare) == 1 else "") or members[0][0]
-            members = [(f"{name} ({len(members)} seeds)", own) for _, own in members]
-        # Runs with the same seed are not independent samples of one method.
-        for label, own in members:
-            found.setdefault(label, []).append(own)
-    return found
-
-
-def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, dict[str, Scores]]:
-    """Return a description of the scores, True if they are normalized, and the scores by method.
+def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[str, Scores]]:
+    """Return a description of the scores, and the scores by method.
 
     A score is the mean raw reward per agent and step: of the evaluation after training if all runs
     have one, else of the last tenth of the rounds. Scores are normalized, with uniform play at 0
@@ -179,57 +129,31 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, 
     ordered: dict[str, Scores] = {
         method: {task: own[task] for task in tasks[method]} for method, own in scores.items()
     }
-    return f"mean raw reward {when}{scale}", normalized, ordered
+    return f"mean raw reward {when}{scale}", ordered
 
 
 def _task_of(run: RecordedRun, among: Sequence[RecordedRun]) -> str:
-    """Return the environment of the run, with those options that differ between the runs."""
+    """Return the environment of the run, with its options if they differ between the runs."""
     others = [other.options for other in among if other.environment == run.environment]
-    different = [
-        f"{key}={run.options.get(key)}"
-        for key in sorted({key for options in others for key in options})
-        if any(options.get(key) != run.options.get(key) for options in others)
-    ]
-    return f"{run.environment} ({', '.join(different)})" if different else run.environment
-
-
-def _aggregates(scores: Scores, normalized: bool, seed: int) -> dict[str, Any]:
-    found = {"interquartile_mean": interquartile_mean(scores, seed), "mean": mean(scores, seed)}
-    if len(scores) > 1:
-        found["median"] = median(scores, seed)
-    if normalized:
-        found["optimality_gap"] = optimality_gap(scores, seed)
-    return {key: estimate._asdict() for key, estimate in found.items()}
+    if all(options == run.options for options in others):
+        return run.environment
+    options = ", ".join(f"{key}={value}" for key, value in sorted(run.options.items()))
+    return f"{run.environment} ({options})"
 
 
 def table(record: Mapping[str, Any]) -> str:
     """Return the comparison as text for a terminal."""
     methods = record["methods"]
-    shown = [key for key in COLUMNS if all(key in method for method in methods)]
-    rows = [["method", "tasks", "runs", *(COLUMNS[key] for key in shown)]]
+    rows = [["method", "tasks", "runs", "interquartile mean", "mean"]]
     for method in methods:
         runs = sum(map(len, method["scores"].values()))
-        values = [with_interval(**method[key]) for key in shown]
+        values = [with_interval(**method[key]) for key in ("interquartile_mean", "mean")]
         rows.append([method["name"], str(len(method["scores"])), str(runs), *values])
     lines = [f"Score: {record['score']}. 95 % intervals in parentheses.", *aligned(rows)]
-    fewest = {one["name"]: min(map(len, one["scores"].values())) for one in methods}
-    single = [name for name, seeds in fewest.items() if seeds == 1]
-    if single:
-        lines.append(
-            f"Caution: a single seed of {', '.join(single)}. Differences may be chance: compare "
-            "several seeds."
-        )
-    elif min(fewest.values()) < ENOUGH_SEEDS:
+    if min(len(seeds) for one in methods for seeds in one["scores"].values()) < ENOUGH_SEEDS:
         lines.append(
             f"Caution: fewer than {ENOUGH_SEEDS} seeds per environment, so the intervals are too "
-            "narrow (with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %)."
+            "narrow (with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %). A "
+            "difference between single seeds may be chance."
         )
-    pairs = record["probability_of_improvement"]
-    if pairs:
-        chances = [
-            [one["method"], one["over"], with_interval(one["value"], one["interval"])]
-            for one in pairs
-        ]
-        lines += ["", "Probability that a run of a method scores higher than a run of the other:"]
-        lines += aligned([["method", "other method", "probability"], *chances])
     return "\n".join(lines)

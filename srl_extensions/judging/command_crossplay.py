@@ -6,20 +6,19 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.errors import RolloutError
 from srl_agents.policy import Policy
-from srl_envs import registry, scenarios
+from srl_envs import registry
 from srl_extensions.judging import cross_play, crossplay_page
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
-from srl_extensions.judging.ratings import can_rate, rate
-from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
+from srl_extensions.judging.shared import NamedPlayers, write_results
 from srl_extensions.pages.document import write_page
 from srl_train.cli.notices import tell
-from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, setting
+from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, settings
 from srl_train.errors import ConfigError
+from srl_train.player_names import PLAYERS
 from srl_train.run_files import asked_for, refuse_taken, refuse_unwritable, versions
 
 
@@ -32,10 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     places = "an environment; one player controls a team (or agent), the other all other agents"
     add_list(parser, "--environment", "ENV", places, dest="environments")
-    focal = "a scenario; one player controls the focal agents, the other the background agents"
-    add_list(parser, "--scenario", "NAME", focal, dest="scenarios")
-    option = "an option of all environments or of ENV, such as max_cycles=10"
-    add_list(parser, "--set", "[ENV.]KEY=VALUE", option, dest="options")
+    option = "an option of the environments, such as max_cycles=10"
+    add_list(parser, "--set", "KEY=VALUE", option, dest="options")
     parser.add_argument(
         "--episodes", type=int, default=16, metavar="N",
         help="number of starts; each pair plays all starts in each place (default: 16)",
@@ -55,10 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play all pairs of players, print and write the results (JSON and HTML), and return 0."""
     groups = _groups(args.players)
-    if not args.environments and not args.scenarios:
-        raise ConfigError("--environment or --scenario is required")
+    if not args.environments:
+        raise ConfigError("--environment is required")
     check_numbers(args)
-    arenas = _arenas(args)
+    options = settings(args.options)
+    arenas = [
+        cross_play.arena(name, partial(registry.make, name, **options))
+        for name in dict.fromkeys(args.environments)
+    ]
     players = NamedPlayers.parse(args, groups)
     players.prepare(args.threads)
     policies = [  # Policies of all environments, so that an error occurs before the first game.
@@ -68,28 +69,23 @@ def run(args: argparse.Namespace) -> int:
     path = args.out / "results.json"
     refuse_taken(args.out)
     refuse_unwritable("--out", path)
-    found, played = [], []
+    found = []
     for one, own in zip(arenas, policies, strict=True):
         games = _play(one, own, args)
         found.append(results(one, games, groups, args.seed))
-        played.append((one.two_sided, games))
         if not args.quiet:
             tell(crossplay_page.table_of_arena(found[-1]))
-    rates_all = len(played) > 1 and can_rate()
     record = {
         "schema_version": SCHEMA_VERSION,
         "players": [players.record(name) | {"group": group} for name, group in groups.items()],
         "episodes": args.episodes,
         "seed": args.seed,
         "returns": "raw, per agent and episode, of the row's player",
-        "interval": "95 %, by bootstrap over starts; of gaps over seeds and starts",
+        "interval": "95 %, by bootstrap over starts",
         "versions": versions(),
         "arenas": found,
-        "overall": rate(list(groups), played, args.seed) if rates_all else None,
     }
     page = write_page(crossplay_page.page(record), args.out / "results.html")
-    if not args.quiet and rates_all:
-        tell(crossplay_page.as_text(crossplay_page.ratings(record["overall"], None)))
     write_results(path, record, quiet=args.quiet)
     if not args.quiet:
         tell(f"written: {page}")
@@ -111,33 +107,14 @@ def _groups(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _arenas(args: argparse.Namespace) -> list[cross_play.Arena]:
-    options: dict[str, dict[str, Any]] = {name: {} for name in args.environments}
-    for text in args.options:
-        key, value = setting(text)
-        name, dot, option = key.rpartition(".")
-        if not options or (dot and name not in options):
-            allowed = ", ".join(options) or "none, scenarios have fixed options"
-            raise ConfigError(f"--set must be an option of --environment ({allowed}), got {text}")
-        for own in [name] if dot else options:
-            options[own][option] = value
-    makers = {name: partial(registry.make, name, **own) for name, own in options.items()}
-    chosen = map(scenarios.scenario, dict.fromkeys(args.scenarios))
-    made = [cross_play.arena(name, make) for name, make in makers.items()]
-    return made + [cross_play.scenario_arena(scenario) for scenario in chosen]
-
-
 def _play(
     arena: cross_play.Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
 ) -> list[cross_play.PairGame]:
     """Play and return the games of an arena, and write their episodes if --record was given."""
     episodes: list[Episode] = []
-
-    def keep(game: cross_play.PairGame, episode: Episode) -> None:
-        if args.record:
-            episodes.append(episode)
-
-    games = cross_play.play_cross(arena, policies, args.episodes, args.seed, at_game=keep)
+    games = cross_play.play_cross(
+        arena, policies, args.episodes, args.seed, at_game=lambda game, one: episodes.append(one)
+    )
     failures = [game.failure for game in games if game.failure is not None]
     if len(failures) == len(games):
         raise RolloutError(f"every game of {arena.name} failed; the first: {failures[0]}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
 from srl_envs import scenarios
 from srl_envs.scenarios import Scenario
 from srl_extensions.judging.scenarios import ScenarioScore, play_scenario, scored
-from srl_extensions.judging.shared import PLAYERS, NamedPlayers, with_interval, write_results
+from srl_extensions.judging.shared import NamedPlayers, with_interval, write_results
 from srl_extensions.judging.solved import Solved, refuse_unsolvable
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
@@ -24,12 +24,12 @@ from srl_train.cli.options import (
 )
 from srl_train.errors import ConfigError
 from srl_train.metrics.tables import MISSING, aligned, measured
+from srl_train.player_names import PLAYERS
 from srl_train.run_files import asked_for, refuse_unwritable, versions
 
 HELD_OUT = {"only": True, "none": False, "all": None}
-SCHEMA_VERSION = 3
-"""Version of the file of --out. Version 2 added `samples` and `solved`; version 3 changed
-`focal.kind` of scripted policies."""
+SCHEMA_VERSION = 4
+"""Version of the file of --out."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,25 +82,23 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
             found = scenarios.scenario(name)
-            tell(f"{name}  [{', '.join(found.tags)}]  {found.description}")
+            tags = f"  [{', '.join(found.tags)}]" if found.tags else ""
+            tell(f"{name}{tags}  {found.description}")
         return 0
     if not names:
         raise ConfigError("--scenario or --environment is required (srl eval --list shows all)")
     if args.policy is None:
         raise ConfigError(f"--policy is required: {PLAYERS}")
     check_numbers(args)
-    chosen = [
-        _with_background(scenarios.scenario(name), args.background) for name in dict.fromkeys(names)
-    ]
+    chosen = _distinct(
+        _with_background(scenarios.scenario(name), args.background) for name in names
+    )
     pass_at = _pass_at(args, chosen)
 
     others = {name for one in chosen for name in one.background.values()}
     players = NamedPlayers.parse(args, dict.fromkeys([args.policy, *others]))
-    records = {}
     if args.record is not None:
-        records = {one.name: args.record / f"{one.name}.jsonl" for one in chosen}
-    for path in records.values():
-        refuse_unwritable("--record", path)
+        refuse_unwritable("--record", args.record / "scenario.jsonl")
     if args.out is not None:
         refuse_unwritable("--out", args.out)
     players.prepare(args.threads)
@@ -114,8 +112,8 @@ def run(args: argparse.Namespace) -> int:
             samples=args.samples,
             background=players.by_agent(scenario.background, scenario.make),
         )
-        if path := records.get(scenario.name):
-            recorded[path] = played
+        if args.record is not None:
+            recorded[args.record / f"{scenario.name}.jsonl"] = played
         scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
     if not args.quiet:
         tell(table(args.policy, scores))
@@ -161,6 +159,18 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
         raise ConfigError("--background must leave one agent for --policy, got all agents")
     background = {**scenario.background, **own}
     return dataclasses.replace(scenario, focal=focal, background=background, held_out_partners=())
+
+
+def _distinct(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """Return the scenarios without those that have the same game as an earlier one.
+
+    With --background, scenarios that differ only in their background become the same game.
+    """
+    found: dict[str, Scenario] = {}
+    for one in scenarios:
+        game = (one.environment, one.focal, sorted(one.background.items()), dict(one.options))
+        found.setdefault(repr(game), one)
+    return list(found.values())
 
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
@@ -210,29 +220,16 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
     )
 
 
-def _solved_rows(solved: Mapping[str, Solved]) -> list[tuple[str, ...]]:
-    ks = sorted({one.k for each in solved.values() for one in each.pass_at})
-    rows: list[tuple[str, ...]] = [
-        ("scenario", "problems", "samples", *(f"pass@{k}" for k in ks), "by difficulty")
-    ]
+def _solved_rows(solved: Mapping[str, Solved]) -> list[list[str]]:
+    ks = [one.k for one in next(iter(solved.values())).pass_at]
+    rows = [["scenario", "problems", "samples", *(f"pass@{k}" for k in ks)]]
     for name, each in solved.items():
-        by_level = [
-            f"{level}: {found['share']:.0%}" for level, found in each.by("difficulty").items()
+        counts = [str(len(each.problems)), str(sum(one.n for one in each.problems))]
+        estimates = [
+            "-" if one.estimate is None else with_interval(one.estimate, one.interval, ".1%")
+            for one in each.pass_at
         ]
-        rows.append(
-            (
-                name,
-                str(len(each.problems)),
-                str(sum(one.n for one in each.problems)),
-                *(
-                    "-"
-                    if one.estimate is None
-                    else with_interval(one.estimate, one.interval, ".1%")
-                    for one in each.pass_at
-                ),
-                ", ".join(by_level),
-            )
-        )
+        rows.append([name, *counts, *estimates])
     return rows
 
 

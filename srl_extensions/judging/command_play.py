@@ -15,8 +15,8 @@ from srl_agents.human import Human
 from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
-from srl_envs.untrusted import printable
-from srl_extensions.judging.shared import PLAYERS, NamedPlayers
+from srl_envs.untrusted import cut, printable
+from srl_extensions.judging.shared import NamedPlayers
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -26,6 +26,7 @@ from srl_train.cli.options import (
     settings,
 )
 from srl_train.errors import ConfigError
+from srl_train.player_names import PLAYERS
 from srl_train.run_files import asked_for, refuse_unwritable
 
 
@@ -118,6 +119,10 @@ class _Narrator:
             for step in episode.turns[-1]:
                 name = f"{step.agent} (you)" if step.agent == self._agent else step.agent
                 tell(f"  {name}: {self._in_words(step)}  {step.reward:+.3g}")
+                if step.decision.parse_failure is not None:
+                    answer = printable(cut(step.decision.text or "", 200))
+                    failure = step.decision.parse_failure
+                    tell(f"    default action, because the answer is invalid ({failure}): {answer}")
         if getattr(self._env, "render_mode", None) == "ansi":
             tell(f"\n{self._env.render()}")
 
@@ -143,7 +148,7 @@ class _Narrator:
 
 
 def _talks(env: Any) -> bool:
-    return any(getattr(env.unwrapped, name, False) for name in ("messages", "keyword_rewards"))
+    return getattr(env.unwrapped, "messages", False)
 
 
 def _ask(prompt: str) -> str | None:

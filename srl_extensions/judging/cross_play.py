@@ -15,7 +15,6 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
 from srl_extensions.judging.scenarios import DRAWN
 
@@ -87,23 +86,6 @@ def arena(name: str, make: Callable[[], Any]) -> Arena:
             "two or more: score each player with srl eval"
         )
     return Arena(name, make, agents, tuple(map(tuple, places.values())))
-
-
-def scenario_arena(scenario: Scenario) -> Arena:
-    """Return an arena with the focal agents of a scenario as its only place.
-
-    The partner controls the background agents.
-
-    Raises:
-        EnvConfigError: If the scenario has no background agents.
-    """
-    if not scenario.background:
-        raise EnvConfigError(
-            f"{scenario.name} has no background agents for a partner: use a scenario with a "
-            f"background, or the environment {scenario.environment}"
-        )
-    agents = (*scenario.focal, *scenario.background)
-    return Arena(scenario.name, scenario.make, agents, (scenario.focal,))
 
 
 def play_cross(

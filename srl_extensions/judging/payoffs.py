@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents import seeding
-from srl_agents.evaluation.bootstrap import RESAMPLES, bootstrap_interval, percentile_interval
+from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_extensions.judging.cross_play import Arena, PairGame
-from srl_extensions.judging.ratings import can_rate, rankings, rate
+from srl_extensions.judging.rankings import rankings
 
 SCHEMA_VERSION = 1
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 def results(
@@ -30,12 +27,11 @@ def results(
         arena: Arena of the games.
         games: Games of `play_cross`.
         groups: Player to group. Players of one group are seeds of one method.
-        seed: Seed of the bootstrap and of the order of rated matches.
+        seed: Seed of the bootstrap.
 
     Returns:
-        Plain data: "matrix" as in `cells`, "gaps" as in `gaps`, "ratings" as in `rate` (None
-        without OpenSkill), "rankings" as in `rankings` (None if a pair has no complete game), the
-        failed games and all games.
+        Plain data: "matrix" as in `cells`, "gaps" as in `gaps`, "rankings" as in `rankings` (None
+        if a pair has no complete game), and all games.
     """
     players = list(groups)
     returns_RCE = returns_by_start(games, players, arena.two_sided)
@@ -45,15 +41,9 @@ def results(
         "places": [list(place) for place in arena.places],
         "two_sided": arena.two_sided,
         "players": players,
-        "matrix": cells(games, players, arena.two_sided, seed),
-        "gaps": gaps(returns_RCE, players, groups, seed),
-        "ratings": rate(players, [(arena.two_sided, games)], seed) if can_rate() else None,
-        "rankings": None if payoffs is None else rankings(payoffs, players),
-        "failed": [
-            {"first": one.first, "second": one.second, "start": one.start, "failure": one.failure}
-            for one in games
-            if one.failure is not None
-        ],
+        "matrix": cells(returns_RCE, seed),
+        "gaps": gaps(returns_RCE, players, groups),
+        "rankings": None if payoffs is None else rankings(payoffs, players, games),
         "games": [asdict(game) for game in games],
     }
 
@@ -81,36 +71,21 @@ def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_side
     return returns_RCE
 
 
-def cells(
-    games: Sequence[PairGame], players: Sequence[str], two_sided: bool, seed: int
-) -> list[list[dict[str, Any]]]:
+def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
     """Return the payoff matrix, a list of rows of cells.
 
     A cell has the mean return of the row's player per agent and episode (None if all games failed),
-    its 95 % interval by bootstrap over starts, and the numbers of complete and failed games. Each
-    game of a two-sided arena counts in two cells.
+    and its 95 % interval by bootstrap over starts.
     """
-    returns_RCE = returns_by_start(games, players, two_sided)
-    complete, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for game in games:
-        pairs = {(game.first, game.second)}
-        if two_sided:
-            pairs.add((game.second, game.first))
-        (complete if game.failure is None else failed).update(pairs)
 
-    def cell(r: int, c: int) -> dict[str, Any]:
-        known = returns_RCE[r, c][np.isfinite(returns_RCE[r, c])]
-        pair = row, column = players[r], players[c]
+    def cell(returns_E: Floats) -> dict[str, Any]:
+        known = returns_E[np.isfinite(returns_E)]
         return {
-            "row": row,
-            "column": column,
             "mean": float(known.mean()) if len(known) else None,
             "interval": bootstrap_interval(known.tolist(), seed),
-            "games": complete[pair],
-            "failed": failed[pair],
         }
 
-    return [[cell(r, c) for c in range(len(players))] for r in range(len(players))]
+    return [[cell(returns_E) for returns_E in row] for row in returns_RCE]
 
 
 def means(returns_RCE: Floats) -> Floats | None:
@@ -121,13 +96,12 @@ def means(returns_RCE: Floats) -> Floats | None:
 
 
 def gaps(
-    returns_RCE: Floats, players: Sequence[str], groups: Mapping[str, str], seed: int
+    returns_RCE: Floats, players: Sequence[str], groups: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return self-play minus cross-play of the seeds of each method.
 
     The gap measures zero-shot coordination (Hu et al. 2020, "Other-Play"). There is an entry for
-    each group with at least two players and a complete game of each pair. The 95 % interval, by
-    bootstrap over seeds and starts, is None for two players.
+    each group with at least two players and a complete game of each pair.
     """
     found = []
     for group in dict.fromkeys(groups.values()):
@@ -135,8 +109,9 @@ def gaps(
         within_RCE = returns_RCE[np.ix_(own, own)]
         if len(own) < 2 or means(within_RCE) is None:
             continue
-        seeds, starts = np.arange(len(own)), np.arange(within_RCE.shape[2])
-        alone, mixed = _self_and_cross(within_RCE, seeds, starts)
+        same = np.eye(len(own), dtype=bool)
+        alone = float(np.nanmean(within_RCE[same]))
+        mixed = float(np.nanmean(within_RCE[~same]))
         found.append(
             {
                 "group": group,
@@ -144,31 +119,6 @@ def gaps(
                 "self_play": alone,
                 "cross_play": mixed,
                 "gap": alone - mixed,
-                "interval": _gap_interval(within_RCE, seed),
             }
         )
     return found
-
-
-def _gap_interval(within_RCE: Floats, seed: int) -> tuple[float, float] | None:
-    """Return the 95 % interval, or None for two seeds, because most resamples repeat one seed."""
-    seeds, starts = within_RCE.shape[1:]
-    if seeds < 3:
-        return None
-    rng = seeding.generator(seed, "bootstrap")
-    resampled: list[float] = []
-    while len(resampled) < RESAMPLES:
-        drawn = np.asarray(rng.integers(seeds, size=(seeds,)))
-        kept = np.asarray(rng.integers(starts, size=(starts,)))
-        if len(np.unique(drawn)) > 1:
-            alone, mixed = _self_and_cross(within_RCE, drawn, kept)
-            resampled.append(alone - mixed)
-    return percentile_interval(resampled)
-
-
-def _self_and_cross(within_RCE: Floats, drawn: Indices, starts: Indices) -> tuple[float, float]:
-    """Return mean self-play and cross-play of a resample; pairs of one seed are not cross-play."""
-    chosen_RCE = within_RCE[np.ix_(drawn, drawn, starts)]
-    same = drawn[:, None] == drawn[None, :]
-    own = np.eye(len(drawn), dtype=bool)
-    return float(np.nanmean(chosen_RCE[own])), float(np.nanmean(chosen_RCE[~same]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,31 +20,19 @@ from srl_agents.policy import Policy, missing_methods
 from srl_agents.rollout import play_many, policy_name
 from srl_agents.scripted.registry import classic_policy
 from srl_agents.seeding import MOST, generator, of_games
-from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
 from srl_extensions.judging.solved import Solved, problem_of, solved
 
-AT_THE_END: Mapping[str, str] = {
-    "success": "share of agents that reached their goal",
-    "steps": "steps per agent",
-    "shortest_path": "fewest possible steps, per agent",
-    "surplus_share": "realized over possible surplus of the whole market",
-    "gain": "gain per agent, in own value",
-    "reputation": "reputation per agent",
-    "welfare_share": "sum of utilities over the greatest possible",
-    "nash_share": "Nash product over the greatest possible",
-    "pareto_efficient": "share of outcomes that no deal improves for all",
-}
-"""Outcomes in the last infos, averaged over the focal agents that have the key, with meanings."""
-SUMMED: Mapping[str, str] = {"regret": "regret per episode and agent"}
-"""Outcomes that are summed over the infos of an episode, with meanings."""
-JUDGED: Mapping[str, str] = {
-    "agreement": "share of episodes that end in an agreement",
-    "won": "share of agents that won, alone or with their team or side",
-    "drawn": "share of episodes without a winner",
-}
-"""Outcomes computed from `outcome` and `winner` in the last infos, with meanings."""
+AT_THE_END = (
+    "success", "steps", "shortest_path", "surplus_share", "gain", "reputation", "welfare_share",
+    "nash_share", "pareto_efficient",
+)  # fmt: skip
+"""Outcomes in the last infos, averaged over the focal agents that have the key."""
+SUMMED = ("regret",)
+"""Outcomes that are summed over the infos of an episode."""
+JUDGED = ("agreement", "won", "drawn")
+"""Outcomes computed from `outcome` and `winner` in the last infos."""
 DRAWN = ("draw", "tie")
 """Values of `winner` for a draw."""
 
@@ -100,9 +88,8 @@ class ScenarioScore:
 
     def as_record(self) -> dict[str, Any]:
         """Return the score as plain data for JSON."""
-        record: dict[str, Any] = _plain(self)
-        record["scenario"]["tags"] = list(self.scenario.tags)
-        record["solved"] = None if self.solved is None else self.solved.as_record()
+        record = asdict(self)
+        record["scenario"]["tags"] = self.scenario.tags
         return {**record, "failed_episodes": self.failed}
 
 
@@ -135,7 +122,6 @@ def score(
         ValueError: If an argument is out of range, or `pass_at` is given for a scenario without
             problems to solve.
         PolicyError: If an argument is not a policy, or cannot act in the environment.
-        EnvConfigError: If the scenario does not name each agent of its environment once.
         RolloutError: If all episodes failed.
     """
     played = play_scenario(scenario, focal, episodes, seed, samples=samples, background=background)
@@ -168,21 +154,9 @@ def play_scenario(
     samples = whole_number("samples", samples, low=1)
     seed = whole_number("seed", seed, low=0, high=MOST)
     with closing(scenario.make()) as env:
-        agents = (*scenario.focal, *scenario.background)
-        if not scenario.focal or sorted(agents) != sorted(env.possible_agents):
-            raise EnvConfigError(
-                f"{scenario.name} must name each of {', '.join(env.possible_agents)} once, at "
-                f"least one as focal, got focal {', '.join(scenario.focal) or 'none'} and "
-                f"background {', '.join(scenario.background) or 'none'}"
-            )
         if background is None:
             scripted = {w: classic_policy(w, env) for w in set(scenario.background.values())}
             background = {agent: scripted[name] for agent, name in scenario.background.items()}
-    if background.keys() != scenario.background.keys():
-        raise ValueError(
-            f"background must have a policy for {', '.join(scenario.background) or 'no agent'}, "
-            f"got {', '.join(background) or 'none'}"
-        )
     seeds, policy_seeds = of_games(generator(seed, "scenario"), episodes * samples, samples)
     by_shift: dict[int, list[int]] = {}
     for number in range(episodes * samples):
@@ -285,12 +259,3 @@ def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
-
-
-def _plain(value: Any) -> Any:
-    """Return dataclasses, mappings and tuples as dicts and lists."""
-    if is_dataclass(value):
-        return _plain(vars(value))
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

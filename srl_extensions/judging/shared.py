@@ -12,11 +12,9 @@ from typing import Any
 from srl_agents.policy import Policy
 from srl_train.cli.notices import tell
 from srl_train.cli.options import build_resolver, prepare_torch
-from srl_train.player_names import PLAYERS, PlayerSpec, parse_player
+from srl_train.player_names import PlayerSpec, parse_player
 from srl_train.players import Resolver
 from srl_train.run_files import asked_for, write_whole
-
-__all__ = ["PLAYERS", "NamedPlayers", "with_interval", "write_results"]
 
 MakeEnv = Callable[[], Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import comb
 from typing import Any
 
@@ -13,9 +13,6 @@ import numpy as np
 from srl_agents.episode import Episode
 from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_envs.scenarios import Scenario
-
-KINDS = ("difficulty", "family")
-"""Keys of infos by which solved shares are grouped."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +23,8 @@ class ProblemScore:
     """Seed of the environment's reset."""
     problem: str
     """Name of the problem, which other starts may have, too; the seed if the problem has none."""
-    kinds: Mapping[str, int | str]
-    """Values of KINDS."""
+    difficulty: int | None
+    """Difficulty of the problem, or None if it has none."""
     n: int
     """Number of complete episodes."""
     c: int
@@ -57,34 +54,6 @@ class Solved:
     interval: tuple[float, float] | None
     """95 % interval of `share`, by bootstrap over problems; None for one problem."""
     pass_at: tuple[PassAt, ...]
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the results as plain data for JSON."""
-        return {
-            "share": self.share,
-            "interval": self.interval,
-            "pass_at": [asdict(one) for one in self.pass_at],
-            **{f"by_{kind}": shares for kind in KINDS if (shares := self.by(kind))},
-            "problems": [
-                {"seed": one.seed, "problem": one.problem, **one.kinds, "n": one.n, "c": one.c}
-                for one in self.problems
-            ],
-        }
-
-    def by(self, kind: str) -> dict[str, dict[str, float]]:
-        """Return value of `kind` (one of KINDS) -> number of problems and samples, solved share."""
-        found: dict[int | str, list[ProblemScore]] = {}
-        for one in self.problems:
-            if kind in one.kinds and one.n:
-                found.setdefault(one.kinds[kind], []).append(one)
-        return {
-            str(value): {
-                "problems": len(own),
-                "samples": sum(one.n for one in own),
-                "share": float(np.mean([one.c / one.n for one in own])),
-            }
-            for value, own in sorted(found.items(), key=lambda i: (isinstance(i[0], str), i[0]))
-        }
 
 
 def refuse_unsolvable(scenario: Scenario) -> None:
@@ -154,11 +123,10 @@ def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> Probl
     if any("success" not in info for info in ends):
         refuse_unsolvable(scenario)
     info = ends[0] if ends else {}
-    kinds = {kind: info[kind] for kind in KINDS if info.get(kind) is not None}
     return ProblemScore(
         seed=start,
         problem=problem_of(info, start),
-        kinds={k: value if isinstance(value, int) else str(value) for k, value in kinds.items()},
+        difficulty=info.get("difficulty"),
         n=len(ends),
         c=sum(bool(end.get("success")) for end in ends),
     )
@@ -172,19 +140,12 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
     Args:
         n: Number of answers.
-        c: Number of correct answers.
-        k: Number of attempts.
+        c: Number of correct answers, at most n.
+        k: Number of attempts, at most n.
 
     Returns:
         Estimate in [0, 1].
-
-    Raises:
-        ValueError: If k is not in 1..n, or c is not in 0..n.
     """
-    if not 1 <= k <= n:
-        raise ValueError(f"k must be 1 to {n}, the number of answers, got {k}")
-    if not 0 <= c <= n:
-        raise ValueError(f"c must be 0 to {n}, the number of answers, got {c}")
     return 1.0 - comb(n - c, k) / comb(n, k)
 
 

@@ -15,10 +15,6 @@ from srl_train.errors import ConfigError
 class OfflineConfig(StageConfig):
     """Settings of both stages."""
 
-    READ_WHERE: ClassVar = StageConfig.READ_WHERE | {
-        name: ("games are played, because data is left out", lambda own: not own.data)
-        for name in ("data_policy", "episodes")
-    }
     RUNNER: ClassVar = "srl_extensions.offline.stages:Stage"
 
     data_policy: str = "models"
@@ -60,9 +56,6 @@ class SftConfig(OfflineConfig):
 class DpoConfig(OfflineConfig):
     """Direct preference optimization (Rafailov et al. 2023), by TRL's DPOTrainer."""
 
-    READ_WHERE: ClassVar = OfflineConfig.READ_WHERE | {
-        "label_smoothing": ("loss is 'robust'", lambda own: own.loss == "robust"),
-    }
     where: ClassVar[str] = "dpo"
     LEARNER: ClassVar = "srl_extensions.offline.learners:DpoLearner"
 

@@ -42,10 +42,10 @@ def write_html(
     with needed_by("an animation"):
         from PIL import Image
 
-    def png(frame: np.ndarray) -> bytes:
+    pictures = []
+    for frame in frames:
         file = BytesIO()
         Image.fromarray(frame).save(file, format="PNG")
-        return file.getvalue()
-
-    shown = animation(episode, view, map(png, frames), seconds)
+        pictures.append(file.getvalue())
+    shown = animation(episode, view, pictures, seconds)
     return write_page(Document(episode.environment, "replayed episode", [shown]), path)

@@ -18,7 +18,6 @@ from srl_train.errors import ConfigError
 
 PORT = 8421
 TOKEN_VARIABLE = "SRL_WATCH_TOKEN"
-SHORTEST_TOKEN = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,38 +44,25 @@ def run(args: argparse.Namespace) -> int:
     with needed_by("`srl watch`"):
         from srl_extensions.pages.live_server import server
 
+    if not 0 <= args.port < 2**16:
+        raise ConfigError(f"--port must be 0 to {2**16 - 1}, got {args.port}")
+    host, names = args.host, args.name
+    if host in ("0.0.0.0", "::"):  # These listen at all addresses.
+        names = [*names, socket.gethostname()]
+        host = names[0]
     token = os.environ.get(TOKEN_VARIABLE)
-    if token is not None and (len(token) < SHORTEST_TOKEN or quote(token, safe="") != token):
-        raise ConfigError(
-            f"{TOKEN_VARIABLE} must have at least {SHORTEST_TOKEN} letters, digits, - and _, got "
-            f"{len(token)} characters"
-        )
-    if token is None and not is_loopback(args.host):
+    if not token and not is_loopback(args.host):
         token = secrets.token_urlsafe(24)
-    with _listening(args.host, args.port) as listener:
-        for folder in args.folders:
-            if not os.path.exists(folder):
-                tell(f"{folder} does not exist yet: its runs appear when they start")
-        host = args.host
-        if host in ("0.0.0.0", "::"):  # These listen at all addresses.
-            host = args.name[0] if args.name else socket.gethostname()
+    served = server(
+        args.folders, host=args.host, port=args.port, token=token or None, names=names,
+        trusted=args.trust,
+    )  # fmt: skip
+    with served.config.bind_socket() as listener:
         host = f"[{host}]" if ":" in host else host
-        query = f"?token={token}" if token else ""
-        address = f"http://{host}:{listener.getsockname()[1]}/{query}"
+        secret = f"#token={quote(token)}" if token else ""
+        address = f"http://{host}:{listener.getsockname()[1]}/{secret}"
         tell(f"watching {', '.join(map(str, args.folders))} at {address}")
         tell("Ctrl-C ends it.")
-        served = server(args.folders, token=token, names=args.name, trusted=args.trust)
         with suppress(KeyboardInterrupt):
             served.run(sockets=[listener])
     return 0
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"cannot serve at --host {host} and --port {port} ({error}); --port 0 selects a free "
-            "port"
-        ) from error

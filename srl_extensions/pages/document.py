@@ -22,8 +22,6 @@ from srl_train.errors import RunFolderError
 from srl_train.metrics.tables import aligned, measured
 from srl_train.run_files import write_whole
 
-SCHEMA_VERSION = 3
-"""Version of the blocks and their fields. The script draws only documents of this version."""
 LONGEST_TEXT, LONGEST_CELL = 20_000, 1_000
 """Limits in characters of a paragraph or listing, and of any other text."""
 SCRIPTS = ("uPlot.iife.min.js", "page.js")
@@ -50,13 +48,11 @@ _PAGE = """<!doctype html>
 
 @dataclass(frozen=True)
 class Line:
-    """Curve of a panel. `y` may contain NaN. A line with a band (`low`, `high`) is not smoothed."""
+    """Curve of a panel. `y` may contain NaN."""
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,20 +71,10 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Raster:
-    """Strip per model that is filled in some of the rounds."""
-
-    title: str
-    rows: Sequence[tuple[str, Sequence[int]]]
-    """Name of each model, and the rounds in which its strip is filled."""
-    rounds: Sequence[int]
-
-
-@dataclass(frozen=True)
 class Figure:
     """Charts side by side, with a caption below."""
 
-    drawings: Sequence[Panel | Raster]
+    drawings: Sequence[Panel]
     caption: str = ""
 
 
@@ -108,14 +94,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Square table of numbers on a color scale, with a note below and a tooltip on each cell."""
+    """Square table of numbers on a color scale, with a note below each number."""
 
     title: str
     labels: Sequence[str]
     """Labels of the rows; the columns have the same order."""
     values: Sequence[Sequence[float | None]]
     notes: Sequence[Sequence[str]]
-    hints: Sequence[Sequence[str]]
 
 
 Card = tuple[str, str, str]
@@ -194,7 +179,6 @@ class Document:
     subtitle: str
     blocks: Sequence[Block]
     sections: Sequence[PageSection] = ()
-    schema_version: int = SCHEMA_VERSION
 
 
 def plain(value: Any, longest: int = LONGEST_CELL) -> Any:

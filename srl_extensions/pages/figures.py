@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 
-from srl_extensions.pages.document import Block, Figure, Line, Panel, Raster
+from srl_extensions.pages.document import Block, Figure, Line, Panel
 from srl_extensions.pages.run_folder import RecordedRun, number_at
 
 SHOWN_ELSEWHERE = frozenset(
@@ -15,16 +14,6 @@ SHOWN_ELSEWHERE = frozenset(
      "samples_dropped_stale", "bytes_sent", "bytes_received"}
 )  # fmt: skip
 """Keys of a model's row that another figure or table shows. All other keys are training metrics."""
-TITLES = {
-    "grad_norm": "Gradient norm",
-    "clip_ratio": "Clipped tokens",
-    "kl": "KL divergence from the reference model",
-    "sampler_divergence": "Sampler and learner: mean difference in log-probability",
-    "sampler_divergence_max": "Sampler and learner: largest difference in log-probability",
-    "reward_std": "Standard deviation of the rewards in a group",
-    "frac_reward_zero_std": "Groups in which all rewards are equal",
-}
-"""Titles of training metrics. Other metrics are titled by their keys."""
 SHARES = frozenset({"clip_ratio", "frac_reward_zero_std"})
 """Training metrics that are drawn in percent."""
 
@@ -44,16 +33,22 @@ def stages(run: RecordedRun) -> list[Panel]:
 
 
 def reward(run: RecordedRun) -> list[Panel]:
-    """Return charts of raw reward with its baselines, shaped reward, and success rate."""
+    """Return charts of raw reward with its baselines, shaped reward, success rate and wins."""
 
     def line(key: str, label: str) -> list[Line]:
         return [Line(label, run.rounds, run.series("environment", key))]
 
+    wins = [
+        Line(name, run.rounds, [0.0 if math.isnan(count) else count for count in counts])
+        for name in sorted(run.names("environment", "winners"))
+        for counts in [run.series("environment", "winners", name)]
+    ]
     guides = list(run.baselines.items())
     return [
         Panel("Raw reward per agent and step", line("raw_reward", "raw reward"), guides),
         Panel("Shaped reward per agent and step", line("shaped_reward", "shaped reward")),
         Panel("Success rate", line("success", "successful agents"), percent=True),
+        Panel("Episodes won per round", wins),
     ]
 
 
@@ -79,35 +74,15 @@ def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False
     return [Panel(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
 
 
-def updates(run: RecordedRun) -> Raster:
-    """Return a chart of the rounds in which each model was updated."""
-    rows = []
-    for model in run.models:
-        updated = zip(run.rounds, run.series("models", model, "updated"), strict=True)
-        rows.append((model, [number for number, share in updated if share > 0]))
-    return Raster("Rounds in which each model was updated", rows, run.rounds)
-
-
-def weights(run: RecordedRun) -> list[Panel]:
-    """Return charts of the updates' weight changes and their running sum, a line per model."""
-
-    def moved(line: Line) -> Line:
-        # Rounds without an update are left out, so that lines connect the updates.
-        return _where(line, lambda y: 0 < y < math.inf)
-
-    changes = [moved(line) for line in _of_models(run, "weight_change")]
-    sums = [Line(line.label, line.x, list(accumulate(line.y))) for line in changes]
+def updates(run: RecordedRun) -> list[Panel]:
+    """Return charts of the weight changes and of the samples' staleness, a line per model."""
+    # Rounds without an update are left out, so that lines connect the updates.
+    changes = [
+        _where(line, lambda y: 0 < y < math.inf) for line in _of_models(run, "weight_change")
+    ]
     return [
         Panel("Weight change per update (L2 norm)", changes),
-        Panel("Sum of weight changes so far", sums, smooth=False),
-    ]
-
-
-def versions(run: RecordedRun) -> list[Panel]:
-    """Return charts of the samples' staleness and the number of updates, a line per model."""
-    return [
         Panel("Mean staleness of the samples", _of_models(run, "staleness", "mean")),
-        Panel("Number of updates so far", _of_models(run, "updates"), smooth=False),
     ]
 
 
@@ -115,11 +90,7 @@ def learning(run: RecordedRun) -> list[Panel]:
     """Return charts of training metrics, such as loss and entropy, and of the mode's state."""
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     metrics = [
-        Panel(
-            TITLES.get(name, name.replace("_", " ").capitalize()),
-            _of_models(run, name),
-            percent=name in SHARES,
-        )
+        Panel(name, _of_models(run, name), percent=name in SHARES)
         for name in names
         if name not in SHOWN_ELSEWHERE
     ]
@@ -134,21 +105,6 @@ def figure(panels: Sequence[Panel], caption: str = "") -> list[Block]:
     """Return a figure of the panels that have a measured value, or an empty list without any."""
     found = [one for one in panels if any(math.isfinite(y) for line in one.lines for y in line.y)]
     return [Figure(found, caption)] if found else []
-
-
-def side_by_side(runs: Mapping[str, RecordedRun]) -> list[Panel]:
-    """Return charts of raw reward and cooperation rate, a line per run."""
-
-    def lines(key: str) -> list[Line]:
-        return [
-            Line(label, run.rounds, run.series("environment", key)) for label, run in runs.items()
-        ]
-
-    guides = dict.fromkeys(item for run in runs.values() for item in run.baselines.items())
-    return [
-        Panel("Raw reward per agent and step", lines("raw_reward"), list(guides)),
-        Panel("Cooperation rate", lines("cooperation_rate"), percent=True),
-    ]
 
 
 def _of_models(run: RecordedRun, *keys: str) -> list[Line]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from srl_extensions.pages.document import Card
 from srl_extensions.pages.run_folder import RecordedRun
+from srl_train.metrics.tables import number, share
 
 FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
 """Modes that train for the mean of all rewards, which the optimum maximizes."""
@@ -28,25 +31,20 @@ class Headline:
     optimum or the reward did not rise significantly."""
     learned_error: float
     """Standard error of `learned`."""
-    position: float
-    """Reward at the end on a scale from uniform play (0) to the optimum (1), at most 1. NaN if the
-    mode does not train for the optimum."""
 
 
 def headline(run: RecordedRun) -> Headline:
     """Compute the headline numbers of a run."""
     before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
     errors = [run.evaluated(when, "standard_error") for when in ("before", "after")]
-    error, learned, spread, place = math.hypot(*errors), math.nan, math.nan, math.nan
+    error, learned, spread = math.hypot(*errors), math.nan, math.nan
     if run.mode in FOR_THE_OPTIMUM:
-        reached = after if math.isfinite(after) else run.edges("raw_reward")[1]
-        place = min(run.position(reached), 1)
         ahead = run.baselines.get("optimum", math.nan) - before
         if ahead > SIGNIFICANT * errors[0] and after - before > SIGNIFICANT * error:
             learned = (after - before) / ahead
             spread = math.hypot(errors[1], (1 - learned) * errors[0]) / ahead
             learned = min(learned, 1.0)  # A larger value is noise.
-    return Headline(before, after, error, learned, spread, place)
+    return Headline(before, after, error, learned, spread)
 
 
 def ends(run: RecordedRun, key: str) -> tuple[float, float]:
@@ -61,35 +59,34 @@ def ends(run: RecordedRun, key: str) -> tuple[float, float]:
     return run.edges(key)
 
 
-def in_words(run: RecordedRun) -> list[str]:
-    """Return the headline as lines of text for a terminal, after the warnings of the run."""
-    head, (start, end) = headline(run), ends(run, "raw_reward")
+def cards(run: RecordedRun) -> list[Card]:
+    """Return the headline as cards: reward, share of the optimum, cooperation, and failures."""
+    head = headline(run)
     moved = head.after - head.before
-    if not math.isfinite(start):
-        return [f"{run.environment}: no reward is recorded yet"]
-    how = "evaluated before and after training" if math.isfinite(moved) else "first and last rounds"
-    lines = [f"warning: {line}" for line in run.warnings]
-    change = f"{start:.4f} -> {end:.4f}"
-    lines.append(f"{run.environment}: raw reward per agent and step {change} ({how})")
-    by = f"{abs(moved):.4f} (standard error {head.error:.4f})"
-    if moved == 0:
-        lines.append("The mean reward did not change.")
-    elif abs(moved) > SIGNIFICANT * head.error:
-        lines.append(f"The reward {'rose' if moved > 0 else 'fell'} by {by}.")
-    elif math.isfinite(moved + head.error):
-        lines.append(f"The reward changed by {by}, which may be chance.")
-    if {"uniform", "optimum"} <= run.baselines.keys():
-        uniform, optimum = run.baselines["uniform"], run.baselines["optimum"]
-        known = f"Uniform random play earns {uniform:.4f}, the optimum is {optimum:.4f}"
-        if run.mode not in FOR_THE_OPTIMUM:
-            known += ", which is not the objective of this mode"
-        elif math.isfinite(head.learned):
-            known += (
-                f": training closed {head.learned:.1%} of the gap (standard error "
-                f"{head.learned_error:.1%})"
-            )
-        lines.append(f"{known}.")
-    failures = ends(run, "parse_failures")
-    if round(failures[0], 3) != round(failures[1], 3) and math.isfinite(sum(failures)):
-        lines.append("Parse failures: {:.1%} -> {:.1%} of the answers.".format(*failures))
-    return lines
+    how = "first → last rounds"
+    change = ""
+    if math.isfinite(moved):
+        how = "evaluations before → after training"
+        change = f" · change {number(moved)}, standard error {number(head.error, 2)}"
+        change += ", may be chance" if abs(moved) <= SIGNIFICANT * head.error else ""
+    known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
+    closed = known or "no baselines"
+    if known and run.mode not in FOR_THE_OPTIMUM:
+        closed += " · not the objective of this mode"
+    elif math.isfinite(head.learned):
+        closed += f" · standard error {share(head.learned_error)}"
+    found = [
+        ("Raw reward per agent and step", _change(run, "raw_reward", number), how + change),
+        ("Gap to the optimum closed", share(head.learned), closed),
+        ("Cooperation rate", _change(run, "cooperation_rate", share), "start → end of training"),
+        ("Parse failures", _change(run, "parse_failures", share),
+         "share of answers without a legal action"),
+    ]  # fmt: skip
+    if failed := run.total("environment", "failed_episodes"):
+        played = run.total("environment", "episodes")
+        found.append(("Failed episodes", f"{failed:.0f} of {played:.0f}", "not used in training"))
+    return found
+
+
+def _change(run: RecordedRun, key: str, written: Callable[[float], str]) -> str:
+    return " → ".join(map(written, ends(run, key)))

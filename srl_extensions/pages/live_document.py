@@ -1,16 +1,15 @@
-"""Documents of the live page: one run with its progress, or an overview of all runs."""
+"""Documents of the live page: one run with its progress, or a list of all runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from srl_extensions.pages import figures, report
+from srl_extensions.pages import report
 from srl_extensions.pages.document import (
     Block,
-    Cards,
     Document,
     Notes,
     PageSection,
@@ -25,39 +24,35 @@ from srl_train.metrics.tables import number
 
 RECENT_ROWS = 20
 """Number of rows over which the pace is averaged."""
-MOST_COMPARED = 12
-"""Number of newest runs in the figures of the overview."""
 
 
 def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document:
     """Return the page of the run `name`; `trusted` as in `report.write_report`."""
-    run = watched.record
-    problems = [Notes("Files that cannot be read", watched.problems)] if watched.problems else []
+    run, episode = watched.record, watched.playing
+    top: list[Block] = []
+    if watched.problems:
+        top.append(Notes("Files that cannot be read", watched.problems))
     if run is None:
-        return Document(name, "", problems)
-    warned = [Notes("Warnings of the run", run.warnings)] if run.warnings else []
-    reading = report.READING_CHARTS
+        return Document(name, "", top)
+    top.append(progress(run))
     if run.rows and len(run.rows) <= run.rows[-1]["round"]:
-        reading += f" The page has {len(run.rows)} of the rounds; sums are over these rounds."
-    parts = [
-        PageSection("Newest episode", list(_running_episode(watched, run, trusted))),
-        *report.sections(run),
-        PageSection("Configuration", report.configuration(run)),
-    ]
-    return Document(
-        report.title(run),
-        f"run {name} · {report.settings_line(run)}",
-        [*problems, *warned, progress(run), Cards(report.measured_cards(run)), Text(reading)],
-        [part for part in parts if part.blocks],
-    )
+        top.append(Text(f"The page has {len(run.rows)} of the rounds; sums are over these rounds."))
+    shown: list[Block] = []
+    if episode is not None:
+        place = episode.extra.get("round")
+        part = "Evaluation" if place is None else f"Round {place}"
+        turn = f"turn {len(episode.turns) + 1} is running"
+        ended = "finished" if watched.playing_ended else turn
+        shown.append(Text(f"{part}: {ended}. Newest turns first."))
+        shown += report.sample_episode(episode, run, trusted=trusted, drawn=newest)
+    return report.report(run, name, top, PageSection("Newest episode", shown))
 
 
 def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
-    """Return the page that links the runs below the `given` folders and compares the newest."""
+    """Return the page that links the runs in and below the `given` folders, newest first."""
     folders = ", ".join(map(str, given))
     if not runs:
-        waiting = f"No run is in {folders} yet. The first run appears here."
-        return Document("No runs yet", folders, [Text(waiting)])
+        return Document("No runs yet", folders, [Text(f"No run is in {folders} yet.")])
     lines = []
     for name, watched in runs.items():
         run = watched.record
@@ -68,28 +63,23 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
             about = f"{report.title(run)} · {run.mode}, {run.strategy}{reward}"
             done = progress(run)
         lines.append({"name": name, "about": about, "progress": done})
-    newest_runs = list(runs.items())[-MOST_COMPARED:]
-    compared = {name: one.record for name, one in newest_runs if one.record is not None}
-    charts = figures.figure(figures.side_by_side(compared))
-    return Document(
-        f"{len(runs)} runs" if len(runs) > 1 else "One run",
-        folders,
-        [Runs(lines[::-1])],
-        [PageSection("Comparison of the runs", charts)] if charts else [],
-    )
+    title = f"{len(runs)} runs" if len(runs) > 1 else "One run"
+    return Document(title, folders, [Runs(lines[::-1])])
 
 
 def progress(run: RecordedRun) -> RoundProgress:
     """Return the progress of a run: completed rounds, seconds per round and time left."""
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
-    seconds = _seconds_per_round(run)
+    rollout, train, overlap = (
+        mean(run.series("seconds", part)[-RECENT_ROWS:]) for part in ("rollout", "train", "overlap")
+    )
+    seconds = rollout + train - (overlap if math.isfinite(overlap) else 0.0)
     if planned <= done:
         words.append("finished")
     elif not done and run.stages:
         stage, rows = list(run.stages.items())[-1]
-        epochs = number(number_at(run.config, stage, "epochs"), 9)
-        words.append(f"{stage.upper()} pass {len(rows)} of {epochs}")
+        words.append(f"{stage.upper()}: {len(rows)} passes")
     elif not done:
         words.append("the first round is running")
     elif math.isfinite(seconds):
@@ -97,25 +87,3 @@ def progress(run: RecordedRun) -> RoundProgress:
         if 0 < (left := seconds * (planned - done)) < 1e9:
             words.append(f"{timedelta(seconds=round(left))} left")
     return RoundProgress(done / planned if planned > 0 else math.nan, words)
-
-
-def _seconds_per_round(run: RecordedRun) -> float:
-    """Return the mean duration of the newest rounds, or NaN if it is unknown."""
-    parts = (run.series("seconds", part)[-RECENT_ROWS:] for part in ("rollout", "train", "overlap"))
-    return mean(
-        [
-            rollout + train - (overlap if math.isfinite(overlap) else 0.0)
-            for rollout, train, overlap in zip(*parts, strict=True)
-        ]
-    )
-
-
-def _running_episode(watched: WatchedRun, run: RecordedRun, trusted: bool) -> Iterator[Block]:
-    episode = watched.playing
-    if episode is None:
-        return
-    number = episode.extra.get("round")
-    part = "Evaluation" if number is None else f"Round {number}"
-    turn = f"turn {len(episode.turns) + 1} is running"
-    yield Text(f"{part}: {'finished' if watched.playing_ended else turn}. Newest turns first.")
-    yield from report.sample_episode(episode, run, trusted=trusted, drawn=newest)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
+import os
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from email.utils import formatdate
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
 from srl_extensions.pages import live_document
-from srl_extensions.pages.document import asset, plain
-from srl_extensions.pages.live_runs import RunFolders
+from srl_extensions.pages.document import asset, to_json
+from srl_extensions.pages.live_runs import WatchedRun, find_runs
 
 with needed_by("the live page"):
     from starlette.applications import Starlette
@@ -24,18 +24,16 @@ with needed_by("the live page"):
     from starlette.middleware import Middleware
     from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
     from starlette.requests import Request
-    from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+    from starlette.responses import HTMLResponse, PlainTextResponse, Response
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
     from uvicorn import Config, Server
 
-PAUSE, LONGEST_PAUSE = 0.5, 5.0
-"""Shortest and longest time in seconds between two builds of a document."""
+PAUSE = 0.5
+"""Shortest time in seconds between two builds of a document."""
 SHARE = 0.1
 """Share of one CPU core that is spent on building a document."""
 MOST_CONNECTIONS = 64
-COOKIE = "srl_watch_{port}"
-"""Name of the cookie with the token; it has the port, because all ports of a host share cookies."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -43,23 +41,21 @@ HEADERS = {
         "require-trusted-types-for 'script'; trusted-types 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Built:
     """Document as JSON, as sent to clients."""
 
-    content: bytes
-    etag: str
-    versions: dict[str, int]
-    """`WatchedRun.version` of each run in the document."""
-    until: float
+    content: str
+    headers: dict[str, str]
+    files: list[object]
+    """Runs in the document, with `WatchedRun.seen` of each."""
+    until: float = 0.0
     """Time (of time.monotonic) until which the document is not built again."""
 
 
@@ -72,55 +68,56 @@ class LivePages:
     """
 
     def __init__(self, given: Sequence[Path], *, trusted: bool = False) -> None:
+        self._roots = [Path(os.path.realpath(folder)) for folder in given]
         self._trusted = trusted
-        self._folders = RunFolders(given)
         self._lock = threading.Lock()
+        self._runs: dict[Path, WatchedRun] = {}
         self._built: dict[str, Built] = {}
 
-    def document(self, name: str) -> tuple[Built, float]:
+    def document(self, name: str) -> Built:
         """Return a document; threads may call this method at the same time.
 
         Args:
-            name: Name of a run; "" for the overview, or for the only run that was given.
-
-        Returns:
-            The document, and the seconds since a file of its runs was written.
+            name: Name of a run; "" for the list of all runs, or for the only run that was given.
 
         Raises:
             KeyError: If there is no such run.
         """
         with self._lock:
             began, known = time.monotonic(), self._built.get(name)
-            if known is None or began > known.until:
-                self._folders.look()
-                content, versions = self._content(name, known)
-                etag = f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
-                now = time.monotonic()
-                pause = min(LONGEST_PAUSE, max(PAUSE, (now - began) / SHARE))
-                known = self._built[name] = Built(content, etag, versions, now + pause)
-            runs = self._folders.runs
-            written = [one.written for run, one in runs.items() if name in ("", run)]
-            return known, max(0.0, time.time() - max(written, default=time.time()))
-
-    def _content(self, name: str, known: Built | None) -> tuple[bytes, dict[str, int]]:
-        alone, runs = name or self._folders.only_run, self._folders.runs
-        runs = {alone: runs[alone]} if alone else runs
-        for run in runs.values():
-            run.refresh()
-        versions = {one: run.version for one, run in runs.items()}
-        if known is not None and known.versions == versions:
-            return known.content, versions
-        if alone:
-            document = live_document.of_run(alone, runs[alone], trusted=self._trusted)
-        else:
-            document = live_document.overview(runs, self._folders.given)
-        text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
-        return text.encode(), versions
+            if known is not None and began < known.until:
+                return known
+            found = find_runs(self._roots)
+            runs = {each: self._runs.get(run.folder, run) for each, run in found.items()}
+            self._runs = {run.folder: run for run in runs.values()}
+            alone = name
+            if not name and len(runs) == 1 and [*self._runs] == self._roots:
+                [alone] = runs
+            shown = {alone: runs[alone]} if alone else runs
+            for run in shown.values():
+                run.refresh()
+            files: list[object] = [(each, dict(run.seen)) for each, run in shown.items()]
+            if known is None or known.files != files:
+                if alone:
+                    document = live_document.of_run(alone, runs[alone], trusted=self._trusted)
+                else:
+                    document = live_document.overview(runs, self._roots)
+                content = to_json(document)
+                etag = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+                times = [time for run in shown.values() for time, _ in run.seen.values()]
+                written = formatdate(max(times, default=0) / 1e9, usegmt=True)
+                headers = {"ETag": f'"{etag}"', "Last-Modified": written}
+                known = self._built[name] = Built(content, headers, files)
+            now = time.monotonic()
+            known.until = now + max(PAUSE, (now - began) / SHARE)
+            return known
 
 
 def server(
     folders: Sequence[Path],
     *,
+    host: str = "127.0.0.1",
+    port: int = 0,
     token: str | None = None,
     names: Sequence[str] = (),
     trusted: bool = False,
@@ -129,56 +126,51 @@ def server(
 
     Args:
         folders: Folders of runs, or folders that contain them.
+        host: Address to listen at.
+        port: Port to listen at; 0 for a free port.
         token: Token that each client must present, or None if no token is required.
         names: Host names that are accepted in addition to localhost and IP addresses.
         trusted: True to load code and files that the configurations of the runs name.
 
     Returns:
-        Server whose `run(sockets=[listener])` serves until interrupted.
+        Server whose `run()` serves until interrupted.
     """
     pages = LivePages(folders, trusted=trusted)
 
     # Starlette runs a plain function in a thread, so that requests do not wait for each other.
     def document(request: Request) -> Response:
         try:
-            built, quiet = pages.document(request.query_params.get("run", ""))
+            built = pages.document(request.query_params.get("run", ""))
         except KeyError:
             raise HTTPException(404, "no such run") from None
-        headers = {"ETag": built.etag, "X-Seconds-Since-Write": f"{quiet:.1f}"}
-        if request.headers.get("if-none-match") == built.etag:
-            return Response(status_code=304, headers=headers)
-        return Response(built.content, media_type="application/json", headers=headers)
+        if request.headers.get("if-none-match") == built.headers["ETag"]:
+            return Response(status_code=304, headers=built.headers)
+        return Response(built.content, media_type="application/json", headers=built.headers)
 
     async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
         answer = refusal(request, token, names) or await call_next(request)
         answer.headers.update(HEADERS)
         return answer
 
-    # Starlette answers unexpected errors outside of `guard`.
-    def failed(_request: Request, _error: Exception) -> Response:
-        return PlainTextResponse("Internal Server Error", 500, headers=HEADERS)
-
-    routes = [
-        Route("/", HTMLResponse(asset("live.html"))),
-        Mount("/assets", StaticFiles(packages=[("srl_extensions.pages", "assets")])),
-        Route("/document", document),
-    ]
     app = Starlette(
-        routes=routes,
+        routes=[
+            Route("/", HTMLResponse(asset("live.html"))),
+            Mount("/assets", StaticFiles(packages=[("srl_extensions.pages", "assets")])),
+            Route("/document", document),
+        ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
-        exception_handlers={Exception: failed},
     )
     return Server(Config(
-        app, log_level="error", access_log=False, server_header=False, ws="none",
-        timeout_graceful_shutdown=1, limit_concurrency=MOST_CONNECTIONS,
+        app, host=host, port=port, log_level="error", access_log=False, server_header=False,
+        ws="none", timeout_graceful_shutdown=1, limit_concurrency=MOST_CONNECTIONS,
     ))  # fmt: skip
 
 
 def refusal(request: Request, token: str | None, names: Sequence[str]) -> Response | None:
-    """Return the answer to a request that may not read the pages, or None if it may.
+    """Return the answer to a request that is not allowed, or None if it is allowed.
 
-    Allowed are reads from pages of this server. If there is a token, they must present it in the
-    cookie or as `Authorization: Bearer`. The address `/?token=...` sets the cookie.
+    Requests must come from pages of this server. If there is a token, requests of documents must
+    present it as `Authorization: Bearer`; the page itself and its scripts are public.
     """
     host = request.headers.get("host", "")
     if not is_own_request(host, request.headers.get("origin"), names):
@@ -186,23 +178,9 @@ def refusal(request: Request, token: str | None, names: Sequence[str]) -> Respon
             "The request's Host is not a name of this server, or its Origin is another site. "
             "Use the address of the server, or allow its name: srl watch --name NAME\n", 421,
         )  # fmt: skip
-    if request.method not in ("GET", "HEAD"):
-        return PlainTextResponse("This server is read-only.\n", 405)
-    if token is None:
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    if token is None or request.url.path != "/document":
         return None
-
-    def is_token(given: str) -> bool:
-        return hmac.compare_digest(given.encode(), token.encode())
-
-    in_address = request.query_params.get("token", "")
-    cookie = COOKIE.format(port=urlsplit(f"//{host}").port or 80)
-    if request.url.path == "/" and is_token(in_address):
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(cookie, in_address, httponly=True, samesite="lax")
-        return answer
-    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and is_token(bearer.strip()):
-        return None
-    if is_token(request.cookies.get(cookie, "")):
+    if hmac.compare_digest(bearer.encode(), token.encode()):
         return None
     return PlainTextResponse("Open the address with a token that `srl watch` printed.\n", 401)

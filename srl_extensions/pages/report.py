@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from srl_agents.episode import Episode, read_jsonl
@@ -15,10 +12,8 @@ from srl_envs.text import TextView
 from srl_extensions.pages import figures
 from srl_extensions.pages.document import (
     Block,
-    Card,
     Cards,
     Document,
-    Figure,
     Notes,
     PageSection,
     Table,
@@ -27,10 +22,10 @@ from srl_extensions.pages.document import (
     table,
     write_page,
 )
-from srl_extensions.pages.headline import FOR_THE_OPTIMUM, ends, headline, in_words
-from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean, number_at
+from srl_extensions.pages.headline import cards
+from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean
 from srl_extensions.pages.transcript import transcript, view_of
-from srl_train.metrics.tables import MISSING, number, share
+from srl_train.metrics.tables import number, share
 
 READING_CHARTS = (
     "Charts: lines are running means over a tenth of the rounds (at least three), with a band of "
@@ -46,8 +41,10 @@ PERFORMANCE = (
     "Rewards are raw rewards per agent and step. Start and end are means over the first and the "
     "last tenth of the rounds; cooperation and parse failures are those at the end."
 )
-STALENESS = "Staleness: number of updates of the model since a sample was drawn."
-WEIGHTS = "Change of the trainable weights in a round. Rounds without an update are skipped."
+UPDATES = (
+    "Weight change: L2 norm of the change of the trainable weights in a round; rounds without an "
+    "update are skipped. Staleness: number of updates of the model since a sample was drawn."
+)
 
 Cell = Callable[[str], str | float]
 """Function from the name of a row to a cell of this row."""
@@ -67,36 +64,23 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     Raises:
         RunFolderError: If `run_dir` has no run or damaged files, or `out` cannot be written.
     """
-    document = report(load(run_dir), trusted=trusted)
+    run = load(run_dir)
+    notes = [Notes("This report is incomplete", run.notes)] if run.notes else []
+    samples = PageSection("Sample episodes", _samples(run, trusted))
+    document = report(run, run.folder.resolve().name, notes, samples)
     return write_page(document, run_dir / "report.html" if out is None else out)
 
 
-def report(run: RecordedRun, *, trusted: bool = False) -> Document:
-    """Return the report of a run; `trusted` as in `write_report`."""
-    parts = [
-        *sections(run),
-        PageSection("Sample episodes", _samples(run, trusted)),
-        PageSection("Configuration", configuration(run)),
-    ]
-    boxes = (("Warnings of the run", run.warnings), ("This report is incomplete", run.notes))
-    return Document(
-        title(run),
-        f"{settings_line(run)} · run {run.folder.resolve().name}",
-        [
-            *(Notes(name, lines) for name, lines in boxes if lines),
-            Cards([*measured_cards(run), *_size_cards(run)]),
-            Text(READING_CHARTS),
-        ],
-        [part for part in parts if part.blocks],
-    )
-
-
-def sections(run: RecordedRun) -> list[PageSection]:
-    """Return the sections with charts and tables, which the live page has, too."""
+def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSection) -> Document:
+    """Return the report of a run, with the blocks `top` first, and a section of episodes."""
     returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
     shares = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures"}
     models: list[Block] = [_performance(run), Text(PERFORMANCE)] if run.models else []
-    return [
+    versions = run.summary.get("versions")
+    settings: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
+    if isinstance(versions, Mapping) and versions:
+        settings.append(table(["package", "version"], sorted(versions.items())))
+    sections = [
         PageSection("Training on data", figures.figure(figures.stages(run), LOSSES)),
         PageSection("Reward", _reward(run)),
         PageSection("Models", [*figures.figure(figures.per_model(run, returns)), *models]),
@@ -106,14 +90,27 @@ def sections(run: RecordedRun) -> list[PageSection]:
         ),
         PageSection("Updates", _updates(run)),
         PageSection("Training metrics", figures.figure(figures.learning(run))),
+        episodes,
+        PageSection("Configuration", settings),
     ]
+    warned = [Notes("Warnings of the run", run.warnings)] if run.warnings else []
+    return Document(
+        title(run),
+        f"mode {run.mode} · updates {run.strategy} · seed {run.seed} · run {name}",
+        [*warned, *top, Cards(cards(run)), Text(READING_CHARTS)],
+        [part for part in sections if part.blocks],
+    )
 
 
 def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
     tables = [_evaluations(run), _performance(run), _environments(run)]
-    shown = [["", *one.lines()] for one in tables if one is not None and one.rows]
-    return "\n".join([*in_words(run), *chain.from_iterable(shown)])
+    lines = [f"warning: {line}" for line in run.warnings]
+    lines.append(title(run))
+    lines += [f"  {name}: {value} ({more})" for name, value, more in cards(run)]
+    for one in tables:
+        lines += ["", *one.lines()] if one.rows else []
+    return "\n".join(lines)
 
 
 def title(run: RecordedRun) -> str:
@@ -123,54 +120,6 @@ def title(run: RecordedRun) -> str:
     if run.rows:
         return f"{models} learning together{f' after {stages}' if stages else ''}"
     return f"{models}, {stages}" if stages else f"{run.environment}: not trained yet"
-
-
-def settings_line(run: RecordedRun) -> str:
-    """Return the mode, the update strategy and the seed of a run."""
-    return f"mode {run.mode} · updates {run.strategy} · seed {run.seed}"
-
-
-def measured_cards(run: RecordedRun) -> list[Card]:
-    """Return cards with the reward, its share of the optimum, cooperation and parse failures."""
-    head = headline(run)
-    evaluated = math.isfinite(head.after - head.before)
-    how = "evaluations before → after training" if evaluated else "first → last rounds"
-    error = f" · standard error of the difference {number(head.error, 2)}" if evaluated else ""
-    known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
-    optimum = ("Gap to the optimum", MISSING, known or "no baselines")
-    if known and run.mode not in FOR_THE_OPTIMUM:
-        optimum = (*optimum[:2], f"{known} · not the objective of this mode")
-    elif math.isfinite(head.learned):
-        error_of_share = f"{known} · standard error {share(head.learned_error)}"
-        optimum = ("Gap to the optimum closed", share(head.learned), error_of_share)
-    elif known:
-        optimum = ("Between uniform play and the optimum", share(head.position), known)
-    return [
-        ("Raw reward per agent and step", " → ".join(map(number, ends(run, "raw_reward"))),
-         how + error),
-        optimum,
-        ("Cooperation rate", " → ".join(map(share, ends(run, "cooperation_rate"))), how),
-        ("Parse failures", " → ".join(map(share, ends(run, "parse_failures"))),
-         "share of answers without a legal action"),
-    ]  # fmt: skip
-
-
-def _size_cards(run: RecordedRun) -> list[Card]:
-    passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
-    failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
-    seconds = number_at(run.summary, "seconds")
-    rounds = [
-        ("Failed episodes", f"{failed:.0f} of {played:.0f}", "excluded from training"),
-        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in total" if seconds > 0 else ""),
-    ]
-    return [*([("Passes over the data", passes, "")] if passes else ()),
-            *(rounds if run.rows else ())]  # fmt: skip
-
-
-def sample_label(name: str) -> str:
-    """Return the heading of a file of sample episodes: 'Round 12' for round_00012.jsonl."""
-    kind, _, place = name.removesuffix(".jsonl").rpartition("_")
-    return f"{kind} {int(place)}".capitalize() if kind and place.isdecimal() else name
 
 
 def sample_episode(
@@ -193,24 +142,12 @@ def sample_episode(
     return (drawn(episode, view),)
 
 
-def configuration(run: RecordedRun) -> list[Block]:
-    """Return the configuration of a run and the package versions."""
-    versions = run.summary.get("versions")
-    blocks: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
-    if isinstance(versions, Mapping) and versions:
-        blocks.append(table(["package", "version"], sorted(versions.items())))
-    return blocks
-
-
-# Sections
-
-
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
     """Return headings and transcripts: the first episode of the first and of the last file."""
     found: list[Block] = []
     files = run.sample_files
     for path in dict.fromkeys(files[:1] + files[-1:]):
-        found.append(Text(sample_label(path.name), "heading"))
+        found.append(Text(path.name, "heading"))
         try:
             first = next(iter(read_jsonl(path)), None)
             found += sample_episode(first, run, trusted=trusted) if first else ()
@@ -221,26 +158,19 @@ def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
 
 def _reward(run: RecordedRun) -> list[Block]:
     several = figures.figure(figures.environments(run))
-    tables = (_evaluations(run), _environments(run), _winners(run))
+    tables = (_evaluations(run), _environments(run))
     return [
         *figures.figure(figures.reward(run), REWARDS),
         *([Text("Each environment", "heading"), *several] if several else ()),
-        *(one for one in tables if one is not None),
+        *(one for one in tables if one.rows),
     ]
 
 
 def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
-    raster = figures.updates(run)
-    always = all(len(rounds) == len(run.rows) for _, rounds in raster.rows)
-    filled = Figure([raster], "Filled: the model was updated in this round.")
-    return [
-        Text("Each model was updated in each round.") if always else filled,
-        *figures.figure(figures.versions(run), STALENESS),
-        *figures.figure(figures.weights(run), WEIGHTS),
-        _update_table(run),
-    ]
+    charts = figures.figure(figures.updates(run), UPDATES)
+    return [*charts, _update_table(run)]
 
 
 # Tables
@@ -263,65 +193,34 @@ def _performance(run: RecordedRun) -> Table:
     })  # fmt: skip
 
 
-def _evaluations(run: RecordedRun) -> Table | None:
-    found = run.summary.get("evaluation") or {}
+def _evaluations(run: RecordedRun) -> Table:
     order = ["before", *(f"after_{stage}" for stage in run.stages), "after"]
-    names = [name.replace("_", " ") for name in order if name in found]
-
-    def of(key: str, written: Callable[[float], str] = number) -> Cell:
-        return lambda name: written(run.evaluated(name.replace(" ", "_"), key))
-
-    columns = {
-        "raw reward": of("raw_reward"),
-        "standard error": of("standard_error", lambda error: number(error, 2)),
-        "success": of("success", share),
-        "cooperation": of("cooperation_rate", share),
-        "parse failures": of("parse_failures", share),
-        "episodes": of("episodes", lambda count: number(count, 8)),
-    }
-    return _table_of("Evaluations", "training", names, columns) if names else None
+    names = [name for name in order if name in (run.summary.get("evaluation") or {})]
+    return _table_of("Evaluations", "training", names, {
+        "raw reward": lambda when: run.evaluated(when, "raw_reward"),
+        "standard error": lambda when: number(run.evaluated(when, "standard_error"), 2),
+        "success": lambda when: share(run.evaluated(when, "success")),
+        "cooperation": lambda when: share(run.evaluated(when, "cooperation_rate")),
+        "parse failures": lambda when: share(run.evaluated(when, "parse_failures")),
+        "episodes": lambda when: run.evaluated(when, "episodes"),
+    })  # fmt: skip
 
 
-def _environments(run: RecordedRun) -> Table | None:
-    labels = sorted(run.names("by_environment"))
-
+def _environments(run: RecordedRun) -> Table:
     def of(when: str, key: str, written: Callable[[float], str] = number) -> Cell:
         return lambda label: written(run.evaluated(when, "by_environment", label, key))
 
-    columns: dict[str, Cell] = {
-        "training episodes": lambda label: number(
-            run.total("by_environment", label, "episodes"), 8
-        ),
+    labels = sorted(run.names("by_environment"))
+    return _table_of("Evaluations by environment", "environment", labels, {
         "return before": of("before", "raw_return"),
         "return after": of("after", "raw_return"),
         "success before": of("before", "success", share),
         "success after": of("after", "success", share),
         "parse failures after": of("after", "parse_failures", share),
-    }
-    title = "Evaluations by environment, before and after training"
-    return _table_of(title, "environment", labels, columns) if labels else None
-
-
-def _winners(run: RecordedRun) -> Table | None:
-    tenth = max(1, len(run.rows) // 10)
-    parts = {"first tenth": run.rows[:tenth], "last tenth": run.rows[-tenth:], "all": run.rows}
-    rows = []
-    names = sorted(run.names("environment", "winners"))
-    for part, own in parts.items():
-        count: Counter[str] = Counter()
-        for row in own:
-            count.update(row["environment"].get("winners") or {})
-        if all_won := count.total():
-            shares = (f"{count[name]:.0f} ({share(count[name] / all_won)})" for name in names)
-            rows.append((part, *shares))
-    return table(["rounds", *names], rows, "Episodes won") if rows else None
+    })  # fmt: skip
 
 
 def _update_table(run: RecordedRun) -> Table:
-    def most_stale(model: str) -> float:
-        ages = run.series("models", model, "staleness", "max")
-        return max(filter(math.isfinite, ages), default=math.nan)
-
     def last(key: str) -> Cell:
         return lambda model: number(run.series("models", model, key)[-1], 8)
 
@@ -331,12 +230,10 @@ def _update_table(run: RecordedRun) -> Table:
     sent = {"MB sent": total("bytes_sent", 1e6), "MB received": total("bytes_received", 1e6)}
     counted = any("communicated_bytes" in row for row in run.rows)
     return _table_of("Updates of each model", "model", run.models, {
-        "rounds with an update": total("updated"),
         "updates": last("updates"),
         "samples": total("samples"),
         "sum of weight changes": lambda m: run.total("models", m, "weight_change"),
         "mean staleness": lambda m: mean(run.series("models", m, "staleness", "mean")),
-        "max staleness": most_stale,
         "dropped stale samples": last("samples_dropped_stale"),
         **(sent if counted else {}),
     })  # fmt: skip

@@ -205,61 +205,60 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
         RunFolderError: If there is no run, or its records are damaged or cannot be read.
         MetricsError: If a file of rows is damaged before its last line.
     """
-    notes: list[str] = []
-
-    def content(name: str, most: int, missing: str) -> bytes:
-        try:
-            with opened(folder / name) as file:
-                data = file.read(most + 1)
-        except FileNotFoundError:
-            notes.append(f"{name} is missing{missing}")
-            return b""
-        if len(data) > most:
-            raise RunFolderError(f"{folder / name} has more than {most} bytes")
-        return data
-
-    def rows_of(name: str, kind: str) -> Iterator[Row]:
-        with suppress(FileNotFoundError):
-            for place, row in enumerate(read_rows(folder / name, opened), start=1):
-                where = f"{folder / name}: line {place}"
-                if kind not in row:
-                    raise RunFolderError(f"{where}: {kind} is missing")
-                yield _checked(_ROW, row, where)
-
+    where = folder / "config.yaml"
     try:
-        config_text = content("config.yaml", MAX_YAML, ": the settings of the run are unknown.")
-        text = content(
-            "summary.json", MAX_BYTES,
-            ": the run is running or was stopped. Baselines and evaluations are not shown.",
-        )  # fmt: skip
-        rows = list(rows_of("metrics.jsonl", "environment"))
+        config_text = _content(where, MAX_YAML, opened).decode("utf-8", "replace")
+        config = read_yaml(config_text)
+        where = folder / "summary.json"
+        summary_text = _content(where, MAX_BYTES, opened)
+        summary = _checked(_SUMMARY, read_json(summary_text) if summary_text else {}, str(where))
+        rows = list(_rows(folder / "metrics.jsonl", "environment", opened))
         stages: dict[str, list[Row]] = {}
-        for row in rows_of("stages.jsonl", "stage"):
+        for row in _rows(folder / "stages.jsonl", "stage", opened):
             stages.setdefault(row["stage"], []).append(row)
     except OSError as error:
         raise RunFolderError(f"cannot read {error.filename}: {error.strerror}") from error
-    if not (config_text or text or rows):
+    except DocumentError as error:
+        raise RunFolderError(f"{where} is damaged: {error}") from error
+    if not (config_text or summary_text or rows):
         raise RunFolderError(
             f"no run in {folder}: config.yaml, summary.json and metrics.jsonl are missing; use a "
             "folder that `srl train` wrote"
         )
-    where = folder / "summary.json"
-    try:
-        summary = _checked(_SUMMARY, read_json(text) if text else {}, str(where))
-        where = folder / "config.yaml"
-        config = read_yaml(config_text.decode("utf-8", "replace"))
-    except DocumentError as error:
-        raise RunFolderError(f"{where} is damaged: {error}") from error
     config = config if isinstance(config, dict) else {}
+    notes = []
+    if not config_text:
+        notes.append("config.yaml is missing: the settings of the run are unknown.")
+    if not summary_text:
+        notes.append(
+            "summary.json is missing: the run is running or was stopped. Baselines and "
+            "evaluations are not shown."
+        )
     planned, done = number_at(config, "rounds"), rows[-1]["round"] + 1 if rows else 0
     if done < planned:
         notes.append(f"{done} of {planned:.0f} rounds are complete.")
-    for name, own in stages.items():
-        planned = number_at(config, name, "epochs")
-        if len(own) < planned:
-            notes.append(f"{len(own)} of {planned:.0f} passes of {name} are complete.")
-    shown = config_text.decode("utf-8", "replace")
-    return RecordedRun(folder, rows, stages, summary, shown, config, notes)
+    return RecordedRun(folder, rows, stages, summary, config_text, config, notes)
+
+
+def _content(path: Path, most: int, opened: Opener) -> bytes:
+    """Return the content of a file of at most `most` bytes, or b"" if there is no file."""
+    try:
+        with opened(path) as file:
+            data = file.read(most + 1)
+    except FileNotFoundError:
+        return b""
+    if len(data) > most:
+        raise RunFolderError(f"{path} has more than {most} bytes")
+    return data
+
+
+def _rows(path: Path, kind: str, opened: Opener) -> Iterator[Row]:
+    """Yield the rows of a file, each with the key `kind`; no rows if there is no file."""
+    with suppress(FileNotFoundError):
+        for place, row in enumerate(read_rows(path, opened), start=1):
+            if kind not in row:
+                raise RunFolderError(f"{path}: line {place}: {kind} is missing")
+            yield _checked(_ROW, row, f"{path}: line {place}")
 
 
 def _checked(adapter: TypeAdapter[Any], value: Any, where: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,9 +46,8 @@ def view_of(
 
 def transcript(episode: Episode, view: TextView | None) -> Transcript:
     """Return the first turns of the episode. Without a view, observations are shown as numbers."""
-    shown = min(SHOWN_TURNS, len(episode.turns))
-    found = _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
-    return replace(found, left_out=len(episode.turns) - shown)
+    shown = range(1, min(SHOWN_TURNS, len(episode.turns)) + 1)
+    return _transcript(episode, view, dict.fromkeys(shown), len(episode.turns) - len(shown))
 
 
 def newest(episode: Episode, view: TextView | None) -> Transcript:
@@ -62,11 +60,15 @@ def animation(
     episode: Episode, view: TextView | None, frames: Iterable[bytes], seconds: float
 ) -> Transcript:
     """Return the start and all turns of the episode, each with its frame (bytes of a PNG file)."""
-    return replace(_transcript(episode, view, dict(enumerate(frames))), seconds=seconds)
+    return _transcript(episode, view, dict(enumerate(frames)), seconds=seconds)
 
 
 def _transcript(
-    episode: Episode, view: TextView | None, frames: Mapping[int, bytes | None]
+    episode: Episode,
+    view: TextView | None,
+    frames: Mapping[int, bytes | None],
+    left_out: int = 0,
+    seconds: float | None = None,
 ) -> Transcript:
     returns = ", ".join(
         f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
@@ -76,9 +78,8 @@ def _transcript(
         if view is not None:
             rules.setdefault(view.rules(agent), []).append(agent)
     turns = [(), *episode.turns]
-    played = "1 turn" if len(episode.turns) == 1 else f"{len(episode.turns)} turns"
     return Transcript(
-        summary=f"Seed {episode.seed}, {played}. Returns: {returns}.",
+        summary=f"Seed {episode.seed}, turns: {len(episode.turns)}. Returns: {returns}.",
         failure=None if episode.failure is None else cut(episode.failure, SHOWN_CHARACTERS),
         rules=[(", ".join(agents), words) for words, agents in rules.items()],
         turns=[
@@ -89,6 +90,8 @@ def _transcript(
             }
             for number, frame in frames.items()
         ],
+        left_out=left_out,
+        seconds=seconds,
     )
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,9 @@ from srl_envs import loading
 from srl_envs.errors import EnvConfigError, UntrustedError
 from srl_envs.untrusted import printable
 from srl_envs.validation import is_loopback
-from srl_extensions.remote.errors import RemoteError, WireError
-from srl_extensions.remote.messages import pack
-from srl_extensions.remote.remote_env import RemoteEnv, RemoteVector
+from srl_envs.vector.loop import SyncVectorGame
+from srl_extensions.remote.errors import RemoteError
+from srl_extensions.remote.remote_env import RemoteEnv
 
 TOKEN_VARIABLE = "SRL_ENV_TOKEN"
 CERTIFICATE_VARIABLE = "SRL_ENV_CERTIFICATE"
@@ -30,23 +28,7 @@ GREETING = 10.0
 MOST_BYTES = 64 * 2**20
 """Maximum size of a reply."""
 CLOSING_SECONDS = 2.0
-"""Time limit of calls that are still running when the connection is closed."""
-RETRIES = {
-    "methodConfig": [
-        {
-            "name": [{"service": SERVICE.full_name}],
-            # Every call can be sent again: the server recognizes a turn by its number.
-            "retryPolicy": {
-                "maxAttempts": 5,
-                "initialBackoff": "0.1s",
-                "maxBackoff": "2s",
-                "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE"],
-            },
-        }
-    ]
-}
-"""gRPC service configuration: calls whose connection was lost are sent again."""
+"""Time limit of a call that ends a session."""
 
 
 class EnvServer:
@@ -82,7 +64,6 @@ class EnvServer:
         self._metadata = [("authorization", f"Bearer {token.strip()}")] if token else []
         options = [
             ("grpc.max_receive_message_length", MOST_BYTES),
-            ("grpc.service_config", json.dumps(RETRIES)),
             # A proxy cannot reach this machine's own addresses.
             ("grpc.enable_http_proxy", int(not is_loopback(host))),
         ]
@@ -96,8 +77,6 @@ class EnvServer:
                 f"certificate= (or {CERTIFICATE_VARIABLE}), the PEM file of its certificate, or "
                 "'system' for the system's authorities"
             )
-        self._sent: set[Any] = set()
-        self._closed = False
         self._calls = {method.name: self._call_of(method) for method in SERVICE.methods}
         try:
             self.describe(timeout=min(GREETING, timeout))
@@ -113,57 +92,72 @@ class EnvServer:
 
     def close(self) -> None:
         """Close the connection. Sessions that are still open end with their leases."""
-        for sent in list(self._sent):
-            with suppress(grpc.RpcError, grpc.FutureTimeoutError, grpc.FutureCancelledError):
-                sent.result(timeout=CLOSING_SECONDS)
-        self._closed = True
         self._channel.close()
 
     def env(self, name: str, **options: Any) -> RemoteEnv:
-        """Make the environment `name` on the server with `options`, a PettingZoo ParallelEnv."""
+        """Make an environment on the server, a PettingZoo ParallelEnv.
+
+        Args:
+            name: Name of the environment on the server.
+            **options: Arguments of the environment.
+
+        Raises:
+            RemoteError: If the server refuses.
+        """
         return RemoteEnv(self, name, options)
 
-    def vector(self, name: str, num_envs: int = 1, **options: Any) -> RemoteVector:
-        """Make `num_envs` environments that are stepped in one call; see `srl_envs.vector.make`."""
-        return RemoteVector(self, name, options, num_envs)
+    def vector(self, name: str, num_envs: int = 1, **options: Any) -> SyncVectorGame:
+        """Make `num_envs` environments on the server, with the interface of `vector.make`.
+
+        Args:
+            name: Name of the environment on the server.
+            num_envs: Number of environments; each has its own session.
+            **options: Arguments of the environment.
+
+        Raises:
+            RemoteError: If the server refuses.
+        """
+        return SyncVectorGame(lambda: self.env(name, **options), num_envs)
 
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
-        """Return the server's environments, policies, limits, and its counts of refusals."""
+        """Return the server's version, environments, and number of this client's sessions.
+
+        Args:
+            timeout: Time limit in seconds; None for that of the connection.
+        """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
-    def open(self, name: str, options: Mapping[str, Any], copies: int = 1) -> pb.OpenReply:
-        """Open sessions of an environment. Raises RemoteError if the server refuses."""
-        request = pb.OpenRequest(environment=name, options=pack(dict(options)), copies=copies)
-        reply: pb.OpenReply = self.call("Open", request)
-        if len(reply.sessions) != copies:
-            raise WireError(f"{len(reply.sessions)} sessions were opened, not {copies}")
-        return reply
-
     def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
-        """Return the reply to a call, which is sent again if the connection is lost."""
-        with _remote_errors(self.address):
+        """Return the reply to a call.
+
+        Args:
+            method: Name of a method of the protocol, such as "Step".
+            request: Message of the method.
+            timeout: Time limit in seconds; None for that of the connection.
+
+        Raises:
+            RemoteError: If the server cannot be reached or refuses.
+        """
+        seconds = timeout or self.timeout
+        try:
             return self._calls[method](
-                request,
-                timeout=timeout or self.timeout,
-                metadata=self._metadata,
-                wait_for_ready=True,
+                request, timeout=seconds, metadata=self._metadata, wait_for_ready=True
             )
+        except grpc.RpcError as error:
+            code, details = error.code(), str(error.details())
+            message = printable(" ".join(details.split()), multiline=False)
+            if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in details:
+                message = (
+                    f"no answer in time ({message}); check that an environment server runs there. "
+                    f"A server with TLS requires certificate= or {CERTIFICATE_VARIABLE}; one "
+                    "without TLS requires neither"
+                )
+            raise RemoteError(f"{self.address}: {message}", code.name) from error
 
-    def advance(self, method: str, sessions: Sequence[Any]) -> list[pb.Frame]:
-        """Return the frames of a Reset or a Step, one for each session; some may be refusals."""
-        requests = {"Reset": pb.ResetRequest, "Step": pb.StepRequest}
-        frames = list(self.call(method, requests[method](sessions=sessions)).frames)
-        if len(frames) != len(sessions):
-            raise WireError(f"{len(frames)} frames came for {len(sessions)} sessions")
-        return frames
-
-    def send(self, method: str, request: Any) -> None:
-        """Send a call without waiting, unless the connection is closed."""
-        if self._closed:
-            return
-        sent = self._calls[method].future(request, timeout=self.timeout, metadata=self._metadata)
-        self._sent.add(sent)  # gRPC cancels calls without references
-        sent.add_done_callback(self._sent.discard)
+    def end(self, session: str) -> None:
+        """End a session, unless the connection is closed or the server cannot be reached."""
+        with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
+            self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 
     def _call_of(self, method: Any) -> Any:
         return self._channel.unary_unary(
@@ -177,22 +171,18 @@ connect = EnvServer
 _shared = lru_cache(maxsize=64)(connect)
 
 
-def remote(
-    address: str,
-    name: str,
-    /,
-    *,
-    token: str | None = None,
-    certificate: str | Path | None = None,
-    timeout: float = 60.0,
-    **options: Any,
-) -> RemoteEnv:
-    """Make the environment `name` on the server at `address` with `options`; see `connect`.
+def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
+    """Make an environment on a server. Environments of one server share a connection.
 
-    Environments of one server share a connection.
+    Args:
+        address: "host:port" of the server; token and certificate as the defaults of `connect`.
+        name: Name of the environment on the server.
+        **options: Arguments of the environment.
+
+    Raises:
+        RemoteError: If no server answers, or the server refuses.
     """
-    server = _shared(address, token=token, certificate=certificate, timeout=timeout)
-    return server.env(name, **options)
+    return _shared(address).env(name, **options)
 
 
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
@@ -220,20 +210,3 @@ def _credentials(certificate: Path) -> Any:
         return grpc.ssl_channel_credentials(certificate.read_bytes())
     except OSError as error:
         raise EnvConfigError(f"the certificate cannot be read: {error}") from error
-
-
-@contextmanager
-def _remote_errors(address: str) -> Iterator[None]:
-    """Context that converts gRPC's errors to RemoteErrors with one line of text."""
-    try:
-        yield
-    except grpc.RpcError as error:
-        code, details = error.code(), str(error.details())
-        message = printable(" ".join(details.split()), multiline=False)
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in details:
-            message = (
-                f"no answer in time ({message}); check that an environment server runs there. "
-                f"A server with TLS requires certificate= or {CERTIFICATE_VARIABLE}; one without "
-                "TLS requires neither"
-            )
-        raise RemoteError(f"{address}: {message}", code.name) from error

@@ -19,7 +19,7 @@ LIMITS = {
     "step_seconds": "time limit of one session's reset or step",
     "max_sessions": "maximum number of open sessions",
     "max_sessions_per_client": "the same of one client (one token)",
-    "threads": "environments that compute at once",
+    "threads": "calls that compute at once",
 }
 """Limits that are options, with their meaning."""
 
@@ -57,7 +57,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the process is interrupted, then print the refusals and return 0."""
+    """Serve until the process is interrupted, and return 0."""
     with needed_by("`srl serve env`"):
         from srl_extensions.remote.settings import ServerSettings, read_tokens
 
@@ -81,5 +81,3 @@ async def _serve(settings: Any) -> None:
         tell(f"environment's name for clients: grpc://{running.address}/{settings.environments[0]}")
         tell("Ctrl-C ends it.")
         await over.wait()
-    for reason, count in sorted(running.refused.items()):
-        tell(f"refused: {count} {reason}")

@@ -24,49 +24,37 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(srl_extensions/remote/environments.proto\x12\nsrl.env.v2\"\x11\n\x0f\x44\x65scribeRequest\"\xeb\x01\n\x11ServerDescription\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0c\x65nvironments\x18\x02 \x03(\t\x12\x14\n\x0cmax_sessions\x18\x03 \x01(\r\x12\x15\n\rlease_seconds\x18\x04 \x01(\x01\x12\x15\n\ropen_sessions\x18\x05 \x01(\r\x12;\n\x07refused\x18\x06 \x03(\x0b\x32*.srl.env.v2.ServerDescription.RefusedEntry\x1a.\n\x0cRefusedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"C\n\x0bOpenRequest\x12\x13\n\x0b\x65nvironment\x18\x01 \x01(\t\x12\x0f\n\x07options\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63opies\x18\x03 \x01(\r\"I\n\tOpenReply\x12\x10\n\x08sessions\x18\x01 \x03(\t\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\x0c\x12\x15\n\rlease_seconds\x18\x03 \x01(\x01\":\n\x0cResetRequest\x12*\n\x08sessions\x18\x01 \x03(\x0b\x32\x18.srl.env.v2.SessionReset\"Z\n\x0cSessionReset\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x04\x12\x11\n\x04seed\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x0f\n\x07options\x18\x04 \x01(\x0c\x42\x07\n\x05_seed\"8\n\x0bStepRequest\x12)\n\x08sessions\x18\x01 \x03(\x0b\x32\x17.srl.env.v2.SessionStep\"=\n\x0bSessionStep\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x04\x12\x0f\n\x07\x61\x63tions\x18\x03 \x01(\x0c\"+\n\x06\x46rames\x12!\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x11.srl.env.v2.Frame\"]\n\x05\x46rame\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0c\n\x04turn\x18\x02 \x01(\x04\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\x0c\x12$\n\x07refusal\x18\x04 \x01(\x0b\x32\x13.srl.env.v2.Refusal\"(\n\x07Refusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"z\n\x0bLookRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12,\n\x05thing\x18\x02 \x01(\x0e\x32\x1d.srl.env.v2.LookRequest.Thing\",\n\x05Thing\x12\x0b\n\x07NOTHING\x10\x00\x12\t\n\x05STATE\x10\x01\x12\x0b\n\x07PICTURE\x10\x02\"\x1a\n\tLookReply\x12\r\n\x05value\x18\x01 \x01(\x0c\" \n\x0c\x43loseRequest\x12\x10\n\x08sessions\x18\x01 \x03(\t\"\x1c\n\nCloseReply\x12\x0e\n\x06\x63losed\x18\x01 \x01(\r2\xed\x02\n\x0c\x45nvironments\x12\x46\n\x08\x44\x65scribe\x12\x1b.srl.env.v2.DescribeRequest\x1a\x1d.srl.env.v2.ServerDescription\x12\x36\n\x04Open\x12\x17.srl.env.v2.OpenRequest\x1a\x15.srl.env.v2.OpenReply\x12\x35\n\x05Reset\x12\x18.srl.env.v2.ResetRequest\x1a\x12.srl.env.v2.Frames\x12\x33\n\x04Step\x12\x17.srl.env.v2.StepRequest\x1a\x12.srl.env.v2.Frames\x12\x36\n\x04Look\x12\x17.srl.env.v2.LookRequest\x1a\x15.srl.env.v2.LookReply\x12\x39\n\x05\x43lose\x12\x18.srl.env.v2.CloseRequest\x1a\x16.srl.env.v2.CloseReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(srl_extensions/remote/environments.proto\x12\nsrl.env.v3\"\x11\n\x0f\x44\x65scribeRequest\"Q\n\x11ServerDescription\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0c\x65nvironments\x18\x02 \x03(\t\x12\x15\n\ropen_sessions\x18\x03 \x01(\r\"3\n\x0bOpenRequest\x12\x13\n\x0b\x65nvironment\x18\x01 \x01(\t\x12\x0f\n\x07options\x18\x02 \x01(\x0c\"1\n\tOpenReply\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\x0c\"L\n\x0cResetRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x11\n\x04seed\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x0f\n\x07options\x18\x03 \x01(\x0c\x42\x07\n\x05_seed\"/\n\x0bStepRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63tions\x18\x02 \x01(\x0c\"\x18\n\x05\x46rame\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"z\n\x0bLookRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12,\n\x05thing\x18\x02 \x01(\x0e\x32\x1d.srl.env.v3.LookRequest.Thing\",\n\x05Thing\x12\x0b\n\x07NOTHING\x10\x00\x12\t\n\x05STATE\x10\x01\x12\x0b\n\x07PICTURE\x10\x02\"\x1a\n\tLookReply\x12\r\n\x05value\x18\x01 \x01(\x0c\"\x1f\n\x0c\x43loseRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\x0c\n\nCloseReply2\xeb\x02\n\x0c\x45nvironments\x12\x46\n\x08\x44\x65scribe\x12\x1b.srl.env.v3.DescribeRequest\x1a\x1d.srl.env.v3.ServerDescription\x12\x36\n\x04Open\x12\x17.srl.env.v3.OpenRequest\x1a\x15.srl.env.v3.OpenReply\x12\x34\n\x05Reset\x12\x18.srl.env.v3.ResetRequest\x1a\x11.srl.env.v3.Frame\x12\x32\n\x04Step\x12\x17.srl.env.v3.StepRequest\x1a\x11.srl.env.v3.Frame\x12\x36\n\x04Look\x12\x17.srl.env.v3.LookRequest\x1a\x15.srl.env.v3.LookReply\x12\x39\n\x05\x43lose\x12\x18.srl.env.v3.CloseRequest\x1a\x16.srl.env.v3.CloseReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'srl_extensions.remote.environments_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SERVERDESCRIPTION_REFUSEDENTRY']._loaded_options = None
-  _globals['_SERVERDESCRIPTION_REFUSEDENTRY']._serialized_options = b'8\001'
   _globals['_DESCRIBEREQUEST']._serialized_start=56
   _globals['_DESCRIBEREQUEST']._serialized_end=73
-  _globals['_SERVERDESCRIPTION']._serialized_start=76
-  _globals['_SERVERDESCRIPTION']._serialized_end=311
-  _globals['_SERVERDESCRIPTION_REFUSEDENTRY']._serialized_start=265
-  _globals['_SERVERDESCRIPTION_REFUSEDENTRY']._serialized_end=311
-  _globals['_OPENREQUEST']._serialized_start=313
-  _globals['_OPENREQUEST']._serialized_end=380
-  _globals['_OPENREPLY']._serialized_start=382
-  _globals['_OPENREPLY']._serialized_end=455
-  _globals['_RESETREQUEST']._serialized_start=457
-  _globals['_RESETREQUEST']._serialized_end=515
-  _globals['_SESSIONRESET']._serialized_start=517
-  _globals['_SESSIONRESET']._serialized_end=607
-  _globals['_STEPREQUEST']._serialized_start=609
-  _globals['_STEPREQUEST']._serialized_end=665
-  _globals['_SESSIONSTEP']._serialized_start=667
-  _globals['_SESSIONSTEP']._serialized_end=728
-  _globals['_FRAMES']._serialized_start=730
-  _globals['_FRAMES']._serialized_end=773
-  _globals['_FRAME']._serialized_start=775
-  _globals['_FRAME']._serialized_end=868
-  _globals['_REFUSAL']._serialized_start=870
-  _globals['_REFUSAL']._serialized_end=910
-  _globals['_LOOKREQUEST']._serialized_start=912
-  _globals['_LOOKREQUEST']._serialized_end=1034
-  _globals['_LOOKREQUEST_THING']._serialized_start=990
-  _globals['_LOOKREQUEST_THING']._serialized_end=1034
-  _globals['_LOOKREPLY']._serialized_start=1036
-  _globals['_LOOKREPLY']._serialized_end=1062
-  _globals['_CLOSEREQUEST']._serialized_start=1064
-  _globals['_CLOSEREQUEST']._serialized_end=1096
-  _globals['_CLOSEREPLY']._serialized_start=1098
-  _globals['_CLOSEREPLY']._serialized_end=1126
-  _globals['_ENVIRONMENTS']._serialized_start=1129
-  _globals['_ENVIRONMENTS']._serialized_end=1494
+  _globals['_SERVERDESCRIPTION']._serialized_start=75
+  _globals['_SERVERDESCRIPTION']._serialized_end=156
+  _globals['_OPENREQUEST']._serialized_start=158
+  _globals['_OPENREQUEST']._serialized_end=209
+  _globals['_OPENREPLY']._serialized_start=211
+  _globals['_OPENREPLY']._serialized_end=260
+  _globals['_RESETREQUEST']._serialized_start=262
+  _globals['_RESETREQUEST']._serialized_end=338
+  _globals['_STEPREQUEST']._serialized_start=340
+  _globals['_STEPREQUEST']._serialized_end=387
+  _globals['_FRAME']._serialized_start=389
+  _globals['_FRAME']._serialized_end=413
+  _globals['_LOOKREQUEST']._serialized_start=415
+  _globals['_LOOKREQUEST']._serialized_end=537
+  _globals['_LOOKREQUEST_THING']._serialized_start=493
+  _globals['_LOOKREQUEST_THING']._serialized_end=537
+  _globals['_LOOKREPLY']._serialized_start=539
+  _globals['_LOOKREPLY']._serialized_end=565
+  _globals['_CLOSEREQUEST']._serialized_start=567
+  _globals['_CLOSEREQUEST']._serialized_end=598
+  _globals['_CLOSEREPLY']._serialized_start=600
+  _globals['_CLOSEREPLY']._serialized_end=612
+  _globals['_ENVIRONMENTS']._serialized_start=615
+  _globals['_ENVIRONMENTS']._serialized_end=978
 # @@protoc_insertion_point(module_scope)

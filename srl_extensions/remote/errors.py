@@ -27,16 +27,14 @@ class WireError(EnvError, ValueError):
 
 
 class Refused(Exception):
-    """Refusal of a call, or of one session of a call.
+    """Refusal of a call.
 
     Args:
         code: gRPC status, such as NOT_FOUND.
-        reason: Word under which the server counts the refusal.
         message: Text for the client; control characters are escaped.
     """
 
-    def __init__(self, code: str, reason: str, message: object) -> None:
+    def __init__(self, code: str, message: object) -> None:
         line = " ".join(printable(str(message)[: 4 * LONGEST], multiline=False).split())
         super().__init__(line[:LONGEST])
         self.code = code
-        self.reason = reason

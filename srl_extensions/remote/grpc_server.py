@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import hmac
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
-from importlib import metadata
 from threading import Thread
 from typing import Any
 
@@ -20,36 +17,33 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 import srl_extensions.remote.environments_pb2 as pb
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvConfigError
+from srl_envs.records import as_record
 from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
 from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.messages import (
+    Description,
     pack,
     pack_outcome,
-    text_digest,
     to_space,
     unpack_actions,
     unpack_mapping,
+    version,
 )
-from srl_extensions.remote.sessions import Session, Sessions, Turn, unless_refused
+from srl_extensions.remote.sessions import Sessions
 from srl_extensions.remote.settings import ServerSettings
 
 MESSAGE_BYTES = 4 * 2**20
-"""Maximum size of a request. gRPC itself refuses requests of more than twice this size."""
+"""Maximum size of a request."""
 MOST_CALLS = 1024
 """Maximum number of concurrent calls of one client."""
 SILENT_SECONDS = 5.0
 """Seconds within which the message of a call must arrive."""
 DRAIN = 10.0
 OPTIONS = {
-    "grpc.max_receive_message_length": 2 * MESSAGE_BYTES,  # see MESSAGE_BYTES
+    "grpc.max_receive_message_length": MESSAGE_BYTES,
     "grpc.max_metadata_size": 16 * 2**10,
     "grpc.so_reuseport": 0,  # a port that is taken is an error
-    # Pings detect lost clients; clients that ping too often are disconnected.
-    "grpc.keepalive_time_ms": 60_000,
-    "grpc.keepalive_timeout_ms": 20_000,
-    "grpc.http2.min_ping_interval_without_data_ms": 30_000,
-    "grpc.http2.max_ping_strikes": 2,
 }
 
 
@@ -61,7 +55,6 @@ class Admission:
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens = [f"Bearer {token}".encode("ascii") for token in tokens]
-        self.refused: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
 
     def handler(self, method: Any, answer: Callable[..., Any]) -> Any:
@@ -85,10 +78,8 @@ class Admission:
         try:
             client = self._authenticated(context)
             if self.calls[client] >= MOST_CALLS:
-                raise Refused(
-                    "RESOURCE_EXHAUSTED", "too many calls",
-                    f"a client must have at most {MOST_CALLS} calls at once, got another",
-                )  # fmt: skip
+                message = f"a client must have at most {MOST_CALLS} calls at once, got another"
+                raise Refused("RESOURCE_EXHAUSTED", message)
             self.calls[client] += 1
             try:
                 yield client
@@ -96,11 +87,10 @@ class Admission:
                 self.calls[client] -= 1
                 if not self.calls[client]:
                     del self.calls[client]
-        except (Refused, WireError) as error:
-            if isinstance(error, WireError):
-                error = Refused("INVALID_ARGUMENT", "malformed", error)
-            self.refused[error.reason] += 1
-            await context.abort(grpc.StatusCode[error.code], str(error))
+        except WireError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except Refused as refused:
+            await context.abort(grpc.StatusCode[refused.code], str(refused))
 
     def _authenticated(self, context: Any) -> str:
         if not self._tokens:
@@ -111,87 +101,74 @@ class Admission:
         found = [hmac.compare_digest(sent, token) for token in self._tokens]
         if not any(found):
             raise Refused(
-                "UNAUTHENTICATED", "unauthenticated",
+                "UNAUTHENTICATED",
                 f"a valid token is required: token= or {TOKEN_VARIABLE} in Python, elsewhere the "
                 "metadata `authorization: Bearer TOKEN`",
-            )  # fmt: skip
+            )
         return f"token {found.index(True)}"
 
 
 class Service:
     """Methods of the protocol, each with the lower-case name of the method."""
 
-    def __init__(self, settings: ServerSettings, refused: Counter[str]) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
-        self._refused = refused
-        # With several clients, one thread always remains for the other clients.
-        share = settings.threads - (len(settings.tokens) > 1)
-        self.sessions = Sessions(settings, max(1, share))
+        self.sessions = Sessions(settings)
 
     async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
-        """Return the served environments, the limits, and counts of sessions and refusals."""
+        """Return the served environments and the number of the client's sessions."""
         return pb.ServerDescription(
-            version=_version(),
+            version=version(),
             environments=self._settings.environments,
-            max_sessions=self._settings.max_sessions_per_client,
-            lease_seconds=self._settings.lease,
             open_sessions=self.sessions.counts[client],
-            refused=self._refused,
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
-        """Open sessions of one environment."""
+        """Open a session of an environment."""
 
         def make() -> Any:
             options = unpack_mapping(request.options, "options")
             return self._settings.make(request.environment, options)
 
-        copies = request.copies or 1
-        sessions, environment = await self.sessions.open(client, make, copies, _described)
-        lease = self._settings.lease
-        return pb.OpenReply(sessions=sessions, environment=environment, lease_seconds=lease)
+        session, environment = await self.sessions.open(client, make, _described)
+        return pb.OpenReply(session=session, environment=environment)
 
-    async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frames:
-        """Reset sessions."""
-        return await self._advance("reset", _reset, request, client)
+    async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
+        """Start an episode."""
 
-    async def step(self, request: pb.StepRequest, client: str) -> pb.Frames:
-        """Step sessions."""
-        return await self._advance("step", _step, request, client)
+        def act(env: Any) -> bytes:
+            seed = request.seed if request.HasField("seed") else None
+            options = unpack_mapping(request.options, "options") if request.options else None
+            return pack_outcome(env.reset(seed=seed, options=options), env)
+
+        content = await self.sessions.advance(client, "reset", request.session, act)
+        return pb.Frame(content=content)
+
+    async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
+        """Play one step."""
+
+        def act(env: Any) -> bytes:
+            return pack_outcome(env.step(unpack_actions(request.actions)), env)
+
+        content = await self.sessions.advance(client, "step", request.session, act)
+        return pb.Frame(content=content)
 
     async def look(self, request: pb.LookRequest, client: str) -> pb.LookReply:
         """Return the joint state of a session's environment, or its picture (`render`)."""
         methods = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
         if request.thing not in methods:
             raise WireError(f"thing must be one of {list(methods)}, got {request.thing}")
-        turn = Turn("look", request.session, partial(_look, methods[request.thing]))
-        return unless_refused(*await self.sessions.advance(client, [turn]))
+
+        def act(env: Any) -> bytes:
+            return pack(getattr(env, methods[request.thing])())
+
+        value = await self.sessions.advance(client, "look", request.session, act)
+        return pb.LookReply(value=value)
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
-        """End sessions; ended sessions are ignored."""
-        return pb.CloseReply(closed=await self.sessions.close(client, request.sessions))
-
-    async def _advance(
-        self, kind: str, act: Callable[..., pb.Frame], request: Any, client: str
-    ) -> pb.Frames:
-        """Apply `act` to each session of the request, and return a frame or a refusal for each.
-
-        Raises Refused if all sessions are refused.
-        """
-        turns = [Turn(kind, one.session, partial(act, one), one.turn) for one in request.sessions]
-        replies = await self.sessions.advance(client, turns)
-        refusals = [reply for reply in replies if isinstance(reply, Refused)]
-        if refusals and len(refusals) == len(replies):
-            raise refusals[0]
-        self._refused.update(refusal.reason for refusal in refusals)
-        frames = pb.Frames()
-        for turn, reply in zip(turns, replies, strict=True):
-            if isinstance(reply, Refused):
-                code, _ = grpc.StatusCode[reply.code].value
-                refusal = pb.Refusal(code=code, message=str(reply))
-                reply = pb.Frame(session=turn.session, turn=turn.number, refusal=refusal)
-            frames.frames.append(reply)
-        return frames
+        """End a session."""
+        await self.sessions.close(client, request.session)
+        return pb.CloseReply()
 
 
 @dataclass(frozen=True)
@@ -202,11 +179,6 @@ class Serving:
     """host:port, with the port in use."""
     service: Service
     gate: Admission
-
-    @property
-    def refused(self) -> Counter[str]:
-        """Reason -> number of refused calls and sessions."""
-        return self.gate.refused
 
 
 @asynccontextmanager
@@ -219,7 +191,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     gate = Admission(tuple(settings.tokens))
     # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
     server = grpc.aio.server(options=list(OPTIONS.items()))
-    service = Service(settings, gate.refused)
+    service = Service(settings)
     methods = {
         method.name: gate.handler(method, getattr(service, method.name.lower()))
         for method in SERVICE.methods
@@ -237,33 +209,29 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread of this process while the context lasts; see `serving`."""
-    started: Future[tuple[Serving, Callable[[], object]]] = Future()
+    """Run a server in a thread of this process while the context lasts.
 
-    async def serve() -> None:
-        loop, over = asyncio.get_running_loop(), asyncio.Event()
-        async with serving(settings) as running:
-            started.set_result((running, partial(loop.call_soon_threadsafe, over.set)))
-            await over.wait()
+    Args:
+        settings: Settings of the server.
 
-    def run() -> None:
-        try:
-            asyncio.run(serve())
-        except Exception as error:
-            if started.done():
-                raise
-            started.set_exception(error)
-
-    thread = Thread(target=run, name="environment-server")
+    Raises:
+        EnvConfigError: If the address is not available, or the certificate cannot be read.
+    """
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="environment-server")
     thread.start()
+    server = serving(settings)
     try:
-        running, end = started.result()
+        running = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
         try:
             yield running
         finally:
-            end()
+            ending = server.__aexit__(None, None, None)
+            asyncio.run_coroutine_threadsafe(ending, loop).result()
     finally:
+        loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.close()
 
 
 async def _message(kind: Any, context: Any) -> Any:
@@ -272,16 +240,10 @@ async def _message(kind: Any, context: Any) -> Any:
         async with asyncio.timeout(SILENT_SECONDS):
             data = await context.read()
     except TimeoutError as error:
-        raise Refused(
-            "DEADLINE_EXCEEDED", "silent", f"no message came within {SILENT_SECONDS:g} s"
-        ) from error
+        message = f"no message came within {SILENT_SECONDS:g} s"
+        raise Refused("DEADLINE_EXCEEDED", message) from error
     if data is grpc.aio.EOF:
         raise WireError("the call has no message")
-    if len(data) > MESSAGE_BYTES:
-        raise Refused(
-            "RESOURCE_EXHAUSTED", "oversized",
-            f"a request must have at most {MESSAGE_BYTES} bytes, got {len(data)}",
-        )  # fmt: skip
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -304,48 +266,18 @@ def _bind(server: Any, settings: ServerSettings) -> int:
         ) from error
 
 
-@functools.cache
-def _version() -> str:
-    try:
-        return metadata.version("core-srl")
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-# Functions that run in a thread.
-
-
 def _described(env: Any) -> bytes:
     game, state_space = env.unwrapped, getattr(env, "state_space", None)
-    spaces = {
-        agent: [to_space(env.observation_space(agent)), to_space(env.action_space(agent))]
-        for agent in env.possible_agents
-    }
-    return pack({
-        "spaces": spaces,
-        "state_space": None if state_space is None else to_space(state_space),
-        "metadata": env.metadata,
-        "teams": getattr(game, "teams", None),
-        "baselines": getattr(game, "baselines", lambda: None)(),
-        "max_cycles": getattr(game, "max_cycles", None),
-        "texts": text_digest(env),
-        "version": _version(),
-    })  # fmt: skip
-
-
-def _reset(request: pb.SessionReset, session: Session) -> pb.Frame:
-    seed = request.seed if request.HasField("seed") else None
-    options = unpack_mapping(request.options, "options") if request.options else None
-    content = pack_outcome(session.env.reset(seed=seed, options=options), session.env)
-    return pb.Frame(session=session.id, turn=session.turn, content=content)
-
-
-def _step(request: pb.SessionStep, session: Session) -> pb.Frame:
-    content = pack_outcome(session.env.step(unpack_actions(request.actions)), session.env)
-    return pb.Frame(session=session.id, turn=session.turn, content=content)
-
-
-def _look(method: str, session: Session) -> pb.LookReply:
-    if not session.turn:
-        raise EnvError(f"{method}() before the first reset(): call reset() first")
-    return pb.LookReply(value=pack(getattr(session.env, method)()))
+    agents = env.possible_agents
+    description = Description(
+        observation_spaces={agent: to_space(env.observation_space(agent)) for agent in agents},
+        action_spaces={agent: to_space(env.action_space(agent)) for agent in agents},
+        state_space=None if state_space is None else to_space(state_space),
+        metadata=env.metadata,
+        teams=getattr(game, "teams", None),
+        baselines=getattr(game, "baselines", lambda: None)(),
+        max_cycles=getattr(game, "max_cycles", None),
+        has_text=hasattr(game, "text_view"),
+        version=version(),
+    )
+    return json.dumps(as_record(Description, description)).encode()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -19,14 +18,8 @@ from pettingzoo import ParallelEnv
 from srl_envs import text
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.loading import needed_by
-from srl_envs.text import (
-    ANSWER_LENGTH,
-    TEXT_LENGTH,
-    ParseFailure,
-    Samples,
-    SpacesOfAgents,
-    TextSpace,
-)
+from srl_envs.tasks.free_text_game import FreeTextView
+from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, Samples, SpacesOfAgents, TextSpace
 from srl_envs.untrusted import printable
 from srl_envs.validation import (
     Reset,
@@ -78,33 +71,14 @@ class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed wher
         return TypeAdapter(dict[str, Any]).validate_python(payload, strict=True)
 
 
-@dataclass(frozen=True)
-class ServerView:
-    """TextView of games whose observations and actions are texts already."""
+class ServerView(FreeTextView):
+    """Text view of games whose observations are texts already."""
 
-    text: str
-    """Rules."""
-    parse_penalty: float
-    default_action: str = ""
-    tells_time: bool = False
-
-    def rules(self, agent: str) -> str:
-        """Return the rules."""
-        return self.text
+    tells_time: ClassVar[bool] = False
 
     def describe(self, agent: str, observation: str) -> str:
         """Return the observation, which is the server's text."""
         return observation
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        """Return no answers, because any text is one."""
-        return ()
-
-    def parse(self, agent: str, answer: str) -> str | ParseFailure:
-        """Return the answer. Never raises."""
-        if not isinstance(answer, str) or len(answer) > ANSWER_LENGTH:
-            return ParseFailure(f"the answer is not a text of at most {ANSWER_LENGTH} characters")
-        return answer
 
 
 class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no types in PettingZoo
@@ -142,7 +116,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self._describe = describe or listed
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
         penalty = number_between("parse_penalty", parse_penalty, 0.0)
-        self.text_view = ServerView(rules, penalty)
+        self.text_view = ServerView(rules, parse_penalty=penalty)
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
             raise EnvConfigError(f"url must be one such as http://127.0.0.1:8000, got {shown(url)}")

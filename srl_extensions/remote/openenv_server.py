@@ -25,7 +25,7 @@ from srl_envs.records import encode, is_plain
 from srl_envs.scenarios import refuse_levels
 from srl_envs.text import TextEnv
 from srl_envs.validation import is_loopback, is_own_request, nearest, shown, whole_number
-from srl_extensions.remote.sessions import Session, SessionLimits, Sessions, Turn, unless_refused
+from srl_extensions.remote.sessions import SessionLimits, Sessions
 
 with needed_by("an OpenEnv server"):
     import openenv.core.env_server.http_server as http_server
@@ -129,11 +129,11 @@ class GameSession(Environment):  # type: ignore[misc]
             raise EnvConfigError(f"{shown(name)} is not served here{nearest(name, self._games)}")
         self._loop = asyncio.get_running_loop()
         if self._id and name != self._name:
-            await self._layer.close(CLIENT, [self._id])
+            await self._layer.close(CLIENT, self._id)
             self._id = ""
         self._name = name
         if not self._id and not self._closed:
-            [self._id], _ = await self._layer.open(CLIENT, self._games[name][0].make)
+            self._id, _ = await self._layer.open(CLIENT, self._games[name][0].make)
         observation = await self._play("reset", partial(_reset, seed, options))
         self._episode, self._turns = episode_id, 0
         return observation
@@ -159,37 +159,37 @@ class GameSession(Environment):  # type: ignore[misc]
         """End the session. OpenEnv calls this method in any thread."""
         self._closed = True
         if self._id and self._loop is not None and not self._loop.is_closed():
-            asyncio.run_coroutine_threadsafe(self._layer.close(CLIENT, [self._id]), self._loop)
+            asyncio.run_coroutine_threadsafe(self._layer.close(CLIENT, self._id), self._loop)
 
-    async def _play(self, kind: str, act: Callable[[Session], Any]) -> JointObservation:
+    async def _play(self, kind: str, act: Callable[[Any], Any]) -> JointObservation:
         if not self._id:
             raise EnvError("no episode is running in this session: call reset() first")
-        [reply] = await self._layer.advance(CLIENT, [Turn(kind, self._id, act)])
-        observation: JointObservation = unless_refused(reply)
+        observation: JointObservation
+        observation = await self._layer.advance(CLIENT, kind, self._id, act)
         return observation
 
 
-def _reset(seed: int | None, options: Mapping[str, Any] | None, session: Session) -> Any:
-    observations, infos = session.env.reset(seed=seed, options=options)
-    return _seen(session, observations, infos, rewards={}, terminations={}, truncations={})
+def _reset(seed: int | None, options: Mapping[str, Any] | None, env: Any) -> Any:
+    observations, infos = env.reset(seed=seed, options=options)
+    return _seen(env, observations, infos, rewards={}, terminations={}, truncations={})
 
 
-def _step(answers: Mapping[str, str], session: Session) -> Any:
-    seen, rewards, terminations, truncations, infos = session.env.step(answers)
+def _step(answers: Mapping[str, str], env: Any) -> Any:
+    seen, rewards, terminations, truncations, infos = env.step(answers)
     paid = {agent: float(reward) for agent, reward in rewards.items()}
     return _seen(
-        session, seen, infos,
-        done=not session.env.agents, reward=sum(paid.values()), rewards=paid,
+        env, seen, infos,
+        done=not env.agents, reward=sum(paid.values()), rewards=paid,
         terminations=terminations, truncations=truncations,
     )  # fmt: skip
 
 
-def _seen(session: Session, observations: Any, infos: Any, **others: Any) -> JointObservation:
+def _seen(env: Any, observations: Any, infos: Any, **others: Any) -> JointObservation:
     plain = {
         agent: {key: encode(value) for key, value in info.items() if is_plain(value)}
         for agent, info in infos.items()
     }
-    agents = list(session.env.agents)
+    agents = list(env.agents)
     return JointObservation(agents=agents, observations=observations, infos=plain, **others)
 
 

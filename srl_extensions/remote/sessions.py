@@ -1,7 +1,7 @@
 """Sessions of environments on a server: opened, played, limited and ended, for every protocol.
 
 A session is one environment of one client. Its id is 128 random bits. It ends when the client
-closes it, when its environment fails or hangs, or when its lease runs out.
+closes it, when its environment fails or is too slow, or when its lease runs out.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from srl_envs import loading
 from srl_envs.errors import EnvError
 from srl_envs.validation import number_between, whole_number
-from srl_extensions.remote.errors import Refused, WireError
+from srl_extensions.remote.errors import Refused
 
-T = TypeVar("T")
 EXPIRY_INTERVAL = 1.0
 """Maximum number of seconds between two searches for expired sessions."""
 MOST_STEPS = 1_000_000
@@ -44,14 +43,12 @@ class SessionLimits:
     lease: float = 300.0
     """Seconds without a call after which a session ends."""
     step_seconds: float = 30.0
-    """Time limit of one session's step, reset or opening; a slower session ends."""
+    """Time limit of a step, a reset or an opening; a slower session ends."""
     threads: int = 4
-    """Number of environments that compute at once."""
-    max_hung: int = 16
-    """Number of environments that may hang before the server refuses further work."""
+    """Number of calls that compute at once. One client has all threads but one."""
 
     def __post_init__(self) -> None:
-        for limit in ("max_sessions", "max_sessions_per_client", "threads", "max_hung"):
+        for limit in ("max_sessions", "max_sessions_per_client", "threads"):
             whole_number(limit, getattr(self, limit), 1)
         for seconds in ("lease", "step_seconds"):
             number_between(seconds, getattr(self, seconds), 0.01, 1e6)
@@ -63,318 +60,212 @@ class Session:
 
     id: str
     client: str
-    env: Any
     expires: float
-    turn: int = 0
-    """Number of the next reset or step."""
-    began: int = 0
-    """Number of the last reset."""
-    reply: Any = None
-    """Reply to the last reset or step, for a client that lost it."""
-    busy: asyncio.Future[None] | None = None
-    """Future of the call that currently uses the session."""
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One reset, step or look of a session: a thread calls `act`, which returns the reply."""
-
-    kind: str
-    """"reset", "step", or "look" for one that changes nothing."""
-    session: str
-    act: Callable[[Session], Any]
-    number: int | None = None
-    """Number of the reset or step; None for protocols that never send one twice."""
+    env: Any = None
+    steps: int | None = None
+    """Number of steps since the last reset; None before the first reset."""
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while no call uses the session."""
 
 
 class Sessions:
-    """All sessions of a server; `share` is the maximum number of threads of one client.
+    """All sessions of a server.
 
-    If a call is cancelled, the current step is finished, and no further step begins.
+    Args:
+        limits: Limits of the server.
+        clock: Function that returns the time in seconds, for leases.
     """
 
-    def __init__(
-        self,
-        limits: SessionLimits,
-        share: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, limits: SessionLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self.open_sessions: dict[str, Session] = {}
-        self.workers = Workers(
-            limits.threads, share or limits.threads, limits.step_seconds, limits.max_hung
-        )
-        self._clock = clock
         self.counts: Counter[str] = Counter()
-        """Client -> sessions that are open or being opened."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        """Client -> number of sessions that are open or being opened."""
+        self._clock = clock
+        self._free = asyncio.Semaphore(limits.threads)
+        share = partial(asyncio.Semaphore, max(1, limits.threads - 1))
+        self._shares = defaultdict[str, asyncio.Semaphore](share)
         self._expiry: asyncio.Task[None] | None = None
 
     async def open(
         self,
         client: str,
         make: Callable[[], Any],
-        copies: int = 1,
         describe: Callable[[Any], Any] = lambda env: None,
-    ) -> tuple[list[str], Any]:
-        """Open sessions of new environments.
+    ) -> tuple[str, Any]:
+        """Open a session of a new environment.
 
-        Returns the ids, and the result of `describe` for the first environment. Raises Refused if
-        the client has too many sessions, or `make` or `describe` fails.
+        Args:
+            client: The client, whose sessions are counted.
+            make: Constructor of the environment.
+            describe: Function that describes the environment.
+
+        Returns:
+            The session's id, and the result of `describe`.
+
+        Raises:
+            Refused: If the client has too many sessions, or `make` or `describe` fails.
         """
-        self._reserve(client, copies)
+        self._reserve(client)
         if self._expiry is None or self._expiry.done():
             self._expiry = asyncio.ensure_future(self._end_expired())
-        stop = threading.Event()
-        return await self._finish(self._open(client, make, copies, describe, stop), stop)
+        session = Session(secrets.token_urlsafe(16), client, self._clock() + self.limits.lease)
 
-    async def advance(self, client: str, turns: Sequence[Turn]) -> list[Any]:
-        """Make one turn of each of several sessions, and return for each its reply or a Refused.
+        def begin() -> Any:
+            session.env = make()
+            return describe(session.env)
 
-        A turn with the number of the session's last turn returns the stored reply.
+        try:
+            description = await self._compute(session, begin)
+        except BaseException:
+            self._release(client)
+            raise
+        self.open_sessions[session.id] = session
+        return session.id, description
+
+    async def advance(
+        self, client: str, kind: str, session_id: str, act: Callable[[Any], Any]
+    ) -> Any:
+        """Reset, step or read the environment of a session, and return the result of `act`.
+
+        Args:
+            client: The client that owns the session.
+            kind: "reset", "step", or "look" for a call that changes nothing.
+            session_id: Id of the session.
+            act: Function of the environment, called in a thread.
+
+        Raises:
+            Refused: If the session has ended or is in use, or `act` fails. If the environment
+                failed or was too slow, the session ends.
         """
-        if len({turn.session for turn in turns}) < len(turns):
-            raise WireError("a session occurs twice in the call")
-        stop = threading.Event()
-        return await self._finish(self._advance(client, turns, stop), stop)
+        session = self.open_sessions.get(session_id)
+        if session is None or session.client != client:
+            # The same for ended sessions and other clients': their ids are confidential.
+            message = "there is no such session: it has ended, or its lease ran out"
+            raise Refused("NOT_FOUND", message)
+        if not session.idle.is_set():
+            raise Refused("FAILED_PRECONDITION", "another call uses the session")
+        if kind == "step" and (session.steps or 0) >= MOST_STEPS:
+            raise Refused(
+                "RESOURCE_EXHAUSTED",
+                f"an episode must have at most {MOST_STEPS} steps, got another: reset the "
+                "environment",
+            )
+        if kind == "look" and session.steps is None:
+            raise Refused("INVALID_ARGUMENT", "no episode has begun: call reset() first")
+        try:
+            reply = await self._compute(session, partial(_played, act, session.env))
+        except Refused as refused:
+            if refused.code in ("DEADLINE_EXCEEDED", "INTERNAL"):
+                self._forget(session)
+            raise
+        if kind == "reset":
+            session.steps = 0
+        elif kind == "step" and session.steps is not None:
+            session.steps += 1
+        return reply
 
-    async def close(self, client: str, ids: Iterable[str]) -> int:
-        """End those of the client's sessions that are open, and return their number."""
-        found = [self.open_sessions[one] for one in set(ids) if one in self.open_sessions]
-        own = [session for session in found if session.client == client]
-        await self._close(own)
-        return len(own)
+    async def close(self, client: str, session_id: str) -> None:
+        """End a session of the client; an ended session is ignored."""
+        session = self.open_sessions.get(session_id)
+        if session is not None and session.client == client:
+            await self._close(session)
 
     async def end(self) -> None:
         """Close all environments."""
         if self._expiry is not None:
             self._expiry.cancel()
-        await self._close(list(self.open_sessions.values()))
+        for session in list(self.open_sessions.values()):
+            await self._close(session)
 
     def expired(self) -> list[Session]:
         """Return the idle sessions whose lease has run out."""
         now = self._clock()
         sessions = self.open_sessions.values()
-        return [one for one in sessions if one.expires < now and one.busy is None]
+        return [one for one in sessions if one.expires < now and one.idle.is_set()]
 
-    def _reserve(self, client: str, copies: int) -> None:
+    def _reserve(self, client: str) -> None:
         for present, most, where in (
             (self.counts[client], self.limits.max_sessions_per_client, "per client"),
             (self.counts.total(), self.limits.max_sessions, "on this server"),
         ):
-            if present + copies > most:
+            if present >= most:
                 raise Refused(
-                    "RESOURCE_EXHAUSTED", "too many sessions",
-                    f"at most {most} sessions {where} are allowed, got {present} and {copies} "
-                    "more: close some, or let their leases run out",
-                )  # fmt: skip
-        self.counts[client] += copies
+                    "RESOURCE_EXHAUSTED",
+                    f"at most {most} sessions {where} are allowed, got another: close some, or "
+                    "let their leases run out",
+                )
+        self.counts[client] += 1
 
-    def _release(self, client: str, copies: int = 1) -> None:
-        self.counts[client] -= copies
+    def _release(self, client: str) -> None:
+        self.counts[client] -= 1
         if not self.counts[client]:
             del self.counts[client]
-
-    async def _open(
-        self,
-        client: str,
-        make: Callable[[], Any],
-        copies: int,
-        describe: Callable[[Any], Any],
-        stop: threading.Event,
-    ) -> tuple[list[str], Any]:
-        made: list[Any] = []
-        try:
-            made = await self.workers.run(client, [make] * copies, stop)
-            envs = list(map(unless_refused, made))
-            [description] = await self.workers.run(client, [partial(describe, envs[0])], stop)
-            unless_refused(description)
-        except Refused:
-            self._release(client, copies)
-            unused = [env.close for env in made if not isinstance(env, Refused)]
-            await self.workers.run("", unused, threading.Event())
-            raise
-        expires = self._clock() + self.limits.lease
-        opened = [Session(secrets.token_urlsafe(16), client, env, expires) for env in envs]
-        self.open_sessions.update((session.id, session) for session in opened)
-        return [session.id for session in opened], description
-
-    async def _advance(
-        self, client: str, turns: Sequence[Turn], stop: threading.Event
-    ) -> list[Any]:
-        found = [self.open_sessions.get(turn.session) for turn in turns]
-        own = {one for one in found if one is not None and one.client == client}
-        while busy := {session.busy for session in own if session.busy is not None}:
-            await asyncio.wait(busy)
-        replies: dict[str, Any] = {}
-        due: list[tuple[Turn, Session]] = []
-        for turn, session in zip(turns, found, strict=True):
-            if session is None or session not in own or session.id not in self.open_sessions:
-                # The same for ended sessions and other clients': their ids are confidential.
-                message = "there is no such session: it has ended, or its lease ran out"
-                replies[turn.session] = Refused("NOT_FOUND", "unknown session", message)
-                continue
-            session.expires = self._clock() + self.limits.lease
-            number = session.turn if turn.number is None else turn.number
-            if turn.kind == "look" or number == session.turn:
-                due.append((turn, session))
-            elif number == session.turn - 1 and session.reply is not None:
-                replies[turn.session] = session.reply
-            else:
-                replies[turn.session] = Refused(
-                    "FAILED_PRECONDITION", "replayed",
-                    f"turn {number} was sent, and the session is at turn {session.turn}",
-                )  # fmt: skip
-        if due:
-            played = await self._play(client, due, stop)
-            replies |= {turn.session: one for (turn, _), one in zip(due, played, strict=True)}
-        return [replies[turn.session] for turn in turns]
-
-    async def _play(
-        self, client: str, due: Sequence[tuple[Turn, Session]], stop: threading.Event
-    ) -> list[Any]:
-        busy: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for _, session in due:
-            session.busy = busy
-        try:
-            calls = [partial(_played, turn, session) for turn, session in due]
-            results = await self.workers.run(client, calls, stop)
-        finally:
-            for _, session in due:
-                session.busy = None
-                session.expires = self._clock() + self.limits.lease
-            busy.set_result(None)
-        for (_, session), result in zip(due, results, strict=True):
-            if isinstance(result, Refused) and result.reason in ("slow", "failed"):
-                self._forget(session)
-        return results
 
     def _forget(self, session: Session) -> None:
         if self.open_sessions.pop(session.id, None) is not None:
             self._release(session.client)
 
-    async def _close(self, sessions: Sequence[Session]) -> None:
-        for session in sessions:
-            self._forget(session)
-        while busy := {session.busy for session in sessions if session.busy is not None}:
-            await asyncio.wait(busy)
-        calls, stop = [session.env.close for session in sessions], threading.Event()
-        if calls:
-            await self._finish(self.workers.run("", calls, stop))
+    async def _close(self, session: Session) -> None:
+        self._forget(session)
+        with suppress(Refused, TimeoutError):
+            async with asyncio.timeout(self.limits.step_seconds):
+                await session.idle.wait()
+                await asyncio.shield(_start(session.env.close))
 
     async def _end_expired(self) -> None:
         while True:
             await asyncio.sleep(min(EXPIRY_INTERVAL, self.limits.lease / 4))
-            await self._close(self.expired())
+            for session in self.expired():
+                await self._close(session)
 
-    async def _finish(self, work: Coroutine[Any, Any, T], stop: threading.Event | None = None) -> T:
-        """Return the result of `work`. If cancelled, set `stop` and let `work` end later."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if stop is not None:
-                stop.set()
-            raise
+    async def _compute(self, session: Session, call: Callable[[], Any]) -> Any:
+        """Return the result of a call in a thread, which has one of the client's places.
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved here in case the client is gone
-
-
-def unless_refused(result: Any) -> Any:
-    """Return a result. Raises Refused if it is a refusal."""
-    if isinstance(result, Refused):
-        raise result
-    return result
-
-
-def _played(turn: Turn, session: Session) -> Any:
-    with loading.closed():  # options of resets come from the client and may not name code
-        if turn.kind == "look":
-            return turn.act(session)
-        if turn.kind == "step" and session.turn - session.began > MOST_STEPS:
-            raise Refused(
-                "RESOURCE_EXHAUSTED", "too many steps",
-                f"an episode must have at most {MOST_STEPS} steps, got another: reset the "
-                "environment",
-            )  # fmt: skip
-        reply = turn.act(session)
-    if turn.kind == "reset":
-        session.began = session.turn
-    session.turn, session.reply = session.turn + 1, reply
-    return reply
-
-
-class Workers:
-    """Thread pool of at most `threads` threads, and at most `share` of them for one client.
-
-    Additional work of a client waits in a queue per client, so no client delays another one's work
-    by more than a few calls. Python cannot end a thread: the thread of a call that takes longer
-    than `seconds` is abandoned and replaced. With `most_hung` of them, further work is refused.
-    """
-
-    def __init__(self, threads: int, share: int, seconds: float, most_hung: int) -> None:
-        self._free = asyncio.Semaphore(threads)
-        self._shares = defaultdict[str, asyncio.Semaphore](partial(asyncio.Semaphore, share))
-        self._seconds = seconds
-        self._most_hung = most_hung
-        self.hung = 0
-
-    async def run(
-        self, client: str, calls: Sequence[Callable[[], Any]], stop: threading.Event
-    ) -> list[Any]:
-        """Make the calls in order in one thread, and return for each its result or a Refused.
-
-        No call begins after `stop`. The server's own work has no client and is not refused.
+        Python cannot end a thread. A call that is too slow occupies its place until it returns; its
+        caller receives the error earlier.
         """
-        async with self._shares[client], self._free:
-            if client and self.hung >= self._most_hung:
-                raise Refused("RESOURCE_EXHAUSTED", "hung", f"{self.hung} environments hang")
-            results: list[Any] = []
-            finished = _start(calls, stop, results)
-            done = -1
-            while not finished.done() and len(results) > done:
-                done = len(results)
-                await asyncio.wait([finished], timeout=self._seconds)
-            missing = Refused("CANCELLED", "cancelled", "the call ended before its work")
-            if not finished.done():
-                self.hung += 1
-                finished.add_done_callback(self._returned)
-                stop.set()
-                results = results.copy()  # without the result of the current call
-                message = f"the environment took longer than {self._seconds:g} s, and was given up"
-                results.append(Refused("DEADLINE_EXCEEDED", "slow", message))
-                aborted = "another session of the call hung: send the call again"
-                missing = Refused("ABORTED", "not played", aborted)
-            return results + [missing] * (len(calls) - len(results))
+        with ExitStack() as places:
+            session.idle.clear()
+            places.callback(self._ended, session)
+            for semaphore in (self._shares[session.client], self._free):
+                await semaphore.acquire()
+                places.callback(semaphore.release)
+            work = _start(call)
+            kept = places.pop_all()
+            work.add_done_callback(lambda _: kept.close())
+        seconds = self.limits.step_seconds
+        try:
+            return await asyncio.wait_for(asyncio.shield(work), seconds)
+        except TimeoutError as error:
+            message = f"the environment took longer than {seconds:g} s, and its session ended"
+            raise Refused("DEADLINE_EXCEEDED", message) from error
 
-    def _returned(self, _: asyncio.Future[None]) -> None:
-        self.hung -= 1
+    def _ended(self, session: Session) -> None:
+        session.idle.set()
+        session.expires = self._clock() + self.limits.lease
 
 
-def _start(
-    calls: Sequence[Callable[[], Any]], stop: threading.Event, results: list[Any]
-) -> asyncio.Future[None]:
+def _played(act: Callable[[Any], Any], env: Any) -> Any:
+    with loading.closed():  # options of resets come from the client and may not name code
+        return act(env)
+
+
+def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Start a call in a thread, and return the future of its result or its Refused."""
     loop = asyncio.get_running_loop()
-    finished: asyncio.Future[None] = loop.create_future()
+    finished: asyncio.Future[Any] = loop.create_future()
+    finished.add_done_callback(asyncio.Future.exception)  # retrieved in case the client is gone
 
     def work() -> None:
-        for call in calls:
-            if stop.is_set():
-                break
-            try:
-                result = _attempt(call)
-            except Refused as refused:
-                # Tracebacks would keep the environment and its records in memory.
-                refused.__cause__ = refused.__context__ = None
-                result = refused.with_traceback(None)
-            results.append(result)
+        try:
+            result = partial(finished.set_result, _attempt(call))
+        except Refused as refused:
+            # Tracebacks would keep the environment and its records in memory.
+            refused.__cause__ = refused.__context__ = None
+            result = partial(finished.set_exception, refused.with_traceback(None))
         with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(finished.set_result, None)
+            loop.call_soon_threadsafe(result)
 
     # A daemon: a call that hangs must not keep the process from ending.
     threading.Thread(target=work, name="environment", daemon=True).start()
@@ -387,12 +278,10 @@ def _attempt(call: Callable[[], Any]) -> Any:
         return call()
     except Refused:
         raise
-    except WireError as error:
-        raise Refused("INVALID_ARGUMENT", "malformed", error) from error
     except EnvError as error:
-        raise Refused("INVALID_ARGUMENT", "wrong use", error) from error
+        raise Refused("INVALID_ARGUMENT", error) from error
     except BaseException as error:  # also SystemExit: signals reach the main thread only
         logger.exception("an environment failed")
         # The error's own __str__ and __repr__ may fail too; `traceback` handles this.
         text = "".join(traceback.format_exception_only(error)).rstrip()
-        raise Refused("INTERNAL", "failed", f"the environment failed: {text}") from error
+        raise Refused("INTERNAL", f"the environment failed: {text}") from error

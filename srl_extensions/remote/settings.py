@@ -73,6 +73,10 @@ class ServerSettings(SessionLimits):
     def make(self, name: str, options: dict[str, Any]) -> Any:
         """Make an environment for a client.
 
+        Args:
+            name: Name of the environment, one of `environments`.
+            options: Keyword arguments of its constructor, from the client.
+
         Raises:
             Refused: If the name is not served, or the options are refused by the constructor, name
                 code or files, request too much, or select levels held out from training.
@@ -81,31 +85,31 @@ class ServerSettings(SessionLimits):
         mode = options.get("render_mode")
         if isinstance(mode, str) and mode == "human":
             raise Refused(
-                "INVALID_ARGUMENT", "wrong options",
+                "INVALID_ARGUMENT",
                 "render_mode 'human' would write on the server: give 'ansi' and print the result",
-            )  # fmt: skip
+            )
         own = tuple(name for name in self.environments if ":" in name)
         try:
             env = registry.remake(name, options, allowing=own)
         except (EnvError, ImportError) as error:
             # The advice in the error is for the owner of a record, not for a client.
             message = str(error).removesuffix(f": {loading.WAY_OUT}")
-            raise Refused("INVALID_ARGUMENT", "wrong options", message) from error
+            raise Refused("INVALID_ARGUMENT", message) from error
         if isinstance(env.unwrapped, Multitask):
             for member in env.unwrapped.named.values():
                 self._require(member["name"])
         try:
             scenarios.refuse_levels("environment", name, options, env)
         except EnvError as error:
-            raise Refused("PERMISSION_DENIED", "held-out levels", error) from error
+            raise Refused("PERMISSION_DENIED", error) from error
         return env
 
     def _require(self, name: str) -> None:
         if name not in self.environments:
             raise Refused(
-                "PERMISSION_DENIED", "unknown environment",
+                "PERMISSION_DENIED",
                 f"{name!r:.100} is not offered here{nearest(name[:100], self.environments)}",
-            )  # fmt: skip
+            )
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:

@@ -37,12 +37,8 @@ class TrackerRun:
 
     tracker: Any
     """Tracker of `accelerate.tracking`."""
-    run_id: str
-    """Identifier of the run in the library."""
-    close: Callable[[bool], object]
-    """Function that sends pending records and ends the run, as complete if its argument is True."""
-    hides_from: int | None = None
-    """First step from which the library hides the records of before the resume, or None."""
+    run_id: str | None
+    """Identifier with which the library continues the run, or None if it needs no identifier."""
     with_step: bool = False
     """True if `step` is logged as a metric."""
 
@@ -65,26 +61,18 @@ def _started(tracker: Any) -> Any:
 def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a folder of TensorBoard event files: `tensorboard/` in the run's folder by default."""
     from accelerate.tracking import TensorBoardTracker
-    from torch.utils.tensorboard.summary import hparams
 
     folder = opening.folder / "tensorboard"
     if opening.config.directory is not None:
         folder = Path(opening.config.directory) / opening.name
-    exists = any(folder.glob("events.out.tfevents.*"))
-    if exists and opening.step == 0 and opening.config.directory is not None:
-        raise TrackerError(
-            f"{folder} contains the events of another run: remove them, or set another "
-            "logging.run_name or logging.directory"
-        )
-    # TensorBoard hides the records of purge_step and later.
-    hides_from = opening.step if exists else 0
-    tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=hides_from))
-    if hides_from == 0:
-        # tracker.store_init_configuration would write a second run into another folder.
-        shown = {"train/reward": 0.0, "eval/reward": 0.0}
-        for summary in hparams(dict(opening.settings), shown):  # type: ignore[no-untyped-call]
-            tracker.writer.file_writer.add_summary(summary)
-    return TrackerRun(tracker, opening.name, lambda finished: tracker.finish(), hides_from)
+        if opening.step == 0 and any(folder.glob("events.out.tfevents.*")):
+            raise TrackerError(
+                f"{folder} contains the events of another run: remove them, or set another "
+                "logging.run_name or logging.directory"
+            )
+    # TensorBoard hides the earlier records of purge_step and later steps.
+    tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=opening.step))
+    return TrackerRun(tracker, None)
 
 
 def wandb_run(opening: Opening) -> TrackerRun:
@@ -108,9 +96,7 @@ def wandb_run(opening: Opening) -> TrackerRun:
     # W&B drops rows whose own step is lower than the last one, so `step` is a metric.
     run.define_metric("step")
     run.define_metric("*", step_metric="step")
-    return TrackerRun(
-        tracker, run.id, lambda finished: run.finish(exit_code=0 if finished else 1), with_step=True
-    )
+    return TrackerRun(tracker, run.id, with_step=True)
 
 
 def trackio_run(opening: Opening) -> TrackerRun:
@@ -135,7 +121,7 @@ def trackio_run(opening: Opening) -> TrackerRun:
         embed=False,
         **opening.options("trackio"),
     ))  # fmt: skip
-    return TrackerRun(tracker, tracker.run.name, lambda finished: tracker.finish())
+    return TrackerRun(tracker, tracker.run.name)
 
 
 def mlflow_run(opening: Opening) -> TrackerRun:
@@ -151,10 +137,7 @@ def mlflow_run(opening: Opening) -> TrackerRun:
     ))  # fmt: skip
     if opening.run_id is None:
         tracker.store_init_configuration(dict(opening.settings))
-    run_id = tracker.active_run.info.run_id
-    return TrackerRun(
-        tracker, run_id, lambda finished: mlflow.end_run("FINISHED" if finished else "KILLED")
-    )
+    return TrackerRun(tracker, tracker.active_run.info.run_id)
 
 
 LIBRARIES: Mapping[str, Callable[[Opening], TrackerRun]] = {

@@ -7,7 +7,7 @@ because the file store of MLflow makes a folder for each slash.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,20 +32,14 @@ _SECRET_IN_TEXT = re.compile(
 def of_round(row: Mapping[str, Any]) -> dict[str, float]:
     """Return the metrics of a round by name, from a row of metrics.jsonl."""
     environment = dict(row["environment"])
-    models = {model: dict(own) for model, own in row["models"].items()}
-    agents: dict[str, dict[str, Any]] = {a: dict(own) for a, own in row.get("by_agent", {}).items()}
-    for own in models.values():
-        for key, name in (("stale_by_agent", "stale"), ("never_asked_by_agent", "never_asked")):
-            for agent, count in own.pop(key).items():
-                agents.setdefault(agent, {})[name] = count
     wins = environment.pop("winners")
     return dict(
         [
             *_numbers("train", {"round": row["round"], "seconds": row["seconds"]}),
             *_numbers("train", environment),
             *_numbers("train/mode", row["mode_state"]),
-            *_each("train", models),
-            *_each("train/agents", agents),
+            *_each("train", row["models"]),
+            *_each("train/agents", row.get("by_agent", {})),
             *_each("train/environments", row["by_environment"]),
             *_each("train/wins", {winner: {"games": count} for winner, count in wins.items()}),
         ]
@@ -81,9 +75,9 @@ def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
         found: dict[str, int | float | str] = {}
-        for key, name in segments(tree).items():
-            secret = tree[key] and _SECRET.search(str(key))
-            inner = LEFT_OUT if secret else tree[key]
+        for key, value in tree.items():
+            name = segment(str(key))
+            inner = LEFT_OUT if value and _SECRET.search(str(key)) else value
             found |= of_settings(inner, f"{path}.{name}" if path else name)
         return found
     if isinstance(tree, int | float):
@@ -104,22 +98,9 @@ def segment(name: str) -> str:
     return plain if plain.strip(".") else f"_{plain}"
 
 
-def segments(names: Iterable[Any]) -> dict[Any, str]:
-    """Return a distinct `segment` for each name."""
-    found: dict[Any, str] = {}
-    for name in names:
-        label = first = segment(str(name))
-        number = 2
-        while label in found.values():
-            label, number = f"{first}-{number}", number + 1
-        found[name] = label
-    return found
-
-
 def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    labels = segments(entries)
     for name, values in entries.items():
-        yield from _numbers(f"{section}/{labels[name]}", values)
+        yield from _numbers(f"{section}/{segment(name)}", values)
 
 
 def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -127,6 +108,7 @@ def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, flo
     for key, value in values.items():
         name = f"{section}/{_RENAMED.get(key, key)}"
         if isinstance(value, Mapping):
-            yield from _numbers(name, value)
+            parts = {segment(str(part)): inner for part, inner in value.items()}
+            yield from _numbers(name, parts)
         elif isinstance(value, bool | int | float | np.number | np.bool_):
             yield name, float(value)

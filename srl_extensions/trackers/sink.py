@@ -1,14 +1,13 @@
-"""Sink that sends the metrics of a run to all configured trackers, each in its own thread."""
+"""Sink that sends the metrics of a run to all configured trackers, in a thread."""
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,11 +20,11 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading import needed_by
 from srl_envs.untrusted import printable, read_bytes
 from srl_extensions.trackers import names
-from srl_extensions.trackers.libraries import LIBRARIES, Opening
+from srl_extensions.trackers.libraries import LIBRARIES, Opening, TrackerRun
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import to_tree
 from srl_train.errors import TrackerError
-from srl_train.metrics.sinks import SinkContext, read_metrics
+from srl_train.metrics.sinks import SinkContext
 
 FILE = "trackers.json"
 """File in the run's folder with the identifier of the run in each library, and its last steps."""
@@ -43,6 +42,19 @@ class KnownRun(TypedDict):
 _STATE = TypeAdapter(dict[str, KnownRun], config=ConfigDict(extra="forbid", strict=True))
 
 
+@dataclass
+class OpenTracker:
+    """Tracker whose run is open."""
+
+    run: TrackerRun
+    last: dict[str, int] = field(default_factory=dict)
+    """Last logged step of each kind of record. Earlier steps are not logged again."""
+    lost: int = 0
+    """Number of records that could not be logged."""
+    given_up: bool = False
+    """True after an error at the end of the run: the tracker receives no more records."""
+
+
 def check(config: RunConfig) -> None:
     """Raise TrackerError for the first configured tracker that is not installed."""
     for name in config.logging.trackers:
@@ -52,7 +64,7 @@ def check(config: RunConfig) -> None:
 
 
 def open_sink(context: SinkContext) -> TrackerSink | None:
-    """Open the configured trackers, and log those rows of a resumed run that they lack.
+    """Open the configured trackers.
 
     Raises:
         TrackerError: If a tracker cannot be opened, or trackers.json is damaged.
@@ -60,29 +72,21 @@ def open_sink(context: SinkContext) -> TrackerSink | None:
     config, folder = context.config, context.folder
     if not config.logging.trackers:
         return None
-    rounds, passes = context.position
     opening = Opening(
         config=config.logging,
         folder=folder,
         name=config.logging.run_name or names.segment(folder.resolve().name),
         settings=names.of_settings(to_tree(config)),
-        step=passes + rounds,
+        step=sum(context.position),
     )
-    sink = TrackerSink(opening, context.stages, config.rounds)
-    for name, done in (("stages.jsonl", passes), ("metrics.jsonl", rounds)):
-        path = folder / name
-        for row in read_metrics(path) if path.exists() and opening.step else ():
-            if row["round"] < done:
-                sink.write(row)
-    for when, measured in context.evaluations.items():
-        sink.write_evaluation(when, measured)
-    return sink
+    return TrackerSink(opening, context.stages, config.rounds)
 
 
 class TrackerSink:
     """All trackers of a run. If a tracker fails, a warning is logged and the run continues.
 
-    Steps count passes over the data of the stages, then rounds.
+    Steps count passes over the data of the stages, then rounds. All calls of the libraries come
+    from one thread, so that no round waits for a server.
 
     Args:
         opening: Arguments with which each tracker is opened.
@@ -95,24 +99,15 @@ class TrackerSink:
 
     def __init__(self, opening: Opening, passes: Mapping[str, int], rounds: int) -> None:
         self._passes, self._rounds = passes, rounds
-        self._path, self._lock = opening.folder / FILE, threading.Lock()
-        self._state: dict[str, KnownRun] = {}
-        self._threads: list[TrackerThread] = []
-        known = _read_state(self._path) if opening.step else {}
-        with ExitStack() as opened:
-            for name in opening.config.trackers:
-                own = known.get(name)
-                run_id, last = (own["run_id"], own["last"]) if own else (None, {})
-                one = TrackerThread(name, replace(opening, run_id=run_id), last, self._save)
-                opened.callback(one.close, False)
-                self._threads.append(one)
-                if one.run.hides_from is None:
-                    self._state[name] = {"run_id": one.run.run_id, "last": one.last}
-            try:
-                self._save()
-            except OSError as error:
-                raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
-            opened.pop_all()
+        self._path = opening.folder / FILE
+        self._open: dict[str, OpenTracker] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trackers")
+        self._closing = False
+        try:
+            self._thread.submit(self._start, opening).result()
+        except TrackerError:
+            self.close()
+            raise
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Log the row of a pass or of a round."""
@@ -136,89 +131,73 @@ class TrackerSink:
         self._log(names.of_evaluation(when, measured), "eval", step)
 
     def close(self, finished: bool = False) -> None:
-        """Log the pending records and end the runs, as complete if `finished` is True."""
-        for one in self._threads:
-            one.close(finished)
+        """Log the pending records and end the runs."""
+        self._closing = True
+        for name, own in self._open.items():
+            ended = self._thread.submit(own.run.tracker.finish)
+            ended.add_done_callback(partial(self._check, name, own, 0))
+        self._thread.shutdown()
+        for name, own in self._open.items():
+            if own.lost:
+                _LOG.warning(
+                    "%s lacks %d of the run's records: metrics.jsonl in the run's folder has them",
+                    name, own.lost,
+                )  # fmt: skip
 
     def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        for one in self._threads:
-            one.log(numbers, kind, step)
+        for name, own in self._open.items():
+            logged = self._thread.submit(self._record, own, numbers, kind, step)
+            logged.add_done_callback(partial(self._check, name, own, 1))
 
-    def _save(self) -> None:
-        with self._lock:
-            if self._state:
-                with whole_file(self._path) as file:
-                    json.dump(self._state, file, indent=2)
+    def _check(self, name: str, own: OpenTracker, records: int, done: Future[None]) -> None:
+        """Warn of the first error of a tracker, and count the records that it lost."""
+        error = done.exception()
+        if error is not None:
+            if not own.lost:
+                _LOG.warning(
+                    "%s failed to log a record, the run continues: %s", name, one_line(error)
+                )
+            own.lost += records
+            own.given_up = self._closing
 
+    # The following methods run in the thread.
 
-class TrackerThread:
-    """One tracker in its own thread, so that no round waits for a server.
-
-    Args:
-        name: Name of the library.
-        opening: Arguments of the run.
-        last: Last step of each kind of record that the library has.
-        save: Function that is called after each logged record.
-
-    Raises:
-        TrackerError: If the tracker cannot be opened.
-    """
-
-    def __init__(
-        self, name: str, opening: Opening, last: Mapping[str, int], save: Callable[[], None]
-    ) -> None:
-        self.last, self._submitted = dict(last), dict(last)
-        self._name, self._save = name, save
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._closing = False
-        self._lost = 0
+    def _start(self, opening: Opening) -> None:
+        known = _read_state(self._path) if opening.step else {}
+        for name in opening.config.trackers:
+            own = known.get(name)
+            run_id = own["run_id"] if own else None
+            try:
+                run = LIBRARIES[name](replace(opening, run_id=run_id))
+            except Exception as error:
+                raise TrackerError(
+                    f"logging.trackers: {name} cannot be opened: {one_line(error)}"
+                ) from error
+            self._open[name] = OpenTracker(run, own["last"] if own else {})
         try:
-            self.run = self._pool.submit(LIBRARIES[name], opening).result()
-        except Exception as error:
-            self._pool.shutdown()
-            raise TrackerError(
-                f"logging.trackers: {name} cannot be opened: {one_line(error)}"
-            ) from error
+            self._save()
+        except OSError as error:
+            raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
-    def log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log a record in the thread, unless the library has this or a later step of the kind."""
-        seen = self._submitted.get(kind, (self.run.hides_from or 0) - 1)
-        if step > seen:
-            self._submitted[kind] = step
-            done = self._pool.submit(self._logged, numbers, kind, step)
-            done.add_done_callback(self._count_lost)
-
-    def close(self, finished: bool) -> None:
-        """Log the pending records and end the run. After a failure, pending records are dropped."""
-        self._closing = True
-        self._pool.submit(self.run.close, finished).add_done_callback(self._has_failed)
-        self._pool.shutdown()
-        if self._lost:
-            _LOG.warning(
-                "%s lacks %d of the run's records: metrics.jsonl in the run's folder has them",
-                self._name, self._lost,
-            )  # fmt: skip
-
-    def _logged(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        self.run.log(numbers, step)
-        self.last[kind] = step
+    def _record(self, own: OpenTracker, numbers: Mapping[str, float], kind: str, step: int) -> None:
+        if step <= own.last.get(kind, -1):
+            return
+        if own.given_up:
+            own.lost += 1
+            return
+        own.run.log(numbers, step)
+        own.last[kind] = step
         self._save()
 
-    def _count_lost(self, future: Future[Any]) -> None:
-        failed = self._has_failed(future)  # This may cancel other records, which are counted, too.
-        self._lost += failed
-
-    def _has_failed(self, future: Future[Any]) -> bool:
-        if future.cancelled():
-            return True
-        error = future.exception()
-        if error is not None and not self._lost:
-            _LOG.warning(
-                "%s failed to log a record, the run continues: %s", self._name, one_line(error)
-            )
-        if error is not None and self._closing:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-        return error is not None
+    def _save(self) -> None:
+        state = {
+            name: {"run_id": own.run.run_id, "last": own.last}
+            for name, own in self._open.items()
+            if own.run.run_id is not None
+        }
+        if state:
+            with whole_file(self._path) as file:
+                json.dump(state, file, indent=2)
 
 
 def one_line(error: BaseException) -> str:

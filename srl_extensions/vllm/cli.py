@@ -43,8 +43,9 @@ def models(args: argparse.Namespace) -> int:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with _started(config) as fleet:
+            urls = json.dumps([member.client.url for member in fleet.members])
             tell("The servers are ready. To train with them, replace backend.managed by:\n")
-            tell(f"backend:\n  name: vllm\n  servers: {json.dumps(fleet.urls)}\n")
+            tell(f"backend:\n  name: vllm\n  servers: {urls}\n")
             tell("Ctrl-C ends them.")
             while True:
                 fleet.check()

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.network import (
-    RejectedError,
     RetryPolicy,
     TransientError,
     failures_of,
@@ -24,7 +23,6 @@ from srl_agents.llm.backends.network import (
 from srl_agents.llm.sampling import Sampling
 from srl_envs.loading import needed_by
 from srl_envs.untrusted import printable
-from srl_extensions.vllm.plugins.gate import OPEN, OWNER
 
 T = TypeVar("T")
 DEADLINE = 600.0
@@ -67,8 +65,6 @@ class VLLMClient:
         *,
         deadline: float = DEADLINE,
         timeout: float = TIMEOUT,
-        api_key: str | None = None,
-        owner: bool = False,
         retries: RetryPolicy | None = None,
     ) -> None:
         """Create the client; the first request opens a connection.
@@ -77,8 +73,6 @@ class VLLMClient:
             url: Address of the server, such as http://127.0.0.1:8000.
             deadline: Seconds for all attempts of a request.
             timeout: Seconds for one attempt.
-            api_key: Key of the gate in front of the server.
-            owner: Whether the gate admits requests before the published weights are loaded.
             retries: Policy that replaces the default one and `deadline`.
 
         Raises:
@@ -91,10 +85,9 @@ class VLLMClient:
         self._retries = retries or RetryPolicy(deadline=deadline, unreachable=UNREACHABLE)
         self._client: Any = openai.AsyncOpenAI(
             base_url=f"{self.url}/v1",
-            api_key=api_key or "none",
+            api_key="none",
             max_retries=0,
             timeout=timeout,
-            default_headers={OWNER: "1"} if owner else None,
             http_client=http_client(openai, self.url, most_bytes=MOST_BYTES),
         )
 
@@ -165,11 +158,12 @@ class VLLMClient:
         The name must not have been used for other weights, because it identifies cached prefixes.
         """
         body = {"lora_name": name, "lora_path": str(folder)}
-        await self._change("/v1/load_lora_adapter", body, name, loaded=True)
+        await self._run(lambda: self._ask("post", "/v1/load_lora_adapter", body))
 
     async def unload_adapter(self, name: str) -> None:
         """Stop serving `name`, which must have no open requests. Its folder must still exist."""
-        await self._change("/v1/unload_lora_adapter", {"lora_name": name}, name, loaded=False)
+        body = {"lora_name": name}
+        await self._run(lambda: self._ask("post", "/v1/unload_lora_adapter", body))
 
     async def update_weights(self, folder: Path) -> None:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
@@ -191,10 +185,6 @@ class VLLMClient:
         await self._run(attempt)
         await self._run(lambda: self._ask("post", "/reset_prefix_cache"))
         await self._run(lambda: self._ask("post", "/resume"))
-
-    async def open_gate(self) -> None:
-        """Admit requests of all processes that have the key (plugins/gate.py)."""
-        await self._run(lambda: self._ask("post", OPEN))
 
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
         """Request one token from `model`, in one attempt.
@@ -233,22 +223,6 @@ class VLLMClient:
     async def close(self) -> None:
         """Close the connections."""
         await background_loop.await_(self._client.close())
-
-    async def _change(self, path: str, body: Any, name: str, *, loaded: bool) -> None:
-        """Request a change after which `name` is served (`loaded` True) or not (False)."""
-        attempts = 0
-
-        async def attempt() -> None:
-            nonlocal attempts
-            attempts += 1
-            try:
-                await self._ask("post", path, body)
-            except RejectedError:
-                # The previous attempt may have succeeded, and only its reply was lost.
-                if attempts == 1 or (name in await self.models()) is not loaded:
-                    raise
-
-        await self._run(attempt)
 
     async def _run(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `attempt`, retried while its failures are transient."""

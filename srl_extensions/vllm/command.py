@@ -6,15 +6,15 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from srl_agents.errors import ServingError
-from srl_envs.validation import is_loopback
 from srl_extensions.vllm import launcher
-from srl_extensions.vllm.plugins.gate import KEY
 
 MODULE = "vllm.entrypoints.openai.api_server"
+HOST = "127.0.0.1"
+"""Address of all servers: vLLM's endpoints for weights require no key."""
 PLUGINS = Path(__file__).parent / "plugins"
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM reserves memory for."""
@@ -38,10 +38,6 @@ class ServerSpec:
     port: int
     log_folder: Path
     """Folder of the log; `served_name` and the port name the file."""
-    host: str = "127.0.0.1"
-    """Loopback address, or any address of this machine if there is a `key`."""
-    key: str | None = field(default=None, repr=False)
-    """Key that all requests must contain (plugins/gate.py); None admits all local processes."""
     gpus: tuple[int, ...] = ()
     """GPUs by their index in this process; several share the layers; none selects the CPU."""
     dtype: str = "auto"
@@ -58,8 +54,7 @@ class ServerSpec:
     @property
     def url(self) -> str:
         """Address of the server."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"http://{HOST}:{self.port}"
 
     @property
     def name(self) -> str:
@@ -84,18 +79,13 @@ def program(python: str) -> str:
 def arguments(spec: ServerSpec) -> list[str]:
     """Return the command line of a server, the interpreter first.
 
-    Raises ServingError for an address that other machines reach without a key, or too high a rank.
+    Raises ServingError for too high a rank.
     """
-    if spec.key is None and not is_loopback(spec.host):
-        raise ServingError(
-            f"host {spec.host!r} can be reached from other machines, and vLLM's endpoints for "
-            "weights require no key: use 127.0.0.1, and a tunnel from elsewhere"
-        )
     words: list[str | int | float] = [
         spec.python, "-m", MODULE,
         "--model", spec.model,
         "--served-model-name", spec.served_name,
-        "--host", spec.host,
+        "--host", HOST,
         "--port", spec.port,
         "--dtype", spec.dtype,
         # Return log-probabilities of the sampled distribution: after masks, temperature and top_p.
@@ -109,8 +99,6 @@ def arguments(spec: ServerSpec) -> list[str]:
         "--shutdown-timeout", launcher.GRACE,
         "--disable-uvicorn-access-log",
     ]  # fmt: skip
-    if spec.key is not None:
-        words += ["--middleware", "gate.Gate"]
     if spec.adapter_slots:
         rank = next((rank for rank in LORA_RANKS if spec.max_rank <= rank), None)
         if rank is None:
@@ -146,8 +134,6 @@ def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
-    if spec.key is not None:
-        added[KEY] = spec.key
     if Path(spec.model).is_dir():
         added["HF_HUB_OFFLINE"] = "1"
     if spec.gpus:

@@ -61,7 +61,7 @@ class ManagedServersConfig(Section):
 class VLLMBackendConfig(BackendSection):
     """Models sample in vLLM servers, to which updates are published."""
 
-    PLACED_SERVERS: ClassVar = "srl_extensions.vllm.placed:PlacedServers"
+    SHARED_SERVERS: ClassVar = "srl_extensions.vllm.models:ServedModels"
     SAMPLERS: ClassVar = "srl_extensions.vllm.models:serve_models"
     IN_PROCESS: ClassVar = False
 
@@ -119,12 +119,7 @@ class VLLMBackendConfig(BackendSection):
 
     def check_run(self, config: RunConfig) -> None:
         """Raise ConfigError for other sections that do not work with these servers."""
-        models, on_ray = config.models, config.engine.name == "ray"
-        if on_ray and (self.managed is None or self.managed.gpus):
-            raise ConfigError(
-                "backend: engine.name 'ray' places servers on nodes and GPUs itself: give "
-                "backend.managed without gpus, and see engine.server_gpus"
-            )
+        models = config.models
         if models.adapters is None and self.servers and len(self.servers) != models.count:
             raise ConfigError(
                 f"backend.servers: got {len(self.servers)} where {models.count} whole models "

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from srl_agents.errors import BackendError, ServingError
@@ -42,9 +41,8 @@ class Member:
 
     client: VLLMClient
     base: str
-    server: Any = None
-    """Process of the server, with the methods of ModelServer; None for a server that the fleet is
-    attached to."""
+    server: ModelServer | None = None
+    """Process of the server; None for a server that the fleet is attached to."""
     up: bool = False
     """True if requests are sent to the server."""
     restarts: int = 0
@@ -63,6 +61,7 @@ class Fleet:
         concurrency: int,
         deadline: float,
         sharing: Literal["fair", "priority"] = "fair",
+        restarts: int = MAX_RESTARTS,
     ) -> None:
         """Create a fleet whose servers are not watched yet: use `managed` or `attached`."""
         self.members = members
@@ -70,11 +69,11 @@ class Fleet:
             member.base: Router(sharing=sharing, max_wait=deadline) for member in members
         }
         """Base -> router of its servers."""
-        self._concurrency = concurrency
+        self._concurrency, self._restarts = concurrency, restarts
         self._on_up: list[OnUp] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._starting: dict[tuple[str, int], asyncio.Lock] = {}
-        """Host and GPU -> lock of the server that starts there."""
+        self._starting: dict[int, asyncio.Lock] = {}
+        """GPU -> lock of the server that starts there."""
 
     @classmethod
     def managed(
@@ -83,8 +82,8 @@ class Fleet:
         *,
         concurrency: int = CONCURRENCY,
         deadline: float = MAX_WAIT,
-        run_by: Callable[[ServerSpec], Any] = ModelServer,
         sharing: Literal["fair", "priority"] = "fair",
+        restarts: int = MAX_RESTARTS,
     ) -> Fleet:
         """Start servers and wait until they are ready.
 
@@ -92,17 +91,17 @@ class Fleet:
             specs: Settings of each server.
             concurrency: Limit on the open requests of each server.
             deadline: Seconds that a request waits for a server, restarts included.
-            run_by: Constructor of the object that runs a server, with the methods of ModelServer.
             sharing: Division of the capacity among owners; see Router.
+            restarts: Restarts of each server; one more failure ends the run.
 
         Raises:
             ServingError: If a server does not become ready. All others are ended.
         """
-        members = []
-        for spec in specs:
-            client = VLLMClient(spec.url, deadline=deadline, api_key=spec.key, owner=True)
-            members.append(Member(client, spec.served_name, run_by(spec)))
-        fleet = cls(members, concurrency, deadline, sharing)
+        members = [
+            Member(VLLMClient(spec.url, deadline=deadline), spec.served_name, ModelServer(spec))
+            for spec in specs
+        ]
+        fleet = cls(members, concurrency, deadline, sharing, restarts)
         return fleet._opened(fleet._bring_up)
 
     @classmethod
@@ -112,8 +111,7 @@ class Fleet:
         *,
         concurrency: int = CONCURRENCY,
         deadline: float = MAX_WAIT,
-        key: str | None = None,
-        patience: float = 0.0,
+        restarts: int = MAX_RESTARTS,
     ) -> Fleet:
         """Use servers that run already.
 
@@ -121,27 +119,18 @@ class Fleet:
             urls: Addresses of the servers of each base, by its served name.
             concurrency: Limit on the open requests of each server.
             deadline: Seconds that a request waits for a server.
-            key: Key of the gate in front of the servers.
-            patience: Seconds to wait for a server that is not reachable.
+            restarts: With 0, a server that does not reply ends the run; else it may return.
 
         Raises:
             BackendError: If a server does not complete a token for its base.
         """
-        clients = partial(VLLMClient, deadline=deadline, api_key=key)
-        members = [Member(clients(url), base) for base, of_base in urls.items() for url in of_base]
-        fleet = cls(members, concurrency, deadline)
-        latest = time.monotonic() + patience
-
-        async def attach(member: Member) -> None:
-            while not member.up:
-                try:
-                    await fleet._take_in(member)
-                except BackendError as error:
-                    if isinstance(error, RejectedError) or time.monotonic() > latest:
-                        raise
-                    await asyncio.sleep(LOOK)
-
-        return fleet._opened(attach)
+        members = [
+            Member(VLLMClient(url, deadline=deadline), base)
+            for base, of_base in urls.items()
+            for url in of_base
+        ]
+        fleet = cls(members, concurrency, deadline, restarts=restarts)
+        return fleet._opened(fleet._take_in)
 
     def on_up(self, load: OnUp) -> None:
         """Register a coroutine `load(base, client)` for servers that are up again.
@@ -159,11 +148,6 @@ class Fleet:
         for task in self._tasks:
             if task.done():
                 task.result()
-
-    @property
-    def urls(self) -> list[str]:
-        """Addresses of all servers."""
-        return [member.client.url for member in self.members]
 
     def close(self) -> None:
         """End the servers that were started; requests that still wait for a server fail."""
@@ -205,10 +189,10 @@ class Fleet:
                 cause = f"{name} died: {await asyncio.to_thread(server.cause_of_death)}"
             log.warning("%s", cause)
             while not member.up:
-                if server is not None and member.restarts >= MAX_RESTARTS:
+                if member.restarts >= self._restarts:
                     router.remove(member.client)
                     raise ServingError(
-                        f"{MAX_RESTARTS} restarts are allowed and were not enough: {cause}"
+                        f"{self._restarts} restarts are allowed and were not enough: {cause}"
                     )
                 try:
                     if server is None:
@@ -242,18 +226,17 @@ class Fleet:
 
     async def _bring_up(self, member: Member) -> None:
         """Start a server, wait until it is ready and has all weights, and open it to requests."""
-        server, spec = member.server, member.server.spec
+        server = member.server
+        assert server is not None
         async with AsyncExitStack() as alone:
             # Each server measures the free memory of its GPUs as it starts, so only one may start
             # on a GPU. The order prevents two servers from waiting for each other.
-            for gpu in sorted(spec.gpus):
-                lock = self._starting.setdefault((spec.host, gpu), asyncio.Lock())
+            for gpu in sorted(server.spec.gpus):
+                lock = self._starting.setdefault(gpu, asyncio.Lock())
                 await alone.enter_async_context(lock)
             await in_thread(server.start)
             await wait_ready(server, member.client, START_TIMEOUT)
         await self._take_in(member)
-        if spec.key is not None:
-            await member.client.open_gate()
 
     async def _take_in(self, member: Member) -> None:
         """Load the current weights on a server by `on_up`, then let it receive requests."""
@@ -280,7 +263,7 @@ class Fleet:
             await member.client.close()
 
 
-async def wait_ready(server: Any, client: VLLMClient, timeout: float) -> None:
+async def wait_ready(server: ModelServer, client: VLLMClient, timeout: float) -> None:
     """Wait until a server that was started has completed a token, for at most `timeout` seconds.
 
     Raises ServingError if the server ends, refuses the request or is not ready in time.

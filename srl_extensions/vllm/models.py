@@ -25,16 +25,16 @@ from srl_agents.policy import AgentObservation
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
-from srl_extensions.vllm.fleet import Fleet
-from srl_extensions.vllm.placement import Gpu, find_gpus, place
+from srl_extensions.vllm.fleet import CONCURRENCY, MAX_RESTARTS, Fleet
+from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, write_weights
 from srl_extensions.vllm.server import free_port, logs_folder
-from srl_train import processes
 from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
-from srl_train.errors import ConfigError
+from srl_train.errors import ConfigError, TrainingError
 from srl_train.loading import Samplers, SamplerStart, learning_models
 from srl_train.player_names import TINY
+from srl_train.publisher import WeightPublisher
 
 BASE = "base"
 """Served name of the base that adapters share; a whole model is served under its own name."""
@@ -76,47 +76,74 @@ class TokenFacts:
 class ServedModels:
     """Models of a run that sample in servers: their served bases, fleet and publisher.
 
-    Raises ConfigError for adapters of several bases, and for an unusable backend.folder.
+    Raises ConfigError for missing programs, for adapters of several bases, and for an unusable
+    backend.folder. Nothing is loaded or started before `start`.
     """
 
-    def __init__(self, config: RunConfig, make_env: Callable[[], Any]) -> None:
+    def __init__(
+        self, config: RunConfig, make_env: Callable[[], Any], logs: Path | None = None
+    ) -> None:
         models, pools = config.models, config.opponent_pools
         assert isinstance(config.backend, VLLMBackendConfig)
+        if config.backend.managed is not None:
+            check_python(config.backend.managed)
         frozen = {n: base for n, base in models.frozen_models.items() if not is_api_name(base)}
         starts = servable(make_env, {**models.bases, **frozen})
-        self.config = config
+        self._config, self._backend, self._logs = config, config.backend, logs
+        self.is_local = config.backend.managed is not None
+        """True if the servers accept requests of this machine only."""
         self.starts = {name: starts[name] for name in models.names}
         """Model in training -> folder or hub name that its learner loads."""
-        self.sources = served_bases(config, self.starts)
-        """Served base -> folder or hub name that its servers load."""
+        self._sources = served_bases(config, self.starts)
         self._shapes = {name: name for name in models.names}
         """Sampled name -> model in training with parameters of the same shapes."""
         self._frozen: list[str] = []
         if models.adapters is not None:
             # Servers on CPUs confuse the plain base with adapters, so a frozen model on the
             # adapters' base is served as an adapter of zeros.
-            self._frozen = [name for name in frozen if starts[name] == self.sources[BASE]]
+            self._frozen = [name for name in frozen if starts[name] == self._sources[BASE]]
             self._shapes |= {pool: section.models[0] for pool, section in pools.items()}
             self._shapes |= dict.fromkeys(self._frozen, models.names[0])
-        self.served = {name: BASE if models.adapters else name for name in self._shapes}
+        self._served = {name: BASE if models.adapters else name for name in self._shapes}
         """Model, opponent pool or frozen model that samples in the servers -> its served base."""
-        self.ends = ExitStack()
-        """Folder, fleet and publisher, which end with the run."""
-        self._folder = Path(self.ends.enter_context(folder_for_weights(config.backend.folder)))
+        self._ends = ExitStack()
+        self._folder = Path(self._ends.enter_context(folder_for_weights(config.backend.folder)))
 
-    def connect(self, fleet: Fleet, learners: Mapping[str, Apply]) -> None:
-        """Publish to this fleet, and let `learners` (by model) write the publications."""
-        self._fleet, self._learners = fleet, learners
+    def start(self, learners: Mapping[str, Apply]) -> None:
+        """Start or attach to the servers; `learners` (by model) describe and write the weights.
+
+        Raises:
+            ServingError: If a server cannot be started.
+            BackendError: If a server cannot be reached.
+        """
+        self._learners = learners
+        self._fleet = open_fleet(self._config, self._backend, self._sources, self._logs)
+        self._ends.callback(self._fleet.close)
+        self.check = self._fleet.check
         # Adapters share one base, which the first learner describes.
-        described = dict(zip(self.sources, learners.values(), strict=False))
+        described = dict(zip(self._sources, learners.values(), strict=False))
         found = {base: learner(_facts_and_probe) for base, learner in described.items()}
         self.facts = {base: facts for base, (facts, _) in found.items()}
         """Served base -> its properties."""
         _, self._probe = next(iter(found.values()))
 
+    def backends(self) -> dict[str, VLLMBackend]:
+        """Return sampled name -> backend in this process."""
+        return _backends(self._config, self._fleet, self.facts, self._served)
+
+    def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
+        """Return a function for `players` other processes that opens samplers at the servers."""
+        urls: dict[str, list[str]] = {}
+        for member in self._fleet.members:
+            urls.setdefault(member.base, []).append(member.client.url)
+        concurrency = max(1, CONCURRENCY // players)
+        return partial(
+            _attach, urls=urls, facts=self.facts, served=self._served, concurrency=concurrency
+        )
+
     def open_publisher(self, samplers: Mapping[str, VersionedSampler]) -> ServedPublisher:
-        """Return the run's publisher for the samplers of all names in `served`."""
-        models = self.config.models
+        """Return the run's publisher; `samplers` are by served base."""
+        models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
             learner = self._learners[self._shapes[name]]
@@ -124,7 +151,7 @@ class ServedModels:
             return expected
 
         publisher = ServedPublisher(
-            samplers,
+            {name: samplers[base] for name, base in self._served.items()},
             self._fleet,
             write,
             folder=self._folder,
@@ -132,14 +159,49 @@ class ServedModels:
             dtype=models.dtype,
             adapters=models.adapters is not None,
             keep=KEPT_VERSIONS,
-            every=self.config.backend.publication_lag + 1,
+            every=self._config.backend.publication_lag + 1,
         )
-        self.ends.callback(publisher.close)
+        self._ends.callback(publisher.close)
         if self._frozen:
             zeros = self._learners[models.names[0]](_zeros)
             for name in self._frozen:
                 publisher.publish(name, 0, zeros)
         return publisher
+
+    def close(self) -> None:
+        """End the servers that the run started, and remove the published files."""
+        self._ends.close()
+
+
+class PublishedElsewhere(WeightPublisher):
+    """Publisher of a process without learners, which always raises."""
+
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
+        """Raise TrainingError."""
+        raise TrainingError(f"{name} can be published only by the process with its learner")
+
+
+def _attach(
+    config: RunConfig,
+    urls: Mapping[str, Sequence[str]],
+    facts: Mapping[str, TokenFacts],
+    served: Mapping[str, str],
+    concurrency: int,
+) -> Samplers:
+    fleet = Fleet.attached(urls, concurrency=concurrency)
+    backends = _backends(config, fleet, facts, served)
+    return Samplers({}, backends, PublishedElsewhere(), fleet.close)
+
+
+def _backends(
+    config: RunConfig, fleet: Fleet, facts: Mapping[str, TokenFacts], served: Mapping[str, str]
+) -> dict[str, VLLMBackend]:
+    """Return the backend of each sampler in `served` (name -> served base)."""
+    template = config.models.chat_template_kwargs
+    of_bases = {
+        base: one.backend(fleet, base, chat_template_kwargs=template) for base, one in facts.items()
+    }
+    return {name: of_bases[base] for name, base in served.items()}
 
 
 # Functions that run in the process of a learner; see Apply.
@@ -161,9 +223,8 @@ def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
     return {name: torch.zeros(p.shape, dtype=p.dtype) for name, p in trained.items()}
 
 
-def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor | None:
-    """Write weights in the first of the processes that share a learner; see write_weights."""
-    return write_weights(module, *arguments) if processes.is_main() else None
+def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor:
+    return write_weights(module, *arguments)
 
 
 def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
@@ -174,35 +235,19 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
         ServingError: If a server cannot be started.
         BackendError: If a server cannot be reached.
     """
-    backend, make_env = config.backend, start.make_env
-    assert isinstance(backend, VLLMBackendConfig)
-    if backend.managed is not None:
-        check_python(backend.managed)
-    served = ServedModels(config, make_env)
+    make_env = start.make_env
+    served = ServedModels(config, make_env, start.logs)
     with ExitStack() as ends:
-        ends.push(served.ends)
+        ends.callback(served.close)
         loaded, modules, _ = learning_models(config.models, served.starts, make_env, config.seed)
-        fleet = open_fleet(config, backend, served.sources, start.logs)
-        served.ends.callback(fleet.close)
 
         def apply(model: str, function: Callable[..., Any], *arguments: Any) -> Any:
             return function(modules[model], loaded[model], make_env, *arguments)
 
-        served.connect(fleet, {model: partial(apply, model) for model in modules})
-        backends = backends_of(config, fleet, served.facts, served.served)
-        publisher = served.open_publisher(backends)
+        served.start({model: partial(apply, model) for model in modules})
+        backends = served.backends()
+        publisher = served.open_publisher({one.base: one for one in backends.values()})
         return Samplers(modules, backends, publisher, ends.pop_all().close)
-
-
-def backends_of(
-    config: RunConfig, fleet: Fleet, facts: Mapping[str, TokenFacts], served: Mapping[str, str]
-) -> dict[str, VLLMBackend]:
-    """Return the backend of each sampler in `served` (name -> served base)."""
-    template = config.models.chat_template_kwargs
-    of_bases = {
-        base: one.backend(fleet, base, chat_template_kwargs=template) for base, one in facts.items()
-    }
-    return {name: of_bases[base] for name, base in served.items()}
 
 
 def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
@@ -223,11 +268,15 @@ def open_fleet(
     logs: Path | None = None,
 ) -> Fleet:
     """Start or attach to the servers of `sources` (served base -> folder or hub name)."""
+    # Players in other processes would not notice that a whole model restarts from its base.
+    restarts = 0 if config.engine.name == "ray" and not config.models.adapters else MAX_RESTARTS
     if backend.managed is not None:
-        return Fleet.managed(server_specs(config, backend.managed, sources, logs))
+        specs = server_specs(config, backend.managed, sources, logs)
+        return Fleet.managed(specs, restarts=restarts)
     if config.models.adapters:
         return Fleet.attached({BASE: backend.servers})
-    return Fleet.attached({n: (url,) for n, url in zip(sources, backend.servers, strict=True)})
+    urls = {n: (url,) for n, url in zip(sources, backend.servers, strict=True)}
+    return Fleet.attached(urls, restarts=restarts)
 
 
 def servable(make_env: Callable[[], Any], bases: Mapping[str, str]) -> dict[str, str]:
@@ -274,16 +323,13 @@ def server_specs(
     managed: ManagedServersConfig,
     sources: Mapping[str, str],
     logs: Path | None = None,
-    *,
-    gpus: Sequence[Gpu] | None = None,
-    host: str = "127.0.0.1",
 ) -> list[ServerSpec]:
     """Return the settings of each server: one server per replica of each base in `sources`.
 
-    Servers use `gpus` (None: those of this machine), or the CPU if there are none. Raises
-    PlacementError for GPUs that do not exist, or too few.
+    Servers use the GPUs of this machine, or the CPU if there are none. Raises PlacementError for
+    GPUs that do not exist, or too few.
     """
-    existing = find_gpus() if gpus is None else gpus
+    existing = find_gpus()
     used = [gpu for gpu in existing if managed.gpus is None or gpu.index in managed.gpus]
     if managed.gpus and len(used) < len(set(managed.gpus)):
         raise PlacementError(
@@ -305,14 +351,13 @@ def server_specs(
     slots = learning * (KEPT_VERSIONS + 2) + len(models.frozen_models)
     first = managed.base_port
     for number in range(len(servers)):
-        ports.append(free_port(host, ports) if first is None else first + number)
+        ports.append(free_port(ports) if first is None else first + number)
     return [
         ServerSpec(
             model=sources[name],
             served_name=name,
             port=port,
             log_folder=logs or logs_folder(),
-            host=host,
             gpus=placed.gpus,
             dtype=models.dtype,
             adapter_slots=slots if models.adapters else 0,

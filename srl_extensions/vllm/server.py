@@ -19,7 +19,7 @@ from srl_agents.errors import ServingError
 from srl_agents.llm.model_folders import cache_folder
 from srl_envs.untrusted import printable
 from srl_extensions.vllm import launcher
-from srl_extensions.vllm.command import ServerSpec, arguments, environment, program
+from srl_extensions.vllm.command import HOST, ServerSpec, arguments, environment, program
 
 PORTS = range(10_000, 32_000)
 """Ports below those that the kernel gives to connections."""
@@ -69,9 +69,9 @@ class ModelServer:
         except OSError as error:
             raise ServingError(f"no log can be written to {self.log} ({error.strerror})") from error
         with log:
-            if not is_free(self.spec.host, self.spec.port):
+            if not is_free(self.spec.port):
                 raise ServingError(
-                    f"port {self.spec.port} of {self.spec.host} cannot be used: end the program "
+                    f"port {self.spec.port} of {HOST} cannot be used: end the program "
                     "that listens there or give another base_port"
                 )
             self._log_start = log.tell()
@@ -102,7 +102,9 @@ class ModelServer:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process = None
-        wait_until_free(self.spec, END_SECONDS)
+        latest = time.monotonic() + END_SECONDS
+        while not is_free(self.spec.port) and time.monotonic() < latest:
+            time.sleep(0.02)
 
     def cause_of_death(self) -> str:
         """Return the log's path and its first error since the last start, or its last lines."""
@@ -121,7 +123,7 @@ def logs_folder() -> Path:
     return cache_folder() / "server-logs"
 
 
-def free_port(host: str, taken: Collection[int] = ()) -> int:
+def free_port(taken: Collection[int] = ()) -> int:
     """Return a random free port that is not `taken`.
 
     A server listens only after its imports, which take seconds, so two runs that try ports in turn
@@ -129,24 +131,17 @@ def free_port(host: str, taken: Collection[int] = ()) -> int:
     """
     while True:
         port = secrets.choice(PORTS)
-        if port not in taken and is_free(host, port):
+        if port not in taken and is_free(port):
             return port
 
 
-def is_free(host: str, port: int) -> bool:
-    """Return True if the port can be bound."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+def is_free(port: int) -> bool:
+    """Return True if the port of the loopback address can be bound."""
+    with socket.socket() as probe:
         # Servers set the same option, so connections that were just closed do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind((HOST, port))
         except (OSError, OverflowError):  # OverflowError is raised for an invalid port.
             return False
     return True
-
-
-def wait_until_free(spec: ServerSpec, seconds: float) -> None:
-    """Wait until the port of a server can be bound, for at most `seconds`."""
-    latest = time.monotonic() + seconds
-    while not is_free(spec.host, spec.port) and time.monotonic() < latest:
-        time.sleep(0.02)

@@ -50,9 +50,7 @@ COMMANDS = PluginTable(
         ),
         "schema": Plugin("srl_train.cli.schema", "print the JSON Schema of a configuration"),
         "doctor": Plugin("srl_train.cli.doctor", "list extras and devices"),
-        "info": Plugin(
-            "srl_train.cli.info", "list environments, update strategies and reward modes"
-        ),
+        "info": Plugin("srl_train.cli.info", "list environments, strategies, modes and algorithms"),
     },
     ConfigError,
 )

@@ -10,59 +10,33 @@ from packaging.requirements import Requirement
 
 from srl_envs.loading import install_line, pip_line
 from srl_train.cli.notices import tell
-from srl_train.errors import ConfigError
 
-_SEPARATE = {
-    "vllm": "docs/agents/serving.md",
-    "verl": "docs/verl_areal.md",
-    "areal": "docs/verl_areal.md",
-    "openenv": "docs/environments/openenv.md",
-    "verifiers": "docs/environments/verifiers.md",
-}
-"""Extras that conflict with [train], and the page about each."""
+_SEPARATE = ("vllm", "verl", "areal", "openenv", "verifiers")
+"""Extras that conflict with [train]."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument(
-        "extras",
-        nargs="*",
-        metavar="EXTRA",
-        help="extra that is required for exit code 0, such as train or vllm (default: train)",
-    )
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the extras and devices; return 0 if base package and given extras are installed, or 1.
-
-    Raises ConfigError for an unknown extra.
-    """
+    """Print the extras and devices; return 0 if the extra `train` is installed, or 1."""
     try:
         package = metadata.distribution("core-srl")
     except metadata.PackageNotFoundError:
         tell("core-srl runs from a source folder and is not installed; run: pip install -e .")
         return 1
     extras = sorted({*(package.metadata.get_all("Provides-Extra") or ())} - {"dev"})
-    for extra in args.extras:
-        if extra not in extras:
-            raise ConfigError(f"EXTRA must be one of {', '.join(extras)}, got {extra!r}")
     system = f"{platform.system()} {platform.machine()}"
     tell(f"core-srl {package.version}, Python {platform.python_version()}, {system}\n")
-    base, broken = _lacking(package, ""), False
-    for extra in ("", *extras):
-        wrong = [fault for fault in _lacking(package, extra) if not extra or fault not in base]
-        if not wrong:
-            tell(f"  {extra or 'base':<13} ok")
-            continue
-        broken |= extra in ("", *(args.extras or ["train"]))
-        remedy = pip_line(extra) if extra else "pip install core-srl"
-        if extra in _SEPARATE:
-            remedy += f" in a separate environment ({_SEPARATE[extra]})"
-        tell(f"  {extra or 'base':<13} {'; '.join(wrong)}: {remedy}")
+    for extra in extras:
+        remedy = pip_line(extra) + " in a separate environment" * (extra in _SEPARATE)
+        wrong = "; ".join(_lacking(package, extra))
+        tell(f"  {extra:<13} {f'{wrong}: {remedy}' if wrong else 'ok'}")
     tell("")
     for name, device in accelerators().items():
         tell(f"  {name:<13} {device}")
-    return int(broken)
+    return int(bool(_lacking(package, "train")))
 
 
 def _lacking(package: metadata.Distribution, extra: str) -> list[str]:

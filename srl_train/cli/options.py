@@ -166,22 +166,17 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
     """Build the resolver of the players from the arguments of `add_model_settings`.
 
     Raises:
-        ConfigError: If an option of models is given without a model, or does not fit a player.
+        ConfigError: If an option does not fit a player.
     """
     from srl_train.players import Resolver
 
     overrides = {
         name: getattr(args, name) for name in ("temperature", "max_new_tokens", "constrained")
     }
-    models = [player for player in players if player.sources]
-    unused = {**overrides, "device": args.device, "threads": args.threads}
-    for name, value in unused.items():
-        if value is not None and not models:
-            flag = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{flag} requires a player that is a language model, got none")
     resolver = Resolver(overrides=overrides, device=args.device or "auto", trusted=args.trust)
-    for player in models:
-        resolver.settings_of(player)
+    for player in players:
+        if player.sources:
+            resolver.settings_of(player)
     return resolver
 
 

@@ -24,8 +24,8 @@ class BackendSection(Section):
     SAMPLERS: ClassVar[str]
     """`module:function` that opens the samplers: (config, start: SamplerStart) -> Samplers
     (srl_train.loading)."""
-    PLACED_SERVERS: ClassVar[str | None] = None
-    """`module:class` that runs the backend's servers in actors of a cluster
+    SHARED_SERVERS: ClassVar[str | None] = None
+    """`module:class` of servers that players in other processes share
     (srl_extensions/cluster/README.md), or None for a backend without servers."""
     IN_PROCESS: ClassVar[bool] = True
     """True if models sample from the modules that learn, in the learner's process."""
@@ -52,8 +52,6 @@ class BackendSection(Section):
 
 class TransformersBackendConfig(BackendSection):
     """Sampling by transformers in the trainer's process."""
-
-    READ_WHERE: ClassVar = {"kv_cache_tokens": ("batched is true", lambda section: section.batched)}
 
     SAMPLERS: ClassVar = "srl_train.loading:open_samplers"
 

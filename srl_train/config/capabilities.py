@@ -105,7 +105,9 @@ PARTS = (
         "branches",
         "credit own_advantages leaders cluster overlap leftovers processes",
     ),
-    Part("engine.name ray", lambda c: c.engine.name == "ray", "cluster", "processes objects"),
+    Part(
+        "engine.name ray", lambda c: c.engine.name == "ray", "cluster", "processes objects sharded"
+    ),
     Part(
         "engine.play_ahead",
         lambda c: c.engine.play_ahead,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from srl_train.config.bounds import MOST_MODELS
 from srl_train.config.section import Section, chosen_by
-from srl_train.errors import ConfigError
 
 
 class EngineSection(Section):
@@ -43,28 +42,14 @@ class RayEngineConfig(EngineSection):
     rollout_workers: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
     """Number of actors that play episodes. Each loads all models and plays its share of a round."""
     actor_cpus: Annotated[float, Field(gt=0)] = 1.0
-    """Number of CPUs reserved for each rollout worker, learner process and model server."""
+    """Number of CPUs reserved for each rollout worker and learner."""
     rollout_worker_gpus: Annotated[float, Field(ge=0)] = 0.0
     """Number of GPUs, or a fraction such as 0.5, for each rollout worker. 0 samples on the CPU."""
     learner_gpus: Annotated[float, Field(ge=0)] = 0.0
-    """Number of GPUs, or a fraction, for each learner process. 0 learns on the CPU."""
-    learner_processes: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
-    """Number of processes of each learner, which share its work according to `parallel`
-    (docs/training/processes.md)."""
-    server_gpus: Annotated[float, Field(ge=0)] = 0.0
-    """Number of GPUs, or a fraction, for each model server. 0 serves on the CPU."""
+    """Number of GPUs, or a fraction, for each learner. 0 learns on the CPU."""
     placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
     """Strategy of Ray's placement group: actors on as few nodes as possible, or on different nodes.
     The strict forms fail if that is impossible."""
-
-    @model_validator(mode="after")
-    def _check_whole_gpus(self) -> Self:
-        if self.learner_processes > 1 and self.learner_gpus % 1:
-            raise ConfigError(
-                "learner_gpus: must be a whole number where learner_processes is "
-                f"{self.learner_processes}, got {self.learner_gpus:g}"
-            )
-        return self
 
 
 EngineConfig = Annotated[

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -15,19 +15,8 @@ from srl_train.errors import ConfigError
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 
 
-def _named(*trackers: str) -> tuple[str, Callable[[Any], object]]:
-    condition = f"trackers includes {' or '.join(trackers)}"
-    return condition, lambda section: {*trackers} & {*section.trackers}
-
-
 class LoggingConfig(Section):
     """Progress lines, sample episodes, evaluations and trackers of a run."""
-
-    READ_WHERE: ClassVar = {
-        "directory": _named("tensorboard", "wandb"),
-        "project": _named("wandb", "mlflow", "trackio"),
-        "run_name": _named(*get_args(TrackerName)),
-    }
 
     every: Annotated[int, Field(ge=1)] = 1
     """Number of rounds per progress line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -154,7 +154,11 @@ class ModelsConfig(Section):
         return {agent: section.build() for agent, section in self.agent_sampling.items()}
 
     def sampling_of(self, agent: str) -> SamplingConfig:
-        """Return the sampling section of an agent."""
+        """Return the sampling section of an agent.
+
+        Args:
+            agent: Name of an agent of the environment.
+        """
         return self.agent_sampling.get(agent, self.sampling)
 
 
@@ -166,8 +170,6 @@ def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 class PoolConfig(Section):
     """Pool of snapshots of models in training, used as opponents (docs/training/self_play.md)."""
-
-    READ_WHERE: ClassVar = {"nash_episodes": ("draw is 'nash'", lambda s: s.draw == "nash")}
 
     models: Annotated[Names, Field(min_length=1), AfterValidator(_unique)] = ("model_0",)
     """Models in training whose snapshots are in the pool."""

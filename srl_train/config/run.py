@@ -170,17 +170,16 @@ class RunConfig(Section):
         if isinstance(self.updates, FederatedConfig):
             self.updates.check_run(self.rounds)
         self._check_credit()
-        server_gpus = getattr(self.engine, "server_gpus", 0)
-        if server_gpus and self.backend.IN_PROCESS:
-            raise ConfigError(
-                f"engine.server_gpus: must be 0 without model servers, got {server_gpus:g}"
-            )
         self.backend.check_run(self)
         capabilities.check(self)
         return self
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with these fields changed; a preset cannot be replaced."""
+        """Return a validated copy with these fields changed; a preset cannot be replaced.
+
+        Args:
+            **changes: Field to its new value, such as rounds=30.
+        """
         preset = changes.get("preset")
         if None not in (self.preset, preset) and preset != self.preset:
             raise ConfigError(
@@ -190,7 +189,11 @@ class RunConfig(Section):
         return super().replaced(**changes)
 
     def algorithm_of(self, model: str) -> SurrogateConfig:
-        """Return the algorithm section of a model."""
+        """Return the algorithm section of a model.
+
+        Args:
+            model: Name of a model in training, such as "model_0".
+        """
         return self.algorithms.get(model, self.algorithm)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar, Self
 
@@ -18,14 +18,6 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 """Tuple of names, which is a list in YAML."""
 LONGEST = 80
 """Maximum number of characters of a value that an error quotes."""
-RENAMED = {
-    "kept_tokens": "kv_cache_tokens",
-    "nash_games": "nash_episodes",
-    "of": "models",
-    "player_gpus": "rollout_worker_gpus",
-    "players": "rollout_workers",
-}
-"""Former name of a setting to its present name, for error messages."""
 
 
 class Section(BaseModel):
@@ -43,9 +35,6 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
     CHOICE: ClassVar[str] = ""
-    READ_WHERE: ClassVar[Mapping[str, tuple[str, Callable[[Any], object]]]] = {}
-    """Field to the condition under which the field has an effect: its text for an error message,
-    and a function of the section that returns a true value if the condition holds."""
 
     def __init__(self, /, **fields: Any) -> None:
         try:
@@ -62,20 +51,9 @@ class Section(BaseModel):
         for key in tree if isinstance(tree, Mapping) else ():
             if key not in cls.model_fields:
                 chosen = f" where {cls.CHOICE} is {tree[cls.CHOICE]!r}" if cls.CHOICE else ""
-                if (new := RENAMED.get(key)) and (chosen or new in cls.model_fields):
-                    unknown = "" if new in cls.model_fields else f", which is unknown{chosen}"
-                    raise ConfigError(f"{key}: renamed to {new!r}{unknown}")
                 fix = nearest(key, cls.model_fields)
                 raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree
-
-    @model_validator(mode="after")
-    def _refuse_unread(self) -> Self:
-        for name, (condition, holds) in self.READ_WHERE.items():
-            value = getattr(self, name)
-            if value != type(self).model_fields[name].default and not holds(self):
-                raise ConfigError(f"{name}: has an effect only if {condition}, got {shown(value)}")
-        return self
 
     def replaced(self, **changes: Any) -> Self:
         """Return a validated copy with these fields changed."""
@@ -179,7 +157,7 @@ def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
         return f"{place or last}.{field}: must be one of {allowed}, got {given}"
     if fault["type"] in ("model_type", "dict_type", "model_attributes_type"):
         return f"{place or last}: must be a mapping of settings, got {shown(fault['input'])}"
-    allowed = raised or printable(fault["msg"], multiline=False)
+    allowed = raised or printable(fault["msg"].replace("Input should", "must"), multiline=False)
     return f"{place or last}: {allowed}, got {shown(fault['input'])}"
 
 

@@ -7,16 +7,12 @@ import os
 import shutil
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TextIO
 
 from srl_envs.untrusted import printable
 from srl_train.metrics.tables import MISSING, share
-
-RECENT_ROUNDS = 10
-"""Number of rounds in the mean of the seconds per round."""
 
 
 class Progress:
@@ -42,7 +38,6 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._on_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._status_shown = False
-        self._seconds: deque[float] = deque(maxlen=RECENT_ROUNDS)
         self._last: float | None = None
 
     def write(self, row: Mapping[str, Any]) -> None:
@@ -54,12 +49,9 @@ class Progress:
             return
         now, done, first = self._clock(), row["round"] + 1, self._last is None
         # The time until the first row includes stages and an evaluation.
-        self._seconds.append(
-            sum(row["seconds"].values()) if self._last is None else now - self._last
-        )
+        pace = sum(row["seconds"].values()) if self._last is None else now - self._last
         self._last = now
         if first or done % self._log_every == 0 or done == self._rounds:
-            pace = sum(self._seconds) / len(self._seconds)
             left = timedelta(seconds=round(pace * max(0, self._rounds - done)))
             environment = row["environment"]
             parts = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from srl_agents.episode import Decision, Episode
+from srl_agents.episode import Episode
 from srl_envs.untrusted import printable
 from srl_train.samples import TokenSample, in_groups
 
@@ -49,27 +49,22 @@ def warn_of_unreadable_answers(run: Run, episodes: Sequence[Episode]) -> list[st
     found: list[str] = []
     for name in dict.fromkeys(name for episode in episodes for name in episode.seats.values()):
         answers = [
-            (agent, step.decision)
+            step.decision
             for episode in episodes
             for agent in episode.agents_of(name)
             for step in episode.steps_of(agent)
             if step.decision.text is not None
         ]
-        unread = [(agent, answer) for agent, answer in answers if answer.parse_failure is not None]
+        unread = [answer.text for answer in answers if answer.parse_failure is not None]
         if not answers or len(unread) < UNREAD_SHARE * len(answers):
             continue
-        cut = sum(_is_cut_off(run, name, agent, answer) for agent, answer in unread) / len(unread)
-        text = f"{len(unread) / len(answers):.0%} of {len(answers)} answers of {name} could not be "
-        if cut >= UNREAD_SHARE:
-            limit = max(_limit(run, agent) for agent in run.agents_of(name))
-            text += f"parsed, {cut:.0%} of these were cut off at {limit} tokens; increase "
-            text += "models.sampling.max_new_tokens"
-        else:
-            text += f"parsed, such as {unread[0][1].text!r:.80}; see the sample episodes"
-        if run.view.answers(unread[0][0]):
-            text += ", or set models.constrained to true, which allows only legal answers"
-        cause = "cut off" if cut >= UNREAD_SHARE else "unreadable"
-        found += run.warn_once(f"{name}: {cause}", text)
+        text = (
+            f"{len(unread) / len(answers):.0%} of {len(answers)} answers of {name} could not be "
+            f"parsed, such as {unread[0]!r:.80}; if they are cut off, increase "
+            "models.sampling.max_new_tokens; if the environment lists its legal answers, set "
+            "models.constrained to true"
+        )
+        found += run.warn_once(f"{name}: unreadable", text)
     return found
 
 
@@ -107,15 +102,3 @@ def _all_equal(samples: Sequence[TokenSample], group_size: int) -> bool:
     return not any(any(sample.advantages or ()) for sample in samples) and all(
         len({sample.episode_return for sample in group}) == 1 for group in groups
     )
-
-
-def _limit(run: Run, agent: str) -> int:
-    return run.config.models.sampling_of(agent).max_new_tokens
-
-
-def _is_cut_off(run: Run, name: str, agent: str, answer: Decision) -> bool:
-    if answer.tokens is None:
-        return False
-    end = run.players.texts[name].chat.end_of_turn
-    ids = answer.tokens.completion_ids
-    return len(ids) >= _limit(run, agent) and ids[-1] != end

@@ -1,13 +1,11 @@
 """Sinks of metrics rows: the protocols, and the JSON Lines file metrics.jsonl.
 
-JSON has no NaN and no infinity. Such a number is written as null, and the row lists it under
-`not_finite` as [path of keys, "nan" | "inf" | "-inf"]. `read_metrics` restores the numbers.
+JSON has no NaN and no infinity. Such a number is written as null.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
-import numpy as np
-
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
 from srl_envs.tables import Plugin, PluginTable
 from srl_envs.untrusted import MAX_BYTES, read_json
 from srl_train.errors import MetricsError
+from srl_train.run_files import finite
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
@@ -34,8 +31,6 @@ SINKS = PluginTable(
 )
 """Sinks that are opened from the configuration. Each module has `check(config) -> None`, which
 raises an error before models are loaded, and `open_sink(context) -> ConfiguredSink | None`."""
-NOT_FINITE = "not_finite"
-"""Key of a row that lists its numbers that are not finite."""
 Opener = Callable[[Path], BinaryIO]
 
 
@@ -117,13 +112,11 @@ class JsonlSink:
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append a row to the file and flush it."""
-        if NOT_FINITE in row:
-            raise MetricsError(f"a row must not have the key {NOT_FINITE!r} of the file format")
-        missing: list[list[Any]] = []
-        plain = _plain(row, (), missing)
-        if missing:
-            plain[NOT_FINITE] = missing
-        self._file.write(json.dumps(plain, allow_nan=False) + "\n")
+        try:
+            line = json.dumps(finite(row), allow_nan=False)
+        except TypeError as error:
+            raise MetricsError(f"a metric must be plain data: {error}") from error
+        self._file.write(line + "\n")
         self._file.flush()
 
     def close(self) -> None:
@@ -133,6 +126,9 @@ class JsonlSink:
 
 def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Read all rows of metrics.jsonl or stages.jsonl, except an incomplete last line.
+
+    Args:
+        path: The file, such as runs/demo/metrics.jsonl.
 
     Raises:
         MetricsError: If a line before the last is damaged. The message names the line.
@@ -150,34 +146,7 @@ def open_plain(path: Path) -> BinaryIO:
 def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any]]:
     """Yield the rows that `read_metrics` returns, from a file that `opened` opens."""
     for _, row in _whole_lines(path, opened):
-        try:
-            for keys, number in row.pop(NOT_FINITE, ()):
-                *parents, last = keys
-                place: Any = row
-                for key in parents:
-                    place = place[int(key)] if isinstance(place, list) else place[key]
-                place[int(last) if isinstance(place, list) else last] = float(number)
-        except (LookupError, TypeError, ValueError) as error:
-            raise MetricsError(f"{path}: {NOT_FINITE} of a row names an unknown key") from error
         yield row
-
-
-def _plain(value: Any, path: tuple[str, ...], missing: list[list[Any]]) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry, (*path, str(key)), missing) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry, (*path, str(i)), missing) for i, entry in enumerate(value)]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        missing.append([list(path), str(value)])
-        return None
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise MetricsError(
-        f"metric {'.'.join(path)} must be a number, text, None, list or mapping, got "
-        f"{type(value).__name__}"
-    )
 
 
 def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:

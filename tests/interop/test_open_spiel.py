@@ -5,7 +5,7 @@ import pytest
 
 from srl_agents.evaluation.nash_averaging import nash_average
 from srl_extensions.judging.exploitability import nash_conv
-from srl_extensions.judging.ratings import alpha_rank
+from srl_extensions.judging.rankings import alpha_rank
 
 pytestmark = pytest.mark.interop
 

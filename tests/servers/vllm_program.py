@@ -7,7 +7,6 @@ message), "dies_of_request", "seconds" (duration of a completion), "hangs" (igno
 
 # ruff: noqa: T201
 import argparse
-import importlib
 import json
 import os
 import signal
@@ -35,23 +34,7 @@ class Server(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
 
 
-def closed_by_gate(middleware):
-    """Return a function from (path, headers) to the status of the gate, or None if it is open."""
-    if middleware is None:
-        return lambda path, headers: None
-    module, name = middleware.rsplit(".", 1)  # The module is on the server's path, as for vLLM.
-    gate = getattr(importlib.import_module(module), name)(None)
-
-    def status(path, headers):
-        pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        return gate.status({"path": path, "headers": pairs})
-
-    return status
-
-
 def handler(args, fake, engine):
-    closed = closed_by_gate(args.middleware)
-
     class Handler(BaseHTTPRequestHandler):
         def reply(self, status, body=None):
             content = json.dumps(body).encode()
@@ -62,17 +45,13 @@ def handler(args, fake, engine):
             self.wfile.write(content)
 
         def do_GET(self):
-            if status := closed(self.path, self.headers):
-                self.reply(status, {})
-            elif self.path == "/health":
+            if self.path == "/health":
                 self.reply(200 if engine.poll() is None else 503)
             else:
                 self.reply(200, {"data": [{"id": args.served_model_name}]})
 
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")
-            if status := closed(self.path, self.headers):
-                return self.reply(status, {})
             if fake.get("dies_of_request"):
                 engine.kill()
                 print(
@@ -107,7 +86,6 @@ def main():
     for option in ("--model", "--served-model-name", "--host", "--fake"):
         parser.add_argument(option, default="{}")
     parser.add_argument("--port", type=int)
-    parser.add_argument("--middleware")
     args, _ = parser.parse_known_args()
     fake = json.loads(args.fake)
     print("started", flush=True)

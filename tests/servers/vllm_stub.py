@@ -21,7 +21,6 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.sampling import Sampling
-from srl_extensions.vllm.plugins.gate import KEY, Gate
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.servers.faulty_http import Body, Faults, HTTPServer, serving
 
@@ -39,9 +38,8 @@ class Refusal(Exception):
 class VLLMStub:
     """Server of one base and its adapters, which a restart unloads."""
 
-    def __init__(self, folder: Path, served_name: str, port: int = 0, key: str | None = None):
-        """Create the server; with a `key`, all endpoints are behind a gate."""
-        self.folder, self.served_name, self.key = folder, served_name, key
+    def __init__(self, folder: Path, served_name: str, port: int = 0):
+        self.folder, self.served_name = folder, served_name
         self.faults, self.keeps_connections, self.text_type = Faults(), True, "text/plain"
         self.struck_paths = {COMPLETIONS}
         self.counts: Counter[str] = Counter()
@@ -71,7 +69,6 @@ class VLLMStub:
         """Listen at the previous port, with the base and no adapters."""
         self._places: dict[str, str] = {}
         self.adapters, self.healthy = {}, True
-        self._gate = Gate(None, {KEY: self.key}) if self.key else None
         self._backend = HuggingFaceBackend.load(self.folder, device="cpu", name=self.served_name)
         self._running.set()
         self._http = self._stack.enter_context(serving(self, self._port))
@@ -91,8 +88,6 @@ class VLLMStub:
         return path in self.struck_paths
 
     def reply(self, path: str, body: Body, headers: dict[str, str]) -> tuple[int, Any]:
-        if self._gate and (status := self._gate.status(_scope(path, headers))):
-            return status, {}
         self.counts[path] += 1
         self.headers.append(headers)
         answers = {
@@ -237,10 +232,6 @@ class VLLMStub:
         values = logits.log_softmax(-1)[torch.arange(len(prompt) - 1), prompt[1:]].tolist()
         pairs = zip(prompt[1:], values, strict=True)
         return [None, *({str(token): {"logprob": value}} for token, value in pairs)]
-
-
-def _scope(path: str, headers: dict[str, str]) -> Body:
-    return {"path": path, "headers": [(k.encode(), v.encode()) for k, v in headers.items()]}
 
 
 def _written(answer: list[int], chat: Any) -> int:

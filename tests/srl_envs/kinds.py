@@ -6,3 +6,8 @@ GAMES = (
 )  # fmt: skip
 TASKS = ("math_v0", "tool_use_v0", "debate_v0")
 KINDS = (*GAMES, *TASKS)
+
+
+def writes(name: str) -> bool:
+    """Return True if actions of the environment are free texts."""
+    return name.partition("_")[0] in ("math", "code", "tool", "debate", "multitask")

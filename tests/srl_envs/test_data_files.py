@@ -8,10 +8,9 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.tasks import programming
 from srl_envs.tasks.debate import load_topics
 from srl_envs.tasks.mathematics import load_problems
-from srl_envs.tasks.tool_use.search import load_documents
 
 DEEP = "[" * 400 + "]" * 400
-LOADERS = [load_topics, load_documents, load_problems, programming.load_problems]
+LOADERS = [load_topics, load_problems, programming.load_problems]
 
 
 @pytest.mark.parametrize("load", LOADERS)

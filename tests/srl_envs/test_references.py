@@ -128,11 +128,11 @@ def test_trusted_record_may_name_code_and_files(tmp_path, monkeypatch):
 def test_records_cannot_lower_sandbox_protection(monkeypatch):
     asked = []
 
-    def sandbox(minimum, wall):
+    def sandbox(limits, minimum):
         asked.append(minimum)
         raise UntrustedError("enough")
 
-    monkeypatch.setattr("srl_envs.tasks.programming._sandbox", sandbox)
+    monkeypatch.setattr("srl_envs.tasks.programming.shared_sandbox", sandbox)
     for level in ("limits", "filtered", "strict"):
         for trusted in (False, True):
             with pytest.raises(UntrustedError, match="enough"):

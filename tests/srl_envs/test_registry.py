@@ -17,8 +17,7 @@ from srl_envs.tables import PluginTable
 def test_names_and_entries():
     assert srl_envs.names()[:2] == ("coop_compete_v0", "coop_compete_pair_v0")
     for name in registry.names():
-        entry = registry.entry(name)
-        assert entry.tags and len(entry.summary) < 100
+        assert 0 < len(registry.entry(name).summary) < 100
 
 
 @pytest.mark.parametrize("name", registry.names())

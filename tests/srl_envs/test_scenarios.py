@@ -9,7 +9,6 @@ import pytest
 
 from srl_envs import registry, scenarios
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios import Scenario
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "environments" / "scenarios.md").read_text(encoding="utf-8")
@@ -39,16 +38,6 @@ def test_every_agent_is_focal_or_background(name):
     assert set(found.held_out_partners) <= set(found.background.values())
     assert set(found.held_out_options) <= set(found.options)
     assert found.holdout == any(tag.startswith("held-out") for tag in found.tags)
-
-
-@pytest.mark.parametrize(
-    ("focal", "background", "role"),
-    [(1, 0, "alone"), (1, 3, "visitor"), (2, 2, "even"), (3, 1, "resident")],
-)
-def test_role_depends_on_share_of_focal_agents(focal, background, role):
-    seats = [f"agent_{number}" for number in range(focal + background)]
-    rest = dict.fromkeys(seats[focal:], "uniform")
-    assert Scenario("x", "coop_compete_v0", "", tuple(seats[:focal]), rest).role == role
 
 
 @pytest.mark.parametrize("name", [n for n in scenarios.names() if n.startswith("maze")])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import json
 import os
 import resource
 import signal
@@ -74,7 +73,7 @@ class Place:
             kernel.unshare(kernel.NEW_MOUNT)
             self._build_root()
             become(self.user)
-            kernel.set_dumpable(True)
+            kernel.set_option(kernel.DUMPABLE)
             kernel.unshare(kernel.NEW_USER | OTHERS)
             _map_user(processes, self.user, self.user)
         else:
@@ -92,7 +91,7 @@ class Place:
             os.closerange(0, 2**16)
             _, status = os.waitpid(first, 0)
             os._exit(0 if status == 0 else 1)
-        kernel.die_with_parent()
+        kernel.set_option(kernel.DEATH_SIGNAL, signal.SIGKILL)
         self.own_processes = os.open("self/ns/pid", os.O_RDONLY, dir_fd=processes)
         os.close(processes)
         self.namespaces = NAMESPACES
@@ -116,9 +115,9 @@ class Place:
         self._limit()
         if self.switches_user:
             become(self.user)
-        kernel.die_with_parent()
+        kernel.set_option(kernel.DEATH_SIGNAL, signal.SIGKILL)
         kernel.drop_capabilities()
-        kernel.forbid_new_privileges()
+        kernel.set_option(kernel.NO_NEW_PRIVILEGES)
         if self.rules is not None:
             kernel.restrict_files(RULES)
             os.close(RULES)
@@ -247,12 +246,12 @@ def _shared_libraries(extensions: list[str]) -> list[str]:
             with contextlib.suppress(OSError):  # A library of the extension is missing here.
                 ctypes.CDLL(extension)
         with os.fdopen(writer, "wb") as file:
-            file.write(json.dumps(_loaded()).encode())
+            file.write(b"\0".join(_loaded()))
 
     output = kernel.output_of_fork(load)
     if not output:
         raise OSError(0, "the shared libraries of the standard library could not be listed")
-    return [os.fsdecode(name.encode("latin-1")) for name in json.loads(output)]
+    return [os.fsdecode(name) for name in output.split(b"\0")]
 
 
 class _Object(ctypes.Structure):
@@ -261,7 +260,7 @@ class _Object(ctypes.Structure):
     _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
 
 
-def _loaded() -> list[str]:
+def _loaded() -> list[bytes]:
     """Return the paths of the shared objects of this process, as they were opened."""
     names = []
 
@@ -269,7 +268,7 @@ def _loaded() -> list[str]:
         name = found.contents.name
         # The interpreter has no name, and the object of the kernel has no path.
         if name and name.startswith(b"/"):
-            names.append(name.decode("latin-1"))
+            names.append(name)
         return 0
 
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Object), ctypes.c_size_t, ctypes.c_void_p)

@@ -20,8 +20,11 @@ READ_ONLY, NO_SETUID, NO_DEVICES, NO_EXECUTION = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
 DETACH = 2
 
-_SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SECCOMP, _DROP_BOUNDING = 1, 4, 22, 24
-_SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVILEGES = 36, 38
+DEATH_SIGNAL = 1  # signal to this process when its parent ends
+DUMPABLE = 4  # 1 if processes of the same user may inspect this process
+ADOPT_ORPHANS = 36  # 1 to become the parent of all descendants whose parents end
+NO_NEW_PRIVILEGES = 38  # 1 to gain no privileges by starting a program, also for descendants
+_SET_SECCOMP, _DROP_BOUNDING = 22, 24
 _CAPABILITY_VERSION, _LAST_CAPABILITY = 0x20080522, 63
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 
@@ -47,7 +50,8 @@ def _call(number: int, *arguments: int | bytes | None) -> int:
     return int(_libc.syscall(ctypes.c_long(number), *typed))
 
 
-def _process(option: int, value: int = 0) -> None:
+def set_option(option: int, value: int = 1) -> None:
+    """Set an option of this process, such as DEATH_SIGNAL; prctl(2)."""
     zero = ctypes.c_ulong(0)
     _done(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
 
@@ -78,38 +82,18 @@ def make_root(folder: str) -> None:
     os.chdir("/")
 
 
-def die_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends."""
-    _process(_SET_DEATH_SIGNAL, 9)
-
-
-def set_dumpable(dumpable: bool) -> None:
-    """Allow or forbid that processes of the same user inspect this process."""
-    _process(_SET_DUMPABLE, int(dumpable))
-
-
-def adopt_orphans() -> None:
-    """Become the parent of all descendants whose parents end."""
-    _process(_SET_CHILD_SUBREAPER, 1)
-
-
 def drop_capabilities() -> None:
     """Drop all capabilities of this process irrevocably; capabilities(7)."""
     for capability in range(_LAST_CAPABILITY + 1):
-        # Errors are ignored: after forbid_new_privileges, no capability can be gained.
+        # Errors are ignored: with NO_NEW_PRIVILEGES, no capability can be gained.
         _libc.prctl(_DROP_BOUNDING, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3)
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     _done(_libc.capset(header, struct.pack("=6I", *[0] * 6)), "capset")
 
 
-def forbid_new_privileges() -> None:
-    """Forbid that this process or its descendants gain privileges by starting a program."""
-    _process(_SET_NO_NEW_PRIVILEGES, 1)
-
-
 def filter_calls(program: bytes) -> None:
     """Apply a compiled seccomp filter to this process irrevocably; seccomp(2)."""
-    forbid_new_privileges()  # The kernel requires it.
+    set_option(NO_NEW_PRIVILEGES)  # The kernel requires it.
     kept = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(kept))
     pointer = ctypes.create_string_buffer(header, len(header))

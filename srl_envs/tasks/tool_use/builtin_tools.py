@@ -10,16 +10,14 @@ The names of TOOLS select these functions:
 
 from __future__ import annotations
 
-import atexit
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from srl_envs.tasks.tool_use.calculator import calculator
 from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
-from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry, function_schema
+from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry
 from srl_envs.validation import check_choice
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_i
 _run({newest!r}, "<program>")
 """
 _FILE_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/(?!$)|$)){1,4}")
-_SCHEMAS: dict[str, Any] = {}  # The schemas are equal for all agents, and slow to build.
+_BUILT_IN: dict[str, Tool] = {}  # The schemas are equal for all agents, and slow to build.
 
 
 class Toolbox:
@@ -90,16 +88,18 @@ class Toolbox:
                 shipped()  # Raises now, not at the first search, if the library is missing.
             functions.append(self.search)
         if "python" in chosen:
-            self._repl = PythonRepl()
+            from srl_envs.sandbox import shared_sandbox
+
+            self._repl = PythonRepl(shared_sandbox())
             functions.append(self.python)
         built_in = []
         for function in functions:
             name = function.__name__
-            if name not in _SCHEMAS:
-                _SCHEMAS[name] = function_schema(function)
+            if name not in _BUILT_IN:
+                _BUILT_IN[name] = Tool.of(function)
             # An exception of a built-in tool is a defect; a given search is the user's code.
             strict = search is None or name != "search"
-            built_in.append(Tool(**_SCHEMAS[name], function=function, strict=strict))
+            built_in.append(replace(_BUILT_IN[name], function=function, strict=strict))
         self.registry = ToolRegistry([*built_in, *tools])
 
     # Tools are methods, not closures: copies of an episode must not share files. Their docstrings
@@ -171,10 +171,8 @@ class PythonRepl:
     their output. Only names persist.
     """
 
-    def __init__(self, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        if sandbox is None:
-            _shared_sandbox(os.getpid())  # Raises now if the sandbox is not available.
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
@@ -183,27 +181,13 @@ class PythonRepl:
         Raises:
             ToolError: The cell failed.
         """
-        from srl_envs.sandbox import SandboxVerdict
-
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:
             raise ToolError(f"there may be {MOST_CELLS} cells")
-        # A copy of an episode may run in another process.
-        sandbox = self._sandbox or _shared_sandbox(os.getpid())
-        run = sandbox.evaluate(_REPL.format(cells=self._cells, newest=code))
-        if run.verdict is not SandboxVerdict.OK:
+        run = self._sandbox.evaluate(_REPL.format(cells=self._cells, newest=code))
+        if run.verdict != "ok":
             error = run.error.strip() or f"the program ended: {run.verdict}"
             raise ToolError(f"{error}\n{run.stdout[-500:]}".strip())
         self._cells = (*self._cells, code)
         return run.stdout.rstrip("\n")
-
-
-@cache
-def _shared_sandbox(process: int) -> Sandbox:
-    """Return the sandbox of this process; processes cannot share a sandbox."""
-    from srl_envs.sandbox import Sandbox
-
-    sandbox = Sandbox()
-    atexit.register(sandbox.close)
-    return sandbox

@@ -94,11 +94,6 @@ class ToolSession:
     def __post_init__(self) -> None:
         self._given = numbers_in(self.question)
 
-    @property
-    def share(self) -> float:
-        """Share of the needed calls that the agent made."""
-        return len(self.made) / len(self.steps) if self.steps else 0.0
-
     def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
         """Make the calls of a turn, count the needed calls, and return the results."""
         given: set[str] = set()
@@ -187,8 +182,7 @@ class ToolUse(Task):
             self.families = _families(families, self.tools, search)
         else:
             entries = entries_of("problems", problems)
-            valid = entries and all(isinstance(entry, Problem) for entry in entries)
-            if families is not None or not valid:
+            if families or not entries or not all(isinstance(each, Problem) for each in entries):
                 raise EnvConfigError(
                     "problems must be at least one Problem, without families, got "
                     f"{shown(problems)} and {shown(families)}"
@@ -225,7 +219,8 @@ class ToolUse(Task):
         if isinstance(turn, tuple):
             results = session.turn(turn)
             feedback = "\n".join(response(result, len(results)) for result in results)
-            return Grade(NEEDED * session.share, False, feedback, False, session.counts())
+            share = len(session.made) / max(1, len(session.steps))
+            return Grade(NEEDED * share, False, feedback, False, session.counts())
         grade = self.grade(attempt.problem, str(turn))
         score = 1.0 if grade.correct else attempt.best
         return Grade(score, grade.correct, "", True, session.counts())
@@ -234,9 +229,6 @@ class ToolUse(Task):
         units = words_of(problem.question) - {"fewer", "more"}  # These change the sign.
         right = same_value(str(problem.answer), answer, units)
         return Grade.right() if right else Grade.wrong()
-
-    def end(self, attempt: Attempt) -> None:
-        """Keep the session, because the last observation contains its results."""
 
     def question(self, attempt: Attempt) -> str:
         session: ToolSession = attempt.memory

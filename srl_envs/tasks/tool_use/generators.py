@@ -176,7 +176,15 @@ def asked(
     required_tools: Sequence[str] = (),
     difficulty: int = 1,
 ) -> Problem:
-    """Return a user-defined problem that needs each function of `required_tools` once."""
+    """Return a user-defined problem.
+
+    Args:
+        question: Question.
+        answer: Right answer.
+        files: File name -> text, none by default.
+        required_tools: Names of functions that the agent needs to call once each.
+        difficulty: Difficulty, from 1.
+    """
     steps = tuple(_step(name, "") for name in required_tools)
     return Problem(
         question,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from srl_envs.errors import EnvConfigError
-from srl_envs.loading import needed_by, read_rows, text_of
+from srl_envs.loading import needed_by
 from srl_envs.tasks.tool_use.tools import ToolError
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
@@ -26,7 +26,6 @@ class SearchDocument:
 
     title: str
     text: str
-    url: str = ""
 
 
 class SearchProvider(Protocol):
@@ -54,7 +53,6 @@ class BM25Search:
         documents: At least one document.
 
     Raises:
-        EnvConfigError: There are no documents.
         ImportError: bm25s is missing.
     """
 
@@ -62,8 +60,6 @@ class BM25Search:
         with needed_by("search"):
             import bm25s
         self.documents = tuple(documents)
-        if not self.documents:
-            raise EnvConfigError("search needs at least one document, got none")
         self._index = bm25s.BM25()
         self._index.index(
             [_words(f"{found.title} {found.text}") for found in self.documents],
@@ -81,33 +77,16 @@ class BM25Search:
 
 def as_text(documents: Sequence[SearchDocument]) -> str:
     """Return documents as text, one paragraph each."""
-    paragraphs = [
-        f"{found.title}\n{found.text[:EXCERPT]}{f' ({found.url})' if found.url else ''}"
-        for found in documents
-    ]
+    paragraphs = [f"{found.title}\n{found.text[:EXCERPT]}" for found in documents]
     return "\n\n".join(paragraphs) or "Nothing was found."
-
-
-def load_documents(path: Path) -> tuple[SearchDocument, ...]:
-    """Load documents from a JSONL file with an object with "title" and "text" on every line.
-
-    Raises:
-        EnvConfigError: A line is invalid; the message contains its number.
-    """
-    return tuple(read_rows(path, "documents", _document))
 
 
 @cache
 def shipped() -> BM25Search:
     """Return the search over the shipped corpus, towns of a fictional island."""
-    return BM25Search(load_documents(CORPUS))
+    entries = map(json.loads, CORPUS.read_text(encoding="utf-8").splitlines())
+    return BM25Search(SearchDocument(entry["title"], entry["text"]) for entry in entries)
 
 
 def _words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
-
-
-def _document(row: Any, number: int) -> SearchDocument:
-    if not isinstance(row, Mapping):
-        raise EnvConfigError(f"document must be an object, got {row!r:.40}")
-    return SearchDocument(text_of(row, "title"), text_of(row, "text"))

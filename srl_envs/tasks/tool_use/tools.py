@@ -73,10 +73,11 @@ class Tool:
     def of(
         cls, function: Callable[..., Any], name: str | None = None, *, strict: bool = False
     ) -> Tool:
-        """Return the tool of a function, with the schema from `function_schema`.
+        """Return the tool of a function, with a schema from its signature and docstring.
 
         Args:
-            function: Function with type hints and a Google-style docstring.
+            function: Function with type hints and a Google-style docstring, in which each argument
+                has a line under "Args:".
             name: Name of the tool, by default that of the function.
             strict: True if an exception other than ToolError ends the run.
 
@@ -84,7 +85,37 @@ class Tool:
             EnvConfigError: The function or an argument lacks a description or a type hint, or JSON
                 has no such type.
         """
-        return cls(**function_schema(function, name), function=function, strict=strict)
+        name = name or str(getattr(function, "__name__", type(function).__name__))
+        docstring = inspect.getdoc(function) or ""
+        description = re.split(r"^\w[\w ]*:[ \t]*$", docstring, maxsplit=1, flags=re.M)[0].strip()
+        if not description:
+            raise EnvConfigError(f"tool {name} must have a docstring, its description")
+        section = _ARGUMENTS.search(docstring)
+        described = dict(_ARGUMENT.findall(section.group(1))) if section else {}
+        hints = get_type_hints(function)
+        properties, required = {}, []
+        for parameter in inspect.signature(function).parameters.values():
+            argument = parameter.name
+            if argument not in hints or argument not in described:
+                raise EnvConfigError(
+                    f"tool {name}: argument {argument!r} must have a type hint and a line under "
+                    "'Args:' in the docstring"
+                )
+            try:
+                schema = TypeAdapter(hints[argument]).json_schema()
+            except PydanticUserError as error:
+                raise EnvConfigError(
+                    f"tool {name}: argument {argument!r} cannot be a {hints[argument]}: JSON has "
+                    "no such type"
+                ) from error
+            described_in = " ".join(described[argument].split())
+            properties[argument] = {**schema, "description": described_in}
+            if parameter.default is parameter.empty:
+                required.append(argument)
+        parameters: dict[str, Any] = {"type": "object", "properties": properties}
+        if required:
+            parameters["required"] = required
+        return cls(name, description, parameters, function, strict)
 
     def schema(self) -> dict[str, Any]:
         """Return the schema for function-calling interfaces and chat templates."""
@@ -116,8 +147,6 @@ class ToolCall:
 class ToolResult:
     """Result of a call."""
 
-    name: str
-    """Name of the tool."""
     ok: bool
     """False if the call failed."""
     content: str
@@ -159,23 +188,23 @@ class ToolRegistry:
             close = get_close_matches(call.name[:50], self.tools, n=1)
             guess = f" (did you mean {close[0]!r}?)" if close else ""
             known = ", ".join(self.tools)
-            return _failed(call.name, f"there is no tool {call.name[:50]!r}{guess}; {known}")
+            return _failed(f"there is no tool {call.name[:50]!r}{guess}; {known}")
         complaint = _complaint(tool, call.arguments)
         if complaint:
-            return _failed(tool.name, complaint)
+            return _failed(complaint)
         try:
             value = tool.function(**call.arguments)
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         except ToolError as error:
-            return _failed(tool.name, str(error))
+            return _failed(str(error))
         except EnvError:
             raise
         except (Exception, SystemExit) as error:  # argparse exits on wrong arguments
             if tool.strict:
                 raise
             _log_exception(tool.name, type(error).__name__)
-            return _failed(tool.name, f"{type(error).__name__}: {error}")
-        return ToolResult(tool.name, True, _cut(text, RESULT_LENGTH))
+            return _failed(f"{type(error).__name__}: {error}")
+        return ToolResult(True, _cut(text, RESULT_LENGTH))
 
 
 def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
@@ -219,63 +248,13 @@ def _log_exception(name: str, kind: str) -> None:
     )
 
 
-def _failed(name: str, complaint: str) -> ToolResult:
-    return ToolResult(name, False, _cut(complaint, COMPLAINT_LENGTH))
+def _failed(complaint: str) -> ToolResult:
+    return ToolResult(False, _cut(complaint, COMPLAINT_LENGTH))
 
 
 def _cut(text: str, length: int) -> str:
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
-
-
-def function_schema(function: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
-    """Return the JSON schema of a function from its signature and its Google-style docstring.
-
-    Args:
-        function: Function whose arguments have type hints and lines under "Args:".
-        name: Name of the tool, by default that of the function.
-
-    Returns:
-        Fields of Tool: "name", "description" and "parameters".
-
-    Raises:
-        EnvConfigError: The function or an argument lacks a description or a type hint, or JSON has
-            no such type.
-    """
-    name = name or str(getattr(function, "__name__", type(function).__name__))
-    docstring = inspect.getdoc(function) or ""
-    description = re.split(r"^\w[\w ]*:[ \t]*$", docstring, maxsplit=1, flags=re.M)[0].strip()
-    if not description:
-        raise EnvConfigError(f"tool {name} must have a docstring, its description")
-    section = _ARGUMENTS.search(docstring)
-    described = dict(_ARGUMENT.findall(section.group(1))) if section else {}
-    hints = get_type_hints(function)
-    properties, required = {}, []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise EnvConfigError(f"tool {name} must have named arguments only, got {parameter}")
-        if parameter.name not in hints or parameter.name not in described:
-            raise EnvConfigError(
-                f"tool {name}: argument {parameter.name!r} must have a type hint and a line under "
-                "'Args:' in the docstring"
-            )
-        try:
-            schema = TypeAdapter(hints[parameter.name]).json_schema()
-        except PydanticUserError as error:
-            raise EnvConfigError(
-                f"tool {name}: argument {parameter.name!r} cannot be a {hints[parameter.name]}: "
-                "JSON has no such type"
-            ) from error
-        properties[parameter.name] = {
-            **schema,
-            "description": " ".join(described[parameter.name].split()),
-        }
-        if parameter.default is parameter.empty:
-            required.append(parameter.name)
-    parameters: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        parameters["required"] = required
-    return {"name": name, "description": description, "parameters": parameters}
 
 
 class _NoCall(ValueError):

@@ -5,7 +5,14 @@
 
 const PERIOD = 700, AGAIN = 2000;  // milliseconds until the next request, and after a failed one
 const search = new URLSearchParams(location.search);
-let doc = null, etag = null, quiet = null, heard = 0;
+let doc = null, etag = null, written = null;
+
+// The token of the address that `srl watch` printed is stored, so that no address shows it.
+if (location.hash.startsWith("#token=")) {
+  localStorage.setItem("token", decodeURIComponent(location.hash.slice("#token=".length)));
+  history.replaceState(null, "", location.pathname + location.search);
+}
+const token = localStorage.getItem("token");
 
 const light = text("span", "light", ""), told = text("span", "", "connecting");
 document.body.prepend(make("div", { className: "bar" },
@@ -66,7 +73,7 @@ function shownWhole() {
 }
 
 /** What determines the elements of the page apart from the content of the blocks. */
-const outline = (one) => JSON.stringify([one.title, one.subtitle, one.schema_version, one.blocks.map((block) => block.kind),
+const outline = (one) => JSON.stringify([one.title, one.subtitle, one.blocks.map((block) => block.kind),
   one.sections.map((section) => [section.title, section.blocks.map((block) => block.kind)])]);
 
 /** Give the block that is drawn the content of the fresh one, and draw what is different. */
@@ -109,21 +116,21 @@ async function poll() {
   let pause = PERIOD;
   try {
     const headers = etag === null ? {} : { "If-None-Match": etag };
+    if (token !== null) headers.Authorization = `Bearer ${token}`;
     const answer = await fetch(`/document${location.search}`, { headers });
     if (answer.status === 200) {
       await received(await answer.json());
       etag = answer.headers.get("ETag");
     }
     if (answer.status === 200 || answer.status === 304) {
-      quiet = Number(answer.headers.get("X-Seconds-Since-Write"));
-      heard = Date.now();
+      written = Date.parse(answer.headers.get("Last-Modified"));
       alive();
     } else {
-      [quiet, pause] = [null, AGAIN];
+      [written, pause] = [null, AGAIN];
       tell("away", REFUSED[answer.status] ?? `the server returned an error (${answer.status})`);
     }
   } catch (error) {
-    [quiet, pause] = [null, AGAIN];
+    [written, pause] = [null, AGAIN];
     tell("away", "the server does not answer; trying again");
     console.debug(error.message);
   }
@@ -131,7 +138,7 @@ async function poll() {
 }
 
 function alive() {
-  if (quiet !== null) tell("live", `live \u00b7 updated ${ago(quiet + (Date.now() - heard) / 1000)}`);
+  if (written !== null) tell("live", `live \u00b7 updated ${ago(Math.max(0, Date.now() - written) / 1000)}`);
 }
 
 setInterval(alive, 1000);

@@ -2,7 +2,6 @@
 // Draws one document (srl_extensions/pages/document.py). Names, answers and everything else that
 // others wrote is put in as text nodes or onto a canvas, never as HTML.
 
-const SCHEMA_VERSION = 3;
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5539",
   "#4D4D4D"];  // Okabe and Ito (2008): apart for colour-blind readers too
 const DASHES = [[], [8, 3], [2, 3]];  // the palette's second and third time round
@@ -18,13 +17,6 @@ const STEPS = [1, 2, 5].flatMap((n) => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((e) => n 
 function make(tag, properties, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   for (const child of children.flat(Infinity)) if (child !== null) element.append(child);
-  return element;
-}
-/** The same of a drawing: its attributes are set as they are, which runs nothing of them. */
-function svg(tag, attributes, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children.flat(Infinity));
   return element;
 }
 const text = (tag, className, words) => make(tag, { className }, words);
@@ -51,20 +43,19 @@ function heatmap(block) {
   // As many decimals for all as give the largest four digits.
   const largest = Math.max(0, ...known.map(Math.abs)) || 1;
   const decimals = Math.min(8, Math.max(0, 3 - Math.floor(Math.log10(largest))));
-  const cell = (value, note, hint) => {
+  const cell = (value, note) => {
     const made = make("td", { className: "number" },
       text("div", "", value === null ? MISSING : value.toFixed(decimals)), text("div", "note", note));
     if (value !== null) {
       const share = high > low ? (value - low) / (high - low) : 0;
       made.style.background = `rgba(0, 114, 178, ${(0.6 * share).toFixed(3)})`;
     }
-    made.title = hint;
     return made;
   };
   const numbers = block.labels.map((_, place) => text("th", "number", `[${place + 1}]`));
   const rows = block.values.map((row, place) => make("tr", {},
     text("th", "", `[${place + 1}] ${block.labels[place]}`),
-    row.map((value, column) => cell(value, block.notes[place][column], block.hints[place][column]))));
+    row.map((value, column) => cell(value, block.notes[place][column]))));
   return make("div", {}, text("p", "quiet", block.title), text("div", "wide",
     make("table", { className: "heatmap" }, make("thead", {}, make("tr", {}, text("th", "", ""), numbers)),
       make("tbody", {}, rows))));
@@ -100,8 +91,8 @@ function windowOf(block) {
 
 /** The line as it is drawn: its running mean, and one standard deviation around it. */
 function smoothed(line, window) {
-  const dots = line.low === null && line.y.length <= FEW ? line.y : null;
-  if (line.low !== null || window === 1) return { ...line, dots };
+  const dots = line.y.length <= FEW ? line.y : null;
+  if (window === 1) return { ...line, low: null, high: null, dots };
   const [y, low, high] = [[], [], []];
   line.y.forEach((_, end) => {
     const known = finite(line.y.slice(Math.max(0, end + 1 - window), end + 1));
@@ -220,20 +211,6 @@ function axes(block, drawn) {
   return [body, (other) => { drawn = other; plot.setData(other.data); tell(plot); }];
 }
 
-function raster(block) {
-  const holder = text("div", "panel", text("h4", "", block.title));
-  const first = block.rounds[0], count = block.rounds.at(-1) - first + 1;
-  const wide = count > 120 ? 1 : 0.9;
-  block.rows.forEach(([label, rounds], row) => {
-    const strip = svg("svg", { viewBox: `0 0 ${count} 1`, preserveAspectRatio: "none" });
-    const d = rounds.map((round) => `M${round - first} 0h${wide}v1h-${wide}z`).join("");
-    strip.append(svg("path", { d, fill: color(row) }));
-    holder.append(make("div", { className: "strip" }, text("bdi", "", label), strip));
-  });
-  holder.append(text("div", "quiet", `rounds ${first} to ${first + count - 1}`));
-  return holder;
-}
-
 const figure = (block) => make("figure", {},
   make("div", { className: "panels" }, block.drawings.map(draw)),
   block.caption === "" ? null : text("figcaption", "", block.caption));
@@ -335,7 +312,7 @@ function progress(block) {
 
 // Drawing function of each kind of block. The kind is the class name in document.py in lower case.
 const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, figure, panel,
-  raster, transcript };
+  transcript };
 const draw = (block) => {
   const element = DRAW[block.kind](block);
   ELEMENT.set(block, element);
@@ -345,11 +322,6 @@ const blocks = (several) => several.map(draw);
 
 function show(doc) {
   const main = document.querySelector("main");
-  if (doc.schema_version !== SCHEMA_VERSION) {
-    main.replaceChildren(`This page reads documents of version ${SCHEMA_VERSION}, and this document `
-      + `has version ${doc.schema_version}. Write the report again with the installed release.`);
-    return;
-  }
   const anchor = (place) => `section-${place}`;
   const links = doc.sections.map((one, place) =>
     make("a", { href: `#${anchor(place)}` }, one.title));

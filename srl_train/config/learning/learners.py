@@ -56,9 +56,6 @@ TRL documents them; their types are checked when the learner is built."""
 class OptimizerConfig(Section):
     """Settings of AdamW and its learning-rate schedule."""
 
-    READ_WHERE: ClassVar = {
-        "warmup_steps": ("schedule is not 'constant'", lambda s: s.schedule != "constant"),
-    }
     where: ClassVar[str]
     """The section's name in a configuration."""
     LEARNER: ClassVar[str]
@@ -80,7 +77,7 @@ class OptimizerConfig(Section):
     ] = "constant"
     """Learning-rate schedule over all planned optimizer steps, one of transformers' names."""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
-    """Number of optimizer steps of linear warmup. Not available for the schedule constant."""
+    """Number of optimizer steps of linear warmup, without effect for the schedule constant."""
     weight_decay: NotNegative = 0.0
     """Weight decay coefficient of AdamW."""
     max_grad_norm: Positive = 1.0
@@ -91,12 +88,6 @@ class SurrogateConfig(OptimizerConfig):
     """Settings shared by GRPO and PPO: the clipped surrogate loss (Schulman et al. 2017)."""
 
     CHOICE: ClassVar = "name"
-    READ_WHERE: ClassVar = OptimizerConfig.READ_WHERE | {
-        "clip_range": ("loss is not sapo or vespo", lambda s: s.loss not in ("sapo", "vespo")),
-        "sampler_correction": ("loss is not vespo", lambda s: s.loss != "vespo"),
-        "reference": ("beta is above 0", lambda s: s.beta),
-        "reference_every": ("reference is 'moving'", lambda s: s.reference == "moving"),
-    }
     where: ClassVar[str] = "algorithm"
     OWN_ADVANTAGES: ClassVar[bool] = False
     """True if the learner computes the advantages from rewards, instead of a credit scheme."""

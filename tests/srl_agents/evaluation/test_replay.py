@@ -17,6 +17,7 @@ from srl_envs import registry
 from srl_envs.games.maze_levels import LAYOUTS
 from srl_envs.text import TextEnv
 from srl_envs.wrappers import CustomRewards
+from tests.srl_envs.kinds import writes
 
 
 def recorded(name, *, seed=5, reset_options=None, **options):
@@ -28,7 +29,7 @@ def recorded(name, *, seed=5, reset_options=None, **options):
     return from_json(to_json(episode))
 
 
-PICTURED = [name for name in registry.names() if "free text" not in registry.entry(name).tags]
+PICTURED = [name for name in registry.names() if not writes(name)]
 
 
 @pytest.mark.parametrize("name", sorted(set(registry.names()) - set(PICTURED)))

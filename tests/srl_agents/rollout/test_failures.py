@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from srl_agents import rollout
 from srl_agents.rollout import play, play_many
+from srl_agents.scripted import Always
+from srl_envs import make
 from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
 
 
@@ -50,3 +53,11 @@ def test_a_backend_error_fails_only_the_episodes_that_queried_it():
     assert struck.failure == "BackendError: no answer" and len(struck.turns) == 1
     assert after.failure is None and len(after.turns) == 3
     assert len(flaky.calls) == 4, "a failed episode sends no more requests"
+
+
+def test_an_episode_without_an_end_fails_with_the_name_of_its_environment(monkeypatch):
+    monkeypatch.setattr(rollout, "MOST_STEPS", 3)
+    env = make("coop_compete_v0", variant="pair", max_cycles=10)
+    played = play(env, dict.fromkeys(env.possible_agents, Always(0)), 0)
+    assert len(played.turns) == 3
+    assert played.failure == "EnvError: coop_compete_v0 did not end in 3 steps"

@@ -56,7 +56,7 @@ def test_unseeded_episodes_continue_the_stream(name):
     after = {"episode": 100}
     env, again = registry.make(name, max_cycles=20), registry.make(name, max_cycles=20)
     first, second = course(env, 1, after), course(env, None, after)
-    alike = "deterministic" in registry.entry(name).tags
+    alike = name in ("maze_simple_v0", "maze_medium_v0", "maze_complex_v0")
     assert (first == second) is alike
     assert (first, second) == (course(again, 1, after), course(again, None, after))
     assert (first == course(env, 2, after)) is alike

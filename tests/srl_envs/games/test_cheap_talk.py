@@ -1,10 +1,10 @@
-"""Messages, rewards for keywords, and arbitrary answers in the social games."""
+"""Messages and illegal answers in the social games."""
 
 import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.games.cheap_talk import keyword_reward, message_in
+from srl_envs.games.cheap_talk import message_in
 from srl_envs.text import NOT_LEGAL_NOW, TextAction, TextEnv
 
 GAMES = ("social_trading_v0", "social_negotiation_v0")
@@ -64,30 +64,6 @@ def test_without_messages_texts_are_not_shown():
     observations, *_ = env.step({agent: TextAction(0, "Hear me.\npass") for agent in env.agents})
     assert all("Hear me" not in str(seen["text"]) for seen in observations.values())
     assert "above the last line" not in env.text_view.rules("agent_0")
-
-
-@pytest.mark.parametrize(
-    ("name", "answer", "reward"),
-    [
-        ("social_trading_v0", "We should cooperate.\npass", 2.5),
-        ("social_trading_v0", "I will not TRADE", 2.5),
-        ("social_trading_v0", "compete and cooperate", 2.5),
-        ("social_trading_v0", "pass", 1.0),
-        ("social_negotiation_v0", "I disagree", 3.0),
-        ("social_negotiation_v0", "I insist", 1.3),
-        ("social_negotiation_v0", "", 1.0),
-    ],
-)
-def test_keyword_rewards(name, answer, reward):
-    env = registry.make(name, keyword_rewards=True)
-    assert keyword_reward(env.scenario, answer) == reward
-    env.reset(seed=0)
-    actions = {agent: TextAction(0, answer) for agent in env.agents} | {env.agents[-1]: 0}
-    _, rewards, *_, infos = env.step(actions)
-    *talkers, silent = actions
-    assert all(rewards[agent] == reward for agent in talkers)
-    assert rewards[silent] == 0.0  # a move without words earns the game's own
-    assert all(info["game_reward"] == 0.0 for info in infos.values())
 
 
 def test_illegal_answer_is_reported_like_an_unparsed_one():

@@ -41,16 +41,6 @@ def test_the_benchmark_game():
         assert rewards == approx(dict.fromkeys(rewards, reward))
 
 
-def test_hidden_parameters_are_in_no_observation_or_prompt():
-    hidden = parallel_env(observe_parameters=False, obs_mode="llm")
-    observations, _ = hidden.reset(seed=0)
-    assert observations["agent_0"]["observation"].tolist()[-2:] == [-1, -1]
-    told = hidden.text_view.rules("agent_0") + observations["agent_0"]["text"]
-    assert "level" not in told and "difficulty" not in told
-    shown, _ = parallel_env(obs_mode="llm").reset(seed=0)
-    assert "Cooperation level 0.60, difficulty 0.30." in shown["agent_0"]["text"]
-
-
 def test_situation_in_words():
     env = quiet(max_cycles=8)
     observations, _ = env.reset(seed=0)

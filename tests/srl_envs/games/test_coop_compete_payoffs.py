@@ -55,7 +55,6 @@ def test_population_by_hand():
     )
     assert rules.uniform_value() == approx(0.7625)
     assert rules.optimum() == approx(0.85)
-    assert rules.greatest() == approx(0.85)
 
 
 def by_enumeration(rules, seats):
@@ -81,8 +80,8 @@ def test_values_equal_enumeration_of_joint_actions(rules, seats):
 
 def test_team_battle_by_hand():
     rules = TeamBattleRules()
-    assert rules.all_cooperate() == approx(0.825)  # .7 + .25 * .5
-    assert rules.all_compete() == approx(0.575)  # .7 - .25 * .5
+    assert rules.mean_reward(4, 4) == approx(0.825)  # .7 + .25 * .5
+    assert rules.mean_reward(0, 0) == approx(0.575)  # .7 - .25 * .5
     assert rules.optimum() == approx(0.825)
     # Red: 3 of 4 cooperate, blue all. Red cooperators: .7 + .0625 - .05 * .25 = .75; the red
     # competitor: .7 + .0625 + .15 = .9125; blue: .825.

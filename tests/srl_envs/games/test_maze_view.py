@@ -1,10 +1,8 @@
 """Prompts and drawings of mazes."""
 
-import numpy as np
 import pytest
 
 from srl_envs.games.maze import parallel_env
-from srl_envs.games.rendering import COLOURS
 from srl_envs.text import TextEnv
 
 BEND = ["A.#", "#..", "##G"]
@@ -83,24 +81,11 @@ def test_text_drawing():
     assert crowd.render().count("*") == 5 and "G" not in crowd.render()
 
 
-def coloured(frame, colour):
-    return (frame == np.array(colour, dtype=np.uint8)).all(axis=2)
-
-
-def test_picture_shows_paths():
+def test_pictures_of_an_episode_have_one_size():
     env = parallel_env(layout="simple", num_agents=2, render_mode="rgb_array")
     env.reset(seed=0)
-    before = env.render()
-    assert before.dtype == np.uint8 and before.shape[2] == 3
-    shapes, amounts = set(), []
-    for _ in range(12):
-        env.step({"agent_0": 3, "agent_1": 1})  # right along the top, down along the left
-        frame = env.render()
-        shapes.add(frame.shape)
-        amounts.append([coloured(frame, COLOURS[seat]).sum() for seat in (0, 1)])
-    assert shapes == {before.shape}  # also when the round has two digits
-    assert all(amounts[2][seat] > amounts[0][seat] for seat in (0, 1))  # trails grow
-    assert amounts[11] == amounts[4]  # and end at the wall
-    first, second = coloured(frame, COLOURS[0]), coloured(frame, COLOURS[1])
-    assert first.sum(axis=1).max() > 80  # a line of five cells of 24 pixels, from middle to middle
-    assert second.sum(axis=0).max() > 80
+    shapes = {env.render().shape}
+    for _ in range(12):  # The number of the round gets a second digit.
+        env.step({"agent_0": 3, "agent_1": 1})
+        shapes.add(env.render().shape)
+    assert len(shapes) == 1

@@ -8,20 +8,22 @@ from pytest import approx
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
+from srl_envs.games.bargaining import NegotiationRules
 from srl_envs.text import ParseFailure
 from tests.srl_envs.games.social import fields, say
 
 ISSUES = {"price": ["low", "high"], "delivery": ["early", "late"]}
-BY_HAND = {
-    "points": [[[60, 0], [40, 0]], [[0, 30], [0, 70]]],
-    "reservations": [20, 30],
-    "first": 0,
-}
+POINTS = [((60, 0), (40, 0)), ((0, 30), (0, 70))]
+RESERVATIONS = [20, 30]
 
 
 def begun(**parameters):
     env = registry.make("social_negotiation_v0", **{"issues": ISSUES, **parameters})
-    observations, infos = env.reset(seed=0, options=BY_HAND)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(NegotiationRules, "draw", lambda *_: (POINTS, RESERVATIONS))
+        # The first seed with which agent_0 moves first.
+        seed = next(s for s in range(99) if not np.random.default_rng(s).integers(2))
+        observations, infos = env.reset(seed=seed)
     return env, observations, infos
 
 

@@ -14,7 +14,7 @@ from pettingzoo.test import (
 )
 
 from srl_envs import registry
-from tests.srl_envs.kinds import KINDS
+from tests.srl_envs.kinds import KINDS, writes
 
 ROUNDS = 30
 TURN_BASED_ROUNDS = 10  # debates grow, and every seat is shown all of them at every turn
@@ -36,11 +36,6 @@ every_mode = pytest.mark.parametrize(
     ],
 )
 every_kind = pytest.mark.parametrize("name", KINDS)
-
-
-def writes(name):
-    """Return True if the environment's actions are texts."""
-    return "free text" in registry.entry(name).tags
 
 
 def turn_based(name, **parameters):

@@ -9,8 +9,6 @@ OPTIONS = {  # that a game refuses
     "staged_v0": {"episode": -1},
     "team_battle_v0": {"episode": "first"},
     "maze_v0": {"level_seed": -1},
-    "social_trading_v0": {"values": 5},
-    "social_negotiation_v0": {"points": 5},
 }
 
 

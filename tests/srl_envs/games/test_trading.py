@@ -1,5 +1,7 @@
 """Trading as an environment: observations, rewards, masks and prompts."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,10 @@ STOCKS = [[4, 0, 3], [4, 2, 0], [4, 1, 1]]
 
 def opened(**parameters):
     env = registry.make("social_trading_v0", **{"num_agents": 3, **parameters})
-    observations, infos = env.reset(seed=0, options={"values": VALUES, "stocks": STOCKS})
+    drawn = copy.deepcopy((VALUES, STOCKS))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(market_rules.TradingRules, "draw", lambda rules, generator: drawn)
+        observations, infos = env.reset(seed=0)
     return env, observations, infos
 
 

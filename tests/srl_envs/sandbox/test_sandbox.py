@@ -11,7 +11,6 @@ import pytest
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import (
-    FEATURES,
     LEVELS,
     Limits,
     Sandbox,
@@ -35,9 +34,7 @@ def sandbox():
 
 def test_calls_return_plain_data(sandbox):
     values = (None, True, 1, 1.5, "é\ud800", b"\x00", 2j, [1, (2,)], {(1, 2): {3}}, frozenset({4}))
-    run = sandbox.run(
-        "def f(x, *, y=0): return x", [SandboxCall("f", (v,), {"y": 1}) for v in values]
-    )
+    run = sandbox.run("def f(x): return x", [SandboxCall("f", (v,)) for v in values])
     assert run.verdict is OK
     assert [(type(o.value), o.value) for o in run.outcomes] == [(type(v), v) for v in values]
 
@@ -150,7 +147,9 @@ def test_a_lost_worker_is_replaced(sandbox):
 
 def test_threads_can_share_a_sandbox(sandbox):
     def squares(x):
-        return sandbox.check("def f(x): return x * x", [Test(SandboxCall("f", (x,)), x * x)]).passed
+        return sandbox.check(
+            "def f(x): return x * x", [Test(SandboxCall("f", (x,)), x * x)]
+        ).all_passed
 
     def judged(x):
         return int(
@@ -198,7 +197,7 @@ for minimum in sys.argv[2:]:
         ("unshare", ["filtered", "strict"],
          ["level filtered", "no namespaces: ", "42", "refused: the sandbox reaches"]),
         ("mount landlock_create_ruleset", ["filtered"],
-         ["no files at all", "no landlock", "no namespaces: ", "42"]),
+         ["no landlock", "no namespaces: ", "42"]),
         ("pidfd_open", ["limits"], ["refused: an empty program could not be run: "]),
     ],
 )  # fmt: skip
@@ -251,22 +250,3 @@ def _alive(pid):
         return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-FORKS = """
-import os
-def f():
-    child = os.fork()
-    if child == 0: os._exit(0)
-    os.waitpid(child, 0)
-    return child > 0
-"""
-
-
-@pytest.mark.parametrize("without", [(), FEATURES])
-def test_protections_state_if_processes_can_be_started(without):
-    with Sandbox(minimum="limits", workers=1, without=without) as sandbox:
-        active = sandbox.protections()
-        started = sandbox.run(FORKS, [SandboxCall("f")]).outcomes[0].value
-    assert (started is True) is not active.alone
-    assert ("no further processes" in str(active)) is active.alone

@@ -183,27 +183,6 @@ def test_wrong_actions_change_nothing():
     assert env.played == 0 and env.agents == ["agent_0", "agent_1"]
 
 
-def test_state_of_a_task_is_released_once():
-    held, freed = [], []
-
-    class Holding(Reverse):
-        def begin(self, problem):
-            held.append(problem)
-            return problem
-
-        def end(self, attempt):
-            freed.append(attempt.memory)
-
-    env = TaskEnv(Holding(), num_agents=2)
-    play(env, [])
-    env.step({"agent_0": env.attempt("agent_0").problem.answer, "agent_1": "?"})
-    assert len(held) == 2 and len(freed) == 1
-    env.reset(seed=1)
-    env.close()
-    env.close()
-    assert len(held) == len(freed) == 4
-
-
 def test_a_refused_reset_leaves_the_attempt_unchanged(monkeypatch):
     class Holding(Reverse):
         def begin(self, problem):

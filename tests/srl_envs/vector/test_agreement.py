@@ -7,7 +7,7 @@ from tests.srl_envs.vector.singles import compared, names
 SETTINGS = [(name, {}) for name in names()] + [
     ("coop_compete_v0", {"num_agents": 1}),
     ("coop_compete_v0", {"num_agents": 12, "base_scale": 0.0, "noise_std": 0.5}),
-    ("coop_compete_v0", {"noise_std": 0.0, "observe_parameters": False}),
+    ("coop_compete_v0", {"noise_std": 0.0}),
     ("coop_compete_pair_v0", {"base_scale": 0.0, "noise_std": 0.01}),
     ("team_battle_v0", {"team_size": (2, 5), "warmup_episodes": 1}),
     ("team_battle_v0", {"team_size": 9, "warmup_episodes": 0, "noise_std": 0.0}),

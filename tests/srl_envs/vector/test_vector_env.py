@@ -80,9 +80,9 @@ WRONG_ACTIONS = [
     (np.zeros((2, 2), bool), "actions must be integers, got an array of bool"),
     (np.zeros((2,), int), r"actions must have shape \(2, 2\), .* got \(2,\)"),
     (np.zeros((2, 3), int), r"got \(2, 3\)"),
-    ([[0, 1], [2, 5]], "action 2 of agent_0 in environment 1 is out of range: give an int from 0 "),
-    ([[0, 1], [1, -1]], "action -1 of agent_1 in environment 1 is out of range"),
-    (np.full((2, 2), 2**64 - 1, np.uint64), "of agent_0 in environment 0 is out of range"),
+    ([[0, 1], [2, 5]], "actions must be from 0 to 1, got 0 to 5"),
+    ([[0, 1], [1, -1]], "actions must be from 0 to 1, got -1 to 1"),
+    (np.full((2, 2), 2**64 - 1, np.uint64), "actions must be from 0 to 1, got -1 to -1"),
 ]
 
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 from srl_extensions.cluster import engine
 from srl_extensions.cluster.players import PlayerWorker
-from srl_extensions.vllm.placed import PublishedElsewhere, ServerWorker
+from srl_extensions.vllm.models import PublishedElsewhere
 from srl_train.errors import TrainingError
 
 ONE_AT_A_TIME = threading.Lock()
@@ -38,15 +38,13 @@ class DirectActor:
         raise TrainingError(f"{self.name} died {self.deaths} times in {method}")
 
     def _alone(self):
-        """Return the lock of a call; servers, and players that wait for servers, need none."""
+        """Return the lock of a call; players that wait for servers need none."""
         publisher = self._kind is PlayerWorker and self._object and self._object._players.publisher
-        waits = self._kind is ServerWorker or isinstance(publisher, PublishedElsewhere)
         building_served = self._kind is PlayerWorker and pickle.loads(self._arguments)[3]
-        return nullcontext() if waits or building_served else ONE_AT_A_TIME
+        waits = building_served or isinstance(publisher, PublishedElsewhere)
+        return nullcontext() if waits else ONE_AT_A_TIME
 
     def _end(self):
-        if isinstance(self._object, ServerWorker):
-            self._object.end("kill")  # The launcher does this.
         if isinstance(self._object, PlayerWorker):
             self._object._players.close()
         self._object = None
@@ -62,12 +60,11 @@ class DirectCluster:
     def __init__(self, dies=lambda method: False, attempts=3):
         self._settings, self.actors, self.closed = (dies, attempts), {}, False
 
-    def actor(self, name, places, kind, *arguments):
+    is_one_machine = True
+
+    def actor(self, name, place, kind, *arguments):
         self.actors[name] = DirectActor(name, kind, arguments, *self._settings)
         return self.actors[name]
-
-    def host(self, place):
-        return "127.0.0.1"
 
     def put(self, value):
         return pickle.loads(pickle.dumps(value))

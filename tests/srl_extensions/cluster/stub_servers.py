@@ -1,4 +1,4 @@
-"""Model servers in this process: the stub of vLLM's endpoints behind a gate."""
+"""Model servers in this process: the stub of vLLM's endpoints."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +14,7 @@ class StubServer:
     def __init__(self, spec):
         self.spec, self.url = spec, spec.url
         self.log, self._runs = spec.log_folder / "stub.log", False
-        self.stub = VLLMStub(Path(spec.model), spec.served_name, spec.port, spec.key)
+        self.stub = VLLMStub(Path(spec.model), spec.served_name, spec.port)
         StubServer.made.append(self)
 
     def alive(self):

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import torch
 
 from srl_extensions.offline.config import DpoConfig, SftConfig
 from srl_train.build import build_run
@@ -133,30 +132,6 @@ def test_stages_with_a_killed_learner_equal_the_local_engine(tmp_path):
     assert same(found, fitted(config))
 
 
-@pytest.mark.parametrize("parallel, strategy", [("ddp", "federated"), ("fsdp", "synchronized")])
-def test_learners_with_two_processes_match_one_process(short_run, parallel, strategy):
-    config = short_run(updates__strategy=strategy, rounds=3, algorithm__trl={"adam_epsilon": 1e-4})
-    engine = RayEngineConfig(learner_processes=2)
-    local, run = build_run(config), build_run(config.replaced(engine=engine, parallel=parallel))
-    try:
-        assert run.learners["model_0"].parallelism() == f"2 processes, {parallel} over gloo on cpu"
-        before = pids()
-        assert len(before) == 5
-        for number in range(3):
-            for one in (local, run):
-                train_round(one, number)
-                one.next_round = number + 1
-            if number == 0:
-                kill_learner(run, "model_0")  # one of two processes
-        assert len(before - pids()) == 2, "both processes of the learner are restarted"
-        assert run.versions == local.versions
-        for name, learner in run.learners.items():
-            for parameter, own in local.learners[name].weights().items():
-                torch.testing.assert_close(learner.weights()[parameter], own, rtol=0, atol=1e-5)
-    finally:
-        run.players.close()
-
-
 def test_run_with_a_lost_node_equals_an_undisturbed_run(short_run):
     from ray.cluster_utils import Cluster
 
@@ -184,37 +159,34 @@ def test_run_with_a_lost_node_equals_an_undisturbed_run(short_run):
         cluster.shutdown()
 
 
-class Member:
-    """Object of each actor of a group."""
-
-    def index(self):
-        return int(os.environ["RANK"])
+class Mortal:
+    """Object of an actor."""
 
     def fail(self):
-        raise ValueError(f"raised in a group of {os.environ['WORLD_SIZE']}")
+        raise ValueError("raised in an actor")
 
-    def lose_connection(self):
-        if self.index() == 0:
-            raise RuntimeError("connection closed by peer")
-        time.sleep(1)
+    def die(self):
         os._exit(1)
 
+    def pid(self):
+        return os.getpid()
 
-def test_error_caused_by_a_death_counts_as_a_death():
+
+def test_an_actor_that_dies_three_times_in_one_call_ends_the_run():
     from srl_extensions.cluster.actors import Cluster
 
-    cluster = Cluster(RayEngineConfig(learner_processes=2), 1)
+    cluster = Cluster(RayEngineConfig(), 1)
     try:
-        actor = cluster.actor("the learner", range(1, 3), Member)
-        with pytest.raises(ValueError, match="raised in a group of 2"):
+        actor = cluster.actor("the learner", 1, Mortal)
+        with pytest.raises(ValueError, match="raised in an actor"):
             actor.call("fail")
-        assert actor.call("index") == 0
+        before = actor.call("pid")
         with pytest.raises(TrainingError, match="the learner died 3 times"):
-            actor.call("lose_connection")
-        assert actor.call("index") == 0
+            actor.call("die")
+        assert actor.call("pid") != before
         actor.stop()
         with pytest.raises(TrainingError, match="ended with the run"):
-            actor.call("index")
+            actor.call("pid")
     finally:
         cluster.close()
 

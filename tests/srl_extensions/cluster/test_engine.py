@@ -9,7 +9,6 @@ import pytest
 from srl_extensions.cluster.engine import on_device, shares_of
 from srl_train import resume
 from srl_train.build import build_run
-from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.round import train_round
@@ -162,13 +161,6 @@ def test_actors_without_gpus_use_cpus(short_run):
     assert on_device(short_run(), "rollout_worker_gpus", 0.5).models.device == "auto"
     with pytest.raises(ConfigError, match=r"models\.device: .*engine\.rollout_worker_gpus"):
         on_device(short_run(models__device="cuda"), "rollout_worker_gpus", 0.0)
-
-
-def test_learner_processes_require_whole_gpus_and_equal_shares(short_run):
-    with pytest.raises(ConfigError, match=r"^learner_gpus: .* got 0.5"):
-        RayEngineConfig(learner_processes=2, learner_gpus=0.5)
-    with pytest.raises(ConfigError, match=r"rollout\.group_size must be a multiple of 3"):
-        build_run(on_ray(short_run(), learner_processes=3))
 
 
 def test_missing_ray_error_contains_the_install_command(short_run, monkeypatch):

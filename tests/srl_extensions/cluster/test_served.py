@@ -1,4 +1,4 @@
-"""Models that sample in placed stub servers; actors are objects of this process."""
+"""Models of a run on Ray that sample in stub servers; actors are objects of this process."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from srl_agents.errors import ServingError
-from srl_extensions.vllm import client, fleet, placed
+from srl_extensions.vllm import client, fleet
 from srl_train.build import build_run
 from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError
@@ -15,7 +15,7 @@ from srl_train.loading import weights_digest
 from srl_train.round import train_round
 from srl_train.schedule import ScheduleContext, build_schedule
 from tests.servers.vllm_program import interpreter
-from tests.servers.vllm_stub import sampled_versions
+from tests.servers.vllm_stub import sampled_versions, stub_server
 from tests.srl_extensions.cluster.direct import DirectCluster, use
 from tests.srl_extensions.cluster.stub_servers import StubServer
 
@@ -25,7 +25,7 @@ ADAPTERS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
 @pytest.fixture(autouse=True)
 def stub_servers(monkeypatch):
     monkeypatch.setattr(StubServer, "made", [])
-    monkeypatch.setattr(placed, "ModelServer", StubServer)
+    monkeypatch.setattr(fleet, "ModelServer", StubServer)
     monkeypatch.setattr(fleet, "LOOK", 0.05)
     monkeypatch.setattr(fleet, "RESTART_WAIT", 0.05)
     monkeypatch.setattr(client, "UNREACHABLE", 0.3)
@@ -38,10 +38,11 @@ def served(short_run, monkeypatch, tmp_path):
     published = tmp_path / "published"
     published.mkdir()
 
-    def make(*, dies=lambda method: False, engine=None, managed=None, **settings):
+    def make(*, dies=lambda method: False, engine=None, servers=None, managed=None, **settings):
         use(monkeypatch, cluster := DirectCluster(dies))
         own = {"python": interpreter(tmp_path), **(managed or {})}
-        backend = {"name": "vllm", "managed": own, "folder": str(published)}
+        running = {"servers": servers} if servers else {"managed": own}
+        backend = {"name": "vllm", "folder": str(published), **running}
         config = short_run(**{**ADAPTERS, "backend": backend, **settings})
         config = config.replaced(engine=RayEngineConfig(**(engine or {})))
         run = build_run(config, server_logs=tmp_path / "run" / "server-logs")
@@ -84,9 +85,8 @@ def test_players_sample_the_newest_version(served, tmp_path):
     assert len(StubServer.made) == 2 and len(list((tmp_path / "published").iterdir())) == 1
 
 
-@pytest.mark.parametrize("adapters", [{"rank": 4}, None], ids=["adapters", "whole models"])
-def test_a_dead_server_is_restarted_with_the_published_weights(served, adapters):
-    run = served(models__adapters=adapters)
+def test_a_dead_server_is_restarted_with_the_published_adapters(served):
+    run = served()
     server = StubServer.made[0]
 
     def kill(number):
@@ -99,17 +99,12 @@ def test_a_dead_server_is_restarted_with_the_published_weights(served, adapters)
     assert server.alive()
 
 
-def test_a_server_whose_actor_dies_is_restarted(served):
-    struck = []  # Methods whose next call ends in a death.
-
-    def dies(method):
-        return method in struck and not struck.clear()
-
-    run = served(dies=dies)
-    play(run, 2, lambda number: struck.append("alive"))
-    assert not struck and len(StubServer.made) == 3
-    assert [one.alive() for one in StubServer.made] == [False, False, True]
-    assert len({one.url for one in StubServer.made}) == 1
+def test_running_servers_are_used_by_their_addresses(served, tiny_folder):
+    with stub_server(tiny_folder) as stub:
+        run = served(servers=[stub.url], engine={"rollout_workers": 2})
+        play(run, 2)
+        assert not StubServer.made and len(stub.adapters) == 4
+        run.players.close()
 
 
 def test_a_restarted_player_samples_the_version_of_its_episodes(served):
@@ -138,28 +133,25 @@ def test_rounds_are_played_ahead(served):
             assert row.get("sampler_divergence_max", 0.0) < 1e-4
 
 
-def test_a_server_beyond_its_restarts_ends_the_run(served, monkeypatch):
-    monkeypatch.setattr(fleet, "MAX_RESTARTS", 0)
-    run = served()
-    [server] = StubServer.made
-    threading.Timer(0.05, server.kill).start()
+def test_a_dead_server_of_a_whole_model_ends_the_run(served):
+    """A restarted server would answer from its base, which players do not notice."""
+    run = served(models__adapters=None)
+    play(run, 1)
+    threading.Timer(0.05, StubServer.made[0].kill).start()
     began = time.monotonic()
     with pytest.raises(ServingError, match="0 restarts are allowed and were not enough"):
-        for number in range(20):
+        for number in range(1, 20):
             train_round(run, number)
     assert time.monotonic() - began < 30.0  # Requests would wait longer.
 
 
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        ({"backend": {"name": "vllm", "servers": ["http://10.0.0.1:1"]}}, "backend.managed"),
-        ({"managed": {"gpus": [0]}}, "engine.server_gpus"),
-        ({"backend": {}, "engine": {"server_gpus": 1.0}}, "engine.server_gpus: must be 0"),
-        ({"engine": {"play_ahead": True}, "opponent_pools": {"past": {"every": 1}},
-          "seats": {"agent_1": "past"}}, "opponent_pools"),
-    ],
-)  # fmt: skip
-def test_incompatible_settings_are_refused(served, settings, name):
-    with pytest.raises(ConfigError, match=name):
-        served(**settings)
+def test_managed_servers_require_a_cluster_of_one_machine(served, monkeypatch):
+    monkeypatch.setattr(DirectCluster, "is_one_machine", False)
+    with pytest.raises(ConfigError, match=r"^backend\.managed: .* give backend\.servers"):
+        served()
+
+
+def test_play_ahead_with_opponent_pools_is_refused(served):
+    settings = {"opponent_pools": {"past": {"every": 1}}, "seats": {"agent_1": "past"}}
+    with pytest.raises(ConfigError, match="opponent_pools"):
+        served(engine={"play_ahead": True}, **settings)

@@ -69,16 +69,6 @@ def test_exported_model_equals_the_trained_policy(
     assert not list(tmp_path.glob(".*"))
 
 
-@pytest.mark.parametrize("kind", ["whole", "adapters"])
-def test_model_card_describes_the_model(kind, trained, tiny_folder):
-    files, _ = trained[kind]
-    card = (files.models / "model_0" / "README.md").read_text()
-    assert "[More Information Needed]" not in card
-    assert "coop_compete_v0" in card and "grpo, 1 rounds planned" in card
-    assert tiny_folder in card and "base_model:" not in card  # A folder is no hub model.
-    assert ("AutoPeftModelForCausalLM" in card) == (kind == "adapters")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

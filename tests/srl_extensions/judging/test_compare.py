@@ -22,26 +22,21 @@ def compared(words, tmp_path):
     return json.loads(out.read_text())
 
 
-def test_runs_of_different_seeds_are_one_method(tmp_path, capsys):
+def test_runs_of_one_method_are_its_seeds(tmp_path, capsys):
     shares = {"cooperative": (0.5, 0.6, 0.7, 0.8), "mixed": (0.1, 0.2, 0.3, 0.65)}
     runs = [
-        written(tmp_path / f"{mode}_{seed}", mode, seed, share)
+        f"{mode}=" + written(tmp_path / f"{mode}_{seed}", mode, seed, share)
         for mode, own in shares.items()
         for seed, share in enumerate(own)
     ]
     record = compared(runs, tmp_path)
     ours, theirs = record["methods"]
-    assert ours["name"] == "cooperative (4 seeds)"
+    assert ours["name"] == "cooperative"
     assert ours["scores"]["coop_compete_v0"] == pytest.approx(list(shares["cooperative"]))
     assert ours["interquartile_mean"]["value"] == pytest.approx(0.65)
     assert theirs["interquartile_mean"]["value"] == pytest.approx(0.25)
-    assert theirs["optimality_gap"]["value"] == pytest.approx(1 - 1.25 / 4)
-    [chance, _] = record["probability_of_improvement"]
-    assert (chance["method"], chance["over"]) == (ours["name"], theirs["name"])
-    assert chance["value"] == pytest.approx(14 / 16)  # all but .5 and .6 against .65
     told = capsys.readouterr().out
-    assert "0.650" in told and "interquartile mean" in told and "0.875" in told
-    assert "fewer than 10 seeds" in told
+    assert "0.650" in told and "interquartile mean" in told and "fewer than 10 seeds" in told
     assert compared(runs, tmp_path) == record
 
 
@@ -56,8 +51,7 @@ def test_methods_are_named_and_compared_over_several_environments(tmp_path):
     record = compared(runs, tmp_path)
     tasks = ["coop_compete_v0 (max_cycles=16)", "coop_compete_v0 (max_cycles=8)"]
     assert [list(one["scores"]) for one in record["methods"]] == [tasks, tasks]
-    assert record["methods"][0]["median"]["value"] == pytest.approx(0.9)
-    assert record["probability_of_improvement"][0]["value"] == 1.0
+    assert record["methods"][0]["mean"]["value"] == pytest.approx(0.9)
 
 
 def test_incomparable_runs_are_refused(tmp_path, capsys):

@@ -118,17 +118,16 @@ DIGITS = ["--scenario", "math_v0.one_digit_unseen"]
 def test_pass_at_k_of_sampled_problems(tmp_path, tiny_folder, capsys):
     words = [*DIGITS, "--policy", tiny_folder, "--max-new-tokens", "8", "--episodes", "3"]
     record = evaluated([*words, "--samples", "4", "--pass-at", "2", "4"], tmp_path)
-    assert (record["schema_version"], record["episodes"], record["samples"]) == (3, 3, 4)
+    assert (record["schema_version"], record["episodes"], record["samples"]) == (4, 3, 4)
     [score] = record["scores"]
     assert len(score["episodes"]) == 12
     found = score["solved"]
     assert [(one["n"], one["difficulty"]) for one in found["problems"]] == [(4, 1)] * 3
     assert [one["k"] for one in found["pass_at"]] == [2, 4]
-    assert set(found["by_family"]) == {"arithmetic"}
     told = capsys.readouterr().out
     assert "12 episodes per scenario" in told
     [row] = re.findall(r"^math_v0.one_digit_unseen \* +3 +12 (.*)$", told, re.MULTILINE)
-    assert row.strip().startswith("0.0%") and row.endswith("1: 0%")
+    assert row.strip().startswith("0.0%")
     assert "pass@2" in told and "pass@4" in told and "pass@1" not in told
     again = evaluated([*words, "--samples", "4", "--pass-at", "2", "4", "--quiet"], tmp_path)
     assert again == record
@@ -150,7 +149,6 @@ def refused(words, capsys):
         ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed must be from 0"),
         ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature must be"),
         ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads must be from 1"),
-        ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature requires a player"),
         ([*FEW, "--policy", "uniform", "--samples", "2"], "'success'"),
         ([*DIGITS, "--policy", "tiny", "--pass-at", "0"], "--pass-at"),
         ([*DIGITS, "--policy", "uniform"], "uniform cannot play math_v0"),
@@ -188,6 +186,9 @@ def test_any_policy_plays_the_background(trained, tmp_path, capsys):
     # Tit for tat cooperates once, then competes like its partner.
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
     assert "must be one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
+    every = ["--environment", "coop_compete_pair_v0", "--policy", "tit_for_tat"]
+    [score] = evaluated([*every, "--episodes", "2", "--background", "uniform"], tmp_path)["scores"]
+    assert score["scenario"]["background"] == {"agent_1": "uniform"}
     alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
     assert "AGENT=explorer with one of the agents agent_0" in refused([*alone, "explorer"], capsys)
     assert "must leave one agent" in refused([*alone, "agent_0=explorer"], capsys)

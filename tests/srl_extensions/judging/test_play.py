@@ -99,6 +99,21 @@ def test_opponent_may_be_a_model(play, tiny_folder):
     assert code == 0 and f"agent_1 ({Path(tiny_folder).name}): 0." in out
 
 
+def test_invalid_answers_of_an_opponent_are_shown(play, tmp_path, monkeypatch):
+    (tmp_path / "rambler.py").write_text(
+        "from srl_agents.episode import Decision\n"
+        "from srl_agents.policy import PerAgentPolicy\n"
+        "class Rambler(PerAgentPolicy):\n"
+        "    def decide(self, seen, state):\n"
+        "        return Decision(0, 'well...', parse_failure='no choice was named')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["--set", "max_cycles=1", "--opponent", "rambler:Rambler"]
+    code, out, _ = play(["cooperate"], "coop_compete_pair_v0", *words)
+    assert code == 0
+    assert "the answer is invalid (no choice was named): well..." in out
+
+
 def test_task_accepts_free_text(play):
     code, out, _ = play(["say 12", "?", "Answer: -1"], "math_v0", "--set", "max_cycles=2",
                         "--seed", "1")  # fmt: skip

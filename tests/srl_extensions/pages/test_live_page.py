@@ -142,7 +142,7 @@ def test_hostile_text_on_the_live_page(tmp_path, open_page):
         assert all(asked.startswith(address) for asked in watched.asked)
 
 
-def test_browser_exchanges_the_token_for_a_cookie(tmp_path, open_page, monkeypatch):
+def test_token_is_stored_and_removed_from_the_address(tmp_path, open_page, monkeypatch):
     monkeypatch.setenv("SRL_WATCH_TOKEN", "a-token-of-the-test")
     write_run(tmp_path / "runs" / "one")
     with watching(tmp_path / "runs") as (address, _):

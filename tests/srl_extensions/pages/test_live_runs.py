@@ -7,7 +7,7 @@ import pytest
 
 from srl_extensions.pages import live_runs
 from srl_extensions.pages.live_document import of_run
-from srl_extensions.pages.live_runs import RunFolders, WatchedRun, open_beneath
+from srl_extensions.pages.live_runs import WatchedRun, find_runs, open_beneath
 from srl_extensions.pages.run_folder import load
 from srl_train.errors import RunFolderError
 from srl_train.metrics.sinks import JsonlSink
@@ -33,54 +33,44 @@ def test_links_out_of_the_root_and_pipes_are_refused(tmp_path):
     (root / "own").write_text("own")
     (root / "out").symlink_to(root.parent / "secret")
     (root / "up").symlink_to(root.parent)
-    (root / "inner" / "link").symlink_to(root / "own")
+    (root / "link").symlink_to(root / "own")
     os.mkfifo(root / "pipe")
-    for name in ("out", "up/secret", "../secret", "pipe", "inner"):
-        with pytest.raises(RunFolderError):
+    for name in ("out", "up/secret", "link", "pipe", "inner"):
+        with pytest.raises((OSError, RunFolderError)):
             open_beneath(root / name, root)
-    with open_beneath(root / "inner" / "link", root) as file:
+    with open_beneath(root / "own", root) as file:
         assert file.read() == b"own"
 
 
 @pytest.mark.parametrize("swapped", ["", "run", "run/episodes", "run/episodes/file"])
-def test_component_replaced_by_a_link_during_the_read_is_refused(tmp_path, monkeypatch, swapped):
+def test_component_replaced_by_a_link_is_refused(tmp_path, swapped):
     root, outside = tmp_path.resolve() / "root", tmp_path.resolve() / "outside"
     for top, content in ((root, "own"), (outside, "secret")):
         (top / "run" / "episodes").mkdir(parents=True)
         (top / "run" / "episodes" / "file").write_text(content)
-    resolve = os.path.realpath
-
-    def resolve_and_swap(path):
-        """Resolve the path, and swap a component before the file is opened."""
-        real = resolve(path)
-        (root / swapped).rename(tmp_path / "away")
-        (root / swapped).symlink_to(outside / swapped)
-        return real
-
-    monkeypatch.setattr(os.path, "realpath", resolve_and_swap)
-    with pytest.raises((OSError, RunFolderError)):
+    (root / swapped).rename(tmp_path / "away")
+    (root / swapped).symlink_to(outside / swapped)
+    with pytest.raises(OSError):
         open_beneath(root / "run" / "episodes" / "file", root)
 
 
 def test_long_runs_are_thinned(root, monkeypatch):
     monkeypatch.setattr(live_runs, "MOST_ROWS", 8)
     rows = [row(number) for number in range(21)]
-    rows[5]["warnings"] = ["two games failed"]
     folder = write_run(root / "run", rows=rows)
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"round": 21, "envir')
     run = watched(folder).record
-    assert run.rounds == [0, 4, 5, 8, 12, 16, 20]
-    assert run.warnings == ("two games failed",)
+    assert run.rounds == [0, 4, 8, 12, 16, 20]
 
 
 def test_a_watched_run_equals_a_loaded_run(root):
     folder = write_run(root / "run", stage_rows=[stage_row(0, "sft", 0), stage_row(1, "sft", 1)])
     run = watched(folder)
     assert run.record.rows == load(folder).rows and run.record.stages == load(folder).stages
-    assert run.problems == [] and run.version == 1
+    record = run.record
     run.refresh()
-    assert run.version == 1
+    assert run.problems == [] and run.record is record
 
 
 def test_new_and_resumed_rounds_are_read(root):
@@ -114,10 +104,8 @@ def test_links_out_of_the_folder_are_refused(root, name):
     (folder / name).symlink_to(elsewhere / name)
     (root / "watched" / "other").symlink_to(elsewhere)
     run = watched(folder)
-    assert run.record is None and "leads outside" in run.problems[0]
-    folders = RunFolders([root / "watched"])
-    folders.look()
-    assert list(folders.runs) == ["run"]
+    assert run.record is None and name in run.problems[0]
+    assert list(find_runs([root / "watched"])) == ["run"]
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "playing.jsonl", "config.yaml", "summary.json"])
@@ -133,19 +121,15 @@ def test_special_files_are_refused(root, name, kind):
     else:
         path.symlink_to({"circle": path.name, "endless": "/dev/zero"}[kind])
     run = watched(folder)
-    assert len(run.problems) == 1 or (kind, name) == ("circle", "playing.jsonl")
+    assert len(run.problems) == 1
     assert of_run("run", run).blocks
 
 
 def test_runs_are_found_below_a_folder_as_they_appear(root, monkeypatch):
-    folders = RunFolders([root / "runs"])
-    folders.look()
-    assert folders.runs == {}
+    assert find_runs([root / "runs"]) == {}
     write_run(root / "runs" / "one", rows=[])
     write_run(root / "runs" / "sweep" / "seed_0", rows=[])
-    folders.look()
-    assert set(folders.runs) == {"one", "sweep/seed_0"}
+    assert set(find_runs([root / "runs"])) == {"one", "sweep/seed_0"}
     monkeypatch.setattr(live_runs, "MOST_RUNS", 2)
     write_run(root / "runs" / "two", rows=[])
-    folders.look()
-    assert len(folders.runs) == 2
+    assert len(find_runs([root / "runs"])) == 2

@@ -18,7 +18,6 @@ from srl_extensions.pages.document import (
     Notes,
     PageSection,
     Panel,
-    Raster,
     RoundProgress,
     Runs,
     Table,
@@ -51,10 +50,10 @@ def everywhere(text: str) -> Document:
     turns = [turn(number, [step]) for number in range(1, 7)]
     pictured = [turn(0, [], b"\x89PNG"), turn(1, [step], b"\x89PNG")]
     pairs = [[text] * 2] * 2
-    heatmap = Heatmap(text, [text, text], [[0.0, 1.0], [None, 0.5]], pairs, pairs)
+    heatmap = Heatmap(text, [text, text], [[0.0, 1.0], [None, 0.5]], pairs)
     blocks = [
         Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], across=text),
-                Panel(text, [line], percent=True), Raster(text, [(text, [0])], [0, 1])], text),
+                Panel(text, [line], percent=True)], text),
         Table([text], [[text]]),
         heatmap,
         Cards([(text, text, text)]),
@@ -135,7 +134,7 @@ def test_animation_controls(tmp_path):
 
 
 def test_every_kind_of_block_has_a_drawing_function():
-    kinds = {one.__name__.lower() for one in (*get_args(Block), Panel, Raster)}
+    kinds = {one.__name__.lower() for one in (*get_args(Block), Panel)}
     [table] = re.findall(r"const DRAW = \{(.*?)\};", asset("page.js"), re.S)
     drawn = {entry.split(":")[0].strip() for entry in table.split(",")}
     only_live = set(re.findall(r"^DRAW\.(\w+) =", asset("live.js"), re.M))

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from srl_extensions.pages.headline import ends, headline, in_words
+from srl_extensions.pages.headline import cards, ends, headline
+from srl_extensions.pages.report import terminal_summary
 from srl_extensions.pages.run_folder import edges, load
 from srl_train.errors import MetricsError, RunFolderError
+from srl_train.metrics.tables import MISSING
 from tests.srl_extensions.pages.synthetic_runs import (
     OPTIMUM,
     UNIFORM,
@@ -55,7 +57,6 @@ ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'
         ("summary.json", '{"a": ' * 1000 + "1" + "}" * 1000, "nested deeper"),
         ("config.yaml", "a: [", "config.yaml is damaged"),
         ("metrics.jsonl", "x\n{}\n", "line 1 is damaged"),
-        ("metrics.jsonl", '{"not_finite": [[["a", "b"], "nan"]]}\n', "names an unknown key"),
         ("metrics.jsonl", ROUND.format(0, "", '"model_0": 3', ""), "line 1: models.model_0"),
         ("metrics.jsonl", ROUND.format(10**400, "", "", ""), "line 1: round"),
         ("metrics.jsonl", ROUND.format(0, '"winners": {"a": "b"}', "", ""), "winners.a"),
@@ -97,37 +98,32 @@ def measured(reward, error=0.001):
 @pytest.mark.parametrize(
     ("before", "after", "mode", "said"),
     [
-        (measured(0.7937), measured(0.7937), "cooperative", "The mean reward did not change."),
+        (measured(0.7937), measured(0.7937), "cooperative", "change 0, standard error 0.0014, may"),
         (measured(0.7937), measured(0.7947), "cooperative", "may be chance"),
-        (measured(0.7937), measured(0.7637), "cooperative", "The reward fell by 0.0300"),
+        (measured(0.7937), measured(0.7637), "cooperative", "change -0.03, standard error"),
         (measured(0.7937), measured(0.8437), "competitive", "not the objective of this mode"),
-        (
-            measured(0.8495),
-            measured(0.8535),
-            "hierarchical",
-            "The reward rose by 0.0040",
-        ),  # there already
-        (measured(0.7937, None), measured(0.8437, None), "cooperative", "the optimum is 0.8500"),
+        (measured(0.8495), measured(0.8535), "hierarchical", "change 0.004,"),  # there already
+        (measured(0.7937, None), measured(0.8437, None), "cooperative", "optimum 0.85"),
     ],
 )
 def test_headline_without_significant_gain(tmp_path, before, after, mode, said):
     evaluation = {"before": before, "after": after}
     folder = write_run(tmp_path / "run", rows=[], told=config(mode), evaluation=evaluation)
-    told = " ".join(in_words(load(folder)))
-    assert said in told
-    assert "closed" not in told and "nan" not in told
+    found = {name: (value, more) for name, value, more in cards(load(folder))}
+    assert said in str(found) and "nan" not in str(found)
+    assert found["Gap to the optimum closed"][0] == MISSING
 
 
 def test_headline_uses_the_evaluations(tmp_path):
     run = load(write_run(tmp_path / "run"))
     assert (headline(run).before, headline(run).after) == (0.763, 0.848)
-    assert in_words(run) == [
-        "coop_compete_v0: raw reward per agent and step 0.7630 -> 0.8480 "
-        "(evaluated before and after training)",
-        "The reward rose by 0.0850 (standard error 0.0014).",
-        "Uniform random play earns 0.7625, the optimum is 0.8500: training closed 97.7% of the gap "
-        "(standard error 1.1%).",
-        "Parse failures: 4.3% -> 0.1% of the answers.",
+    closed = "Gap to the optimum closed: 97.7 %"
+    assert terminal_summary(run).splitlines()[:4] == [
+        "coop_compete_v0: 4 models learning together",
+        "  Raw reward per agent and step: 0.763 → 0.848 (evaluations before → after training · "
+        "change 0.085, standard error 0.0014)",
+        f"  {closed} (uniform 0.7625 · optimum 0.85 · standard error 1.1 %)",
+        "  Cooperation rate: 56.6 % → 97.8 % (start → end of training)",
     ]
-    # Nothing in the evaluations about cooperation: the first and last tenth of the rounds.
+    # The evaluations have no cooperation rate: the first and last tenth of the rounds are used.
     assert ends(run, "cooperation_rate") == edges(run.series("environment", "cooperation_rate"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,11 @@ from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_extensions.remote import connect, remote
 from srl_extensions.remote.errors import RemoteError
+
+
+def test_environments_share_a_connection(everything):
+    env, other = (remote(everything.address, "maze_v0", width=5, height=5) for _ in range(2))
+    assert env._server is other._server and env.width == 5
 
 
 def test_url_is_an_environment_name(everything):
@@ -83,13 +89,14 @@ def test_environment_errors_equal_the_local_ones(everything):
     assert env.step({"agent_0": 0, "agent_1": np.int64(1)})[1].keys() == {"agent_0", "agent_1"}
 
 
-def test_refused_environment_is_named_and_the_others_are_played(everything):
-    games = everything.vector("coop_compete_v0", 3, num_agents=2)
-    games.reset(seed=0)
-    games.envs[1]._turn = 9
-    with pytest.raises(RemoteError, match="environment 1: turn 9 was sent"):
-        games.step(np.zeros((3, 2), int))
-    assert [env._turn for env in games.envs] == [2, 9, 2]
+def test_texts_of_another_release_are_refused(start, monkeypatch):
+    with connect(start().address) as server:
+        env = server.env("coop_compete_v0")
+        assert env.text_view.rules("agent_0")
+        other = server.env("coop_compete_v0")
+        monkeypatch.setattr(other, "_described", replace(other._described, version="0.0.1"))
+        with pytest.raises(EnvError, match="install the same version"):
+            other.text_view.rules("agent_0")
 
 
 def test_no_proxy_is_used_on_this_machine(start, monkeypatch):
@@ -115,4 +122,4 @@ def test_nothing_is_sent_in_plaintext_to_other_machines():
 
 def test_missing_server_is_reported():
     with pytest.raises(RemoteError, match="check that an environment server runs"):
-        remote("127.0.0.1:9", "maze_v0", timeout=0.5)
+        connect("127.0.0.1:9", timeout=0.5)

@@ -21,12 +21,11 @@ def test_environments_are_served_until_a_signal():
             with pytest.raises(RemoteError, match="'maze_v0' is not offered here"):
                 client.env("maze_v0")
         server.send_signal(signal.SIGTERM)
-        printed, _ = server.communicate(timeout=60)
+        server.communicate(timeout=60)
     finally:
         server.kill()
         server.wait()
     assert server.returncode == 0
-    assert "refused: 1 unknown environment" in printed
 
 
 def test_port_in_use_is_an_error(capsys):

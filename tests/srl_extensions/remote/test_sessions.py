@@ -1,29 +1,27 @@
-"""Sessions of a server, without a protocol: limits, leases, repeated turns, cancellation."""
+"""Sessions of a server, without a protocol: limits, leases, failures."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from functools import partial
 
 import pytest
 
 from srl_envs import make
 from srl_extensions.remote import sessions as layer
-from srl_extensions.remote.errors import Refused, WireError
-from srl_extensions.remote.sessions import SessionLimits, Sessions, Turn
+from srl_extensions.remote.errors import Refused
+from srl_extensions.remote.sessions import SessionLimits, Sessions
 from tests.srl_extensions.remote import misbehaving
 
 ENV = partial(make, "coop_compete_v0", num_agents=2, max_cycles=10**9)
-ACTIONS = {"agent_0": 0, "agent_1": 0}
 
 
-def reset(session, number=None, seed=0):
-    return Turn("reset", session, lambda one: one.env.reset(seed=seed), number)
+def reset(env):
+    return env.reset(seed=0)
 
 
-def step(session, number=None, actions=ACTIONS):
-    return Turn("step", session, lambda one: one.env.step(actions), number)
+def step(env):
+    return env.step(dict.fromkeys(env.agents, 0))
 
 
 def scenario(test):
@@ -33,9 +31,9 @@ def scenario(test):
         async def within():
             made = []
 
-            def sessions(clock=None, share=None, **limits):
+            def sessions(clock=None, **limits):
                 given = {} if clock is None else {"clock": clock}
-                made.append(Sessions(SessionLimits(**limits), share, **given))
+                made.append(Sessions(SessionLimits(**limits), **given))
                 return made[-1]
 
             try:
@@ -54,24 +52,25 @@ def scenario(test):
     return run
 
 
-async def begun(sessions, client="one", env=ENV, copies=1):
-    """Return sessions that have been reset."""
-    ids, _ = await sessions.open(client, env, copies)
-    await sessions.advance(client, [reset(one) for one in ids])
-    return ids
+async def begun(sessions, client="one", env=ENV):
+    """Return a session that has been reset."""
+    session, _ = await sessions.open(client, env)
+    await sessions.advance(client, "reset", session, reset)
+    return session
 
 
 @scenario
 async def test_sessions_are_limited_per_client_and_in_total(make_sessions):
     sessions = make_sessions(max_sessions=3, max_sessions_per_client=2)
-    [first], _ = await sessions.open("one", ENV)
-    with pytest.raises(Refused, match="at most 2 sessions per client"):
-        await sessions.open("one", ENV, 2)
+    first, _ = await sessions.open("one", ENV)
     await sessions.open("one", ENV)
+    with pytest.raises(Refused, match="at most 2 sessions per client"):
+        await sessions.open("one", ENV)
     await sessions.open("other", ENV)
     with pytest.raises(Refused, match="at most 3 sessions on this server"):
         await sessions.open("other", ENV)
-    assert await sessions.close("one", [first, first, "unknown"]) == 1
+    for session in (first, first, "unknown"):
+        await sessions.close("one", session)
     await sessions.open("other", ENV)
     assert (sessions.counts["one"], sessions.counts["other"]) == (1, 2)
 
@@ -79,11 +78,12 @@ async def test_sessions_are_limited_per_client_and_in_total(make_sessions):
 @scenario
 async def test_ids_cannot_be_guessed_and_belong_to_one_client(make_sessions):
     sessions = make_sessions()
-    ids = await begun(sessions, copies=20)
+    ids = [await begun(sessions) for _ in range(20)]
     assert {len(one) for one in set(ids)} == {22}  # 128 bits
-    [refused] = await sessions.advance("other", [step(ids[0])])
-    assert (refused.code, refused.reason) == ("NOT_FOUND", "unknown session")
-    assert await sessions.close("other", ids) == 0
+    with pytest.raises(Refused) as refused:
+        await sessions.advance("other", "step", ids[0], step)
+    assert refused.value.code == "NOT_FOUND"
+    await sessions.close("other", ids[0])
     assert len(sessions.open_sessions) == 20
 
 
@@ -91,43 +91,28 @@ async def test_ids_cannot_be_guessed_and_belong_to_one_client(make_sessions):
 async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(make_sessions):
     now = [0.0]
     sessions = make_sessions(clock=lambda: now[0], lease=10.0)
-    used, left = await begun(sessions, copies=2)
+    used, left = await begun(sessions), await begun(sessions)
     now[0] = 9.0
-    await sessions.advance("one", [step(used)])
+    await sessions.advance("one", "step", used, step)
     now[0] = 12.0
     assert [one.id for one in sessions.expired()] == [left]
     now[0] = 30.0
     session = sessions.open_sessions[used]
-    session.busy = asyncio.get_running_loop().create_future()
+    session.idle.clear()
     assert used not in {one.id for one in sessions.expired()}
-    session.busy = None
-
-
-@scenario
-async def test_resent_step_is_played_once(make_sessions):
-    sessions = make_sessions()
-    [session] = await begun(sessions)
-    [once] = await sessions.advance("one", [step(session, 1)])
-    [again] = await sessions.advance("one", [step(session, 1)])
-    assert once is again
-    for number in (0, 7):
-        [refused] = await sessions.advance("one", [step(session, number)])
-        assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "replayed")
-    with pytest.raises(WireError, match="twice"):
-        await sessions.advance("one", [step(session), step(session)])
+    session.idle.set()
 
 
 @scenario
 async def test_episode_has_a_limit_of_steps(make_sessions):
     sessions = make_sessions()
-    [session] = await begun(sessions)
+    session = await begun(sessions)
     for _ in range(2):
         for _ in range(3):
-            [reply] = await sessions.advance("one", [step(session)])
-            assert not isinstance(reply, Refused)
-        [refused] = await sessions.advance("one", [step(session)])
-        assert refused.reason == "too many steps"
-        await sessions.advance("one", [reset(session)])
+            await sessions.advance("one", "step", session, step)
+        with pytest.raises(Refused, match="at most 3 steps"):
+            await sessions.advance("one", "step", session, step)
+        await sessions.advance("one", "reset", session, reset)
 
 
 @pytest.fixture(autouse=True)
@@ -137,49 +122,50 @@ def short_episodes(monkeypatch, request):
 
 
 @scenario
-async def test_step_that_hangs_frees_its_thread_and_ends_its_session(make_sessions):
-    sessions = make_sessions(threads=1, step_seconds=0.2, max_hung=1)
-    hanging, spared = await begun(sessions, env=misbehaving.hanging, copies=2)
-    [other] = await begun(sessions)
-    actions = dict.fromkeys(sessions.open_sessions[hanging].env.agents, 0)
-    slow, aborted = await sessions.advance(
-        "one", [step(hanging, actions=actions), step(spared, actions=actions)]
-    )
-    assert (slow.reason, aborted.reason) == ("slow", "not played")
-    assert hanging not in sessions.open_sessions and spared in sessions.open_sessions
-    with pytest.raises(Refused, match="1 environments hang"):
-        await sessions.advance("one", [step(other)])
-    misbehaving.FREE.set()
-    while sessions.workers.hung:
-        await asyncio.sleep(0.01)
-    [reply] = await sessions.advance("one", [step(other)])
-    assert not isinstance(reply, Refused)
+async def test_step_that_hangs_ends_its_session(make_sessions):
+    sessions = make_sessions(threads=2, step_seconds=0.2)
+    hanging = await begun(sessions, env=misbehaving.hanging)
+    other = await begun(sessions, "other")
+    with pytest.raises(Refused, match=r"longer than 0\.2 s"):
+        await sessions.advance("one", "step", hanging, step)
+    assert hanging not in sessions.open_sessions
+    await sessions.advance("other", "step", other, step)
 
 
 @scenario
 async def test_one_client_cannot_use_all_threads(make_sessions):
-    sessions = make_sessions(threads=2, share=1)
-    [other] = await begun(sessions, "other")
-    ids = await begun(sessions, env=misbehaving.hanging, copies=3)
-    actions = dict.fromkeys(sessions.open_sessions[ids[0]].env.agents, 0)
-    stepping = [
-        asyncio.ensure_future(sessions.advance("one", [step(one, actions=actions)])) for one in ids
-    ]
+    sessions = make_sessions(threads=2)
+    other = await begun(sessions, "other")
+    ids = [await begun(sessions, env=misbehaving.hanging) for _ in range(3)]
+    stepping = [asyncio.ensure_future(sessions.advance("one", "step", one, step)) for one in ids]
     await asyncio.to_thread(misbehaving.BEGAN.wait)
-    await sessions.advance("other", [step(other)])
+    await sessions.advance("other", "step", other, step)
     assert not any(one.done() for one in stepping)
     misbehaving.FREE.set()
-    for [reply] in await asyncio.gather(*stepping):
-        assert not isinstance(reply, Refused)
+    await asyncio.gather(*stepping)
+
+
+@scenario
+async def test_session_serves_one_call_at_once(make_sessions):
+    sessions = make_sessions()
+    session = await begun(sessions, env=misbehaving.hanging)
+    stepping = asyncio.ensure_future(sessions.advance("one", "step", session, step))
+    await asyncio.to_thread(misbehaving.BEGAN.wait)
+    with pytest.raises(Refused, match="another call"):
+        await sessions.advance("one", "step", session, step)
+    closing = asyncio.ensure_future(sessions.close("one", session))
+    misbehaving.FREE.set()
+    await asyncio.gather(stepping, closing)
 
 
 @scenario
 async def test_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
-    [session] = await begun(sessions, env=misbehaving.Failing)
-    [refused] = await sessions.advance("one", [step(session)])
-    assert refused.code == "INTERNAL" and "the environment failed: ZeroDivision" in str(refused)
-    assert "\n" not in str(refused) and "\x1b" not in str(refused)
+    session = await begun(sessions, env=misbehaving.Failing)
+    with pytest.raises(Refused, match="the environment failed: ZeroDivision") as refused:
+        await sessions.advance("one", "step", session, step)
+    assert refused.value.code == "INTERNAL"
+    assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
     assert session not in sessions.open_sessions
 
 
@@ -194,18 +180,3 @@ async def test_environment_exceptions_release_thread_and_session(make_sessions):
         with pytest.raises(Refused, match="the environment failed"):
             await sessions.open("one", partial(broken, error))
     await begun(sessions)
-
-
-@scenario
-async def test_clients_take_turns(make_sessions):
-    workers, held, done = make_sessions(share=1, threads=1).workers, threading.Event(), []
-
-    def run(client, *calls):
-        return workers.run(client, [*calls, lambda: done.append(client)], threading.Event())
-
-    running = [run("one", held.wait), *(run("one") for _ in range(3)), run("other")]
-    tasks = [asyncio.ensure_future(one) for one in running]
-    await asyncio.sleep(0)  # all of them are queued
-    held.set()
-    await asyncio.gather(*tasks)
-    assert done == ["one", "other", "one", "one", "one"]

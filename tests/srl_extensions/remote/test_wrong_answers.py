@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -28,42 +30,37 @@ def answers(monkeypatch, method, change):
 
 
 def content(change):
-    """Change the content of the first frame."""
+    """Change the content of the frame."""
 
     def changed(reply):
-        parts = unpack(reply.frames[0].content)
-        parts = change(parts) or parts
-        reply.frames[0].content = pack(parts)
+        reply.content = pack(change(unpack(reply.content)))
 
     return changed
 
 
 def part(place, change):
-    """Change one part: agents, agents that play on, observations, table of numbers, infos."""
+    """Change one part: active agents, observations, rewards, ends (3 and 4), infos."""
     return content(lambda c: [*c[:place], change(c[place]), *c[place + 1 :]])
 
 
-NAN = np.array([[1.0, np.nan], [0, 0], [0, 0]])
 FRAMES = {
-    "another turn": lambda f: setattr(f.frames[0], "turn", 2**64 - 1),
-    "another session": lambda f: setattr(f.frames[0], "session", "x"),
-    "no frame": lambda f: f.ClearField("frames"),
-    "a frame too many": lambda f: f.frames.append(f.frames[0]),
-    "no content": lambda f: f.frames[0].ClearField("content"),
-    "a reset": content(lambda c: [*c[:3], c[-1]]),
-    "other agents": part(0, lambda agents: ["agent_0", "x"]),
-    "an agent too few": part(0, lambda agents: agents[:1]),
-    "agents without names": part(0, lambda agents: [["agent_0"], "agent_1"]),
-    "ghosts that play": part(1, lambda playing: ["agent_0", "ghost"]),
-    "an agent twice": part(1, lambda playing: ["agent_0", "agent_0"]),
-    "another shape": part(2, lambda seen: np.zeros((2, 3))),
-    "words": part(2, lambda seen: ["a", "a"]),
-    "one observation": part(2, lambda seen: seen[:1]),
-    "no number": part(3, lambda table: NAN),
-    "too few rewards": part(3, lambda table: table[:, :1]),
-    "words for rewards": part(3, lambda table: [["a", "b"]] * 3),
-    "infos of one agent": part(4, lambda infos: {"action_mask": [1]}),
-    "infos that are no mappings": part(4, lambda infos: [1, 2]),
+    "no content": lambda f: f.ClearField("content"),
+    "a reset": content(lambda c: [*c[:2], c[-1]]),
+    "too few parts": content(lambda c: [*c[:3], c[-1]]),
+    "other agents": content(lambda c: [["x"], *({"x": 0.0} for _ in c[1:])]),
+    "an agent too few": part(1, lambda seen: {"agent_0": seen["agent_0"]}),
+    "agents without names": part(0, lambda playing: [["agent_0"], "agent_1"]),
+    "ghosts that play": part(0, lambda playing: ["agent_0", "ghost"]),
+    "an agent twice": part(0, lambda playing: ["agent_0", "agent_0"]),
+    "another shape": part(1, lambda seen: dict.fromkeys(seen, np.zeros(3))),
+    "words": part(1, lambda seen: dict.fromkeys(seen, "a")),
+    "one observation": part(1, lambda seen: seen["agent_0"]),
+    "no number": part(2, lambda rewards: dict.fromkeys(rewards, np.nan)),
+    "too few rewards": part(2, lambda rewards: {"agent_0": 1.0}),
+    "words for rewards": part(2, lambda rewards: dict.fromkeys(rewards, "a")),
+    "numbers for ends": part(3, lambda ends: dict.fromkeys(ends, 1)),
+    "infos of one agent": part(5, lambda infos: {"agent_0": {}}),
+    "infos that are no mappings": part(5, lambda infos: dict.fromkeys(infos, 1)),
 }
 
 
@@ -72,27 +69,22 @@ def test_wrong_frames_are_refused(start, monkeypatch, change):
     answers(monkeypatch, "step", change)
     with connect(start().address) as server:
         env = server.env("coop_compete_v0", **OPTIONS)
-        games = server.vector("coop_compete_v0", 2, **OPTIONS)
         env.reset(seed=0)
-        games.reset(seed=0)
-        with pytest.raises(EnvError, match=r"frame|rewards|infos|observation|cannot be read"):
+        with pytest.raises(EnvError, match=r"frame|rewards|observation|cannot be read"):
             env.step(ZEROS)
-        with pytest.raises(EnvError):
-            games.step(np.zeros((2, 2), int))
 
 
 def described(**changed):
     def change(reply):
-        reply.environment = pack(unpack(reply.environment) | changed)
+        reply.environment = json.dumps(json.loads(reply.environment) | changed).encode()
 
     return change
 
 
 OPENINGS = {
-    "no session": lambda r: r.ClearField("sessions"),
     "no description": lambda r: r.ClearField("environment"),
-    "no agents": described(spaces={}),
-    "no spaces": described(spaces={"agent_0": None}),
+    "no agents": described(observation_spaces={}, action_spaces={}),
+    "no spaces": described(observation_spaces={"agent_0": None}),
     "no name": described(metadata={}),
     "a name of code": described(metadata={"name": "os:system"}),
     "a name of a server": described(metadata={"name": "grpc://127.0.0.1:1/x"}),

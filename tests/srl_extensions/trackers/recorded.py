@@ -24,16 +24,16 @@ def round_row(number: int, reward: float = 0.5) -> dict:
         "mode_state": {"balance": 0.25},
         "environment": {
             "name": "coop_compete_v0", "episodes": 4, "raw_reward": reward, "success": None,
-            "winners": {"red 1": 2, "red/1": 1},
+            "winners": {"red 1": 2, "red/2": 1},
         },
         "by_environment": {"a maze": {"episodes": 4, "raw_reward": -1.0}},
-        "by_agent": {"red 1": {"raw_reward": 0.25}, "red/1": {"raw_reward": 0.75}},
+        "by_agent": {"red 1": {"raw_reward": 0.25}, "red/2": {"raw_reward": 0.75}},
         "models": {
             "model_0": {
-                "seats": ["red 1", "red/1"], "raw_reward": reward, "loss": float("nan"),
+                "seats": ["red 1", "red/2"], "raw_reward": reward, "loss": float("nan"),
                 "updated": True, "staleness": {"mean": 0.5, "max": 1},
-                "stale_by_agent": {"red 1": 0, "red/1": 3},
-                "never_asked_by_agent": {"red 1": 0, "red/1": 0},
+                "stale_by_agent": {"red 1": 0, "red/2": 3},
+                "never_asked_by_agent": {"red 1": 0, "red/2": 0},
             },
         },
     }  # fmt: skip

@@ -16,11 +16,12 @@ def test_a_round_by_model_and_by_agent():
         "train/mode/balance": 0.25, "train/episodes": 4, "train/reward": 0.5,
         "train/model_0/reward": 0.5, "train/model_0/updated": 1,
         "train/model_0/staleness/mean": 0.5, "train/model_0/staleness/max": 1,
-        "train/agents/red_1/reward": 0.25, "train/agents/red_1/stale": 0,
-        "train/agents/red_1/never_asked": 0, "train/agents/red_1-2/reward": 0.75,
-        "train/agents/red_1-2/stale": 3, "train/agents/red_1-2/never_asked": 0,
+        "train/agents/red_1/reward": 0.25, "train/agents/red_2/reward": 0.75,
+        "train/model_0/stale_by_agent/red_1": 0, "train/model_0/stale_by_agent/red_2": 3,
+        "train/model_0/never_asked_by_agent/red_1": 0,
+        "train/model_0/never_asked_by_agent/red_2": 0,
         "train/environments/a_maze/reward": -1, "train/environments/a_maze/episodes": 4,
-        "train/wins/red_1/games": 2, "train/wins/red_1-2/games": 1,
+        "train/wins/red_1/games": 2, "train/wins/red_2/games": 1,
     }  # fmt: skip
 
 

@@ -185,7 +185,7 @@ def test_numbers_of_any_kind(tracker, tmp_path, trackio_here, caplog):
         logging["tracker_options"] = {"wandb": OFFLINE}
     run = LIBRARIES[tracker](opening(tmp_path / "demo", **logging))
     run.log({"train/nan": math.nan, "train/inf": -math.inf, "train/agents/grün_0/x": 1.0}, 0)
-    run.close(True)
+    run.tracker.finish()
     assert [one for one in caplog.records if one.name.startswith("srl")] == []
     if tracker == "mlflow":
         from mlflow import MlflowClient
@@ -194,6 +194,7 @@ def test_numbers_of_any_kind(tracker, tmp_path, trackio_here, caplog):
     elif tracker == "trackio":
         [numbers] = trackio_logs("demo")
     else:
+        wait_for_exits(tmp_path / "demo", 1)
         [numbers] = wandb_history(tmp_path / "demo")
     assert numbers["train/agents/grün_0/x"] == 1 and math.isnan(float(numbers["train/nan"]))
     assert float(numbers["train/inf"]) < -1e300

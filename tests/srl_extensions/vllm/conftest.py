@@ -36,13 +36,12 @@ def stub(tiny_folder):
 
 @pytest.fixture
 def spec(tmp_path):
-    def make(*, port=None, served_name="base", gpus=(), key=None, **fake):
+    def make(*, port=None, served_name="base", gpus=(), **fake):
         return ServerSpec(
             model=str(tmp_path),
             served_name=served_name,
             port=port or any_port(),
             gpus=gpus,
-            key=key,
             log_folder=tmp_path / "logs",
             python=interpreter(tmp_path),
             extra_arguments=("--fake", json.dumps(fake)),

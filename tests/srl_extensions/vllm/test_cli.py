@@ -30,7 +30,7 @@ def test_serve_models_runs_servers_until_interrupted(short_run, tmp_path, capsys
     assert len(set(urls)) == 2
     assert signal.getsignal(signal.SIGTERM) is before
     assert "have ended" in capsys.readouterr().out
-    assert all(is_free("127.0.0.1", int(url.rpartition(":")[2])) for url in urls)
+    assert all(is_free(int(url.rpartition(":")[2])) for url in urls)
     assert len(list((tmp_path / "server-logs").glob("*.log"))) == 2
 
 

@@ -1,7 +1,6 @@
 """Settings of servers from a configuration."""
 
 import pytest
-import torch
 
 from srl_extensions.vllm import models
 from srl_extensions.vllm.config import ManagedServersConfig
@@ -16,31 +15,31 @@ def test_missing_python_is_refused(python):
         models.check_python(ManagedServersConfig(python=python))
 
 
-def test_only_the_first_process_of_a_learner_writes_a_publication(monkeypatch, tmp_path):
-    monkeypatch.setattr(models.processes, "is_main", lambda: False)
-    assert models._write(torch.nn.Linear(1, 1), None, None, {}, [[1]], tmp_path) is None
-    assert not any(tmp_path.iterdir())
-
-
-def specs_of(base, indices, **managed):
+def specs_of(monkeypatch, base, indices, **managed):
     backend = {"name": "vllm", "managed": managed}
     tree = {"models": {"adapters": {"rank": 4}, "count": 2}, "backend": backend}
     config = from_tree(tree)
-    gpus = [Gpu(index, 80, 80) for index in indices]
-    return models.server_specs(config, config.backend.managed, {"base": base}, gpus=gpus)
+    monkeypatch.setattr(models, "find_gpus", lambda: [Gpu(index, 80, 80) for index in indices])
+    return models.server_specs(config, config.backend.managed, {"base": base})
 
 
-def test_server_specs_follow_the_configuration(tiny_folder):
-    options = {"swap_space": 4, "enable_prefix_caching": False, "trust-x": True}
+def test_server_specs_follow_the_configuration(tiny_folder, monkeypatch):
+    own = {"swap_space": 4, "enable_prefix_caching": False, "trust-x": True}
     one, two = specs_of(
-        tiny_folder, (0, 1, 2), replicas=2, gpus=[1, 2], base_port=9001, options=options
+        monkeypatch,
+        tiny_folder,
+        (0, 1, 2),
+        replicas=2,
+        gpus=[1, 2],
+        base_port=9001,
+        options=own,
     )
     assert (one.port, one.gpus, two.port, two.gpus) == (9001, (1,), 9002, (2,))
     assert one.adapter_slots == 2 * 3 and one.max_rank == 4 and one.memory_fraction == 0.9
     assert one.extra_arguments == (
         "--swap-space", "4", "--no-enable-prefix-caching", "--trust-x",
     )  # fmt: skip
-    assert len({spec.port for spec in specs_of(tiny_folder, (0,), replicas=3)}) == 3
+    assert len({spec.port for spec in specs_of(monkeypatch, tiny_folder, (0,), replicas=3)}) == 3
 
 
 def test_adapters_of_several_bases_are_refused(tiny_folder, tmp_path):

@@ -115,26 +115,20 @@ def test_missing_checkpoint_error_lists_existing_checkpoints(tmp_path):
 @pytest.mark.parametrize(
     "name", ["models/model_0.safetensors", "state.json", "state.safetensors", "metadata.json"]
 )
-@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "gone"])
 def test_damaged_file_is_named(tmp_path, name, damage):
     path = save_round(tmp_path, 1)
     content = (path / name).read_bytes()
     if damage == "cut":
         (path / name).write_bytes(content[:-1])
-    elif damage == "flipped":
-        (path / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     else:
         (path / name).unlink()
-    if damage != "flipped" or name.endswith(".json"):
-        with pytest.raises(CheckpointError, match=f"{name} .*damaged, remove {path} to resume"):
-            load(path)
-    elif name.startswith("models"):  # Weights are verified by size.
+    with pytest.raises(CheckpointError, match=f"{name} .*damaged, remove {path} to resume"):
         load(path)
     if name == "metadata.json":
         with pytest.raises(CheckpointError, match="damaged"):
             load_metadata(tmp_path, path.name)
-    if damage != "flipped":  # Listings verify sizes only.
-        assert list_checkpoints(tmp_path) == []
+    assert list_checkpoints(tmp_path) == []
 
 
 def manifest(**changed):
@@ -149,8 +143,8 @@ def manifest(**changed):
         ("{", "cannot be read"),
         ("[" * 100_000, "nested deeper"),
         ('{"format": 999}', "must have format 3"),
-        (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "paths inside its folder"),
-        (manifest(files={"\ud800": {"bytes": 1, "sha256": ""}}), "must have format 3"),
+        (manifest(files={"/etc/passwd": {"bytes": 1}}), "paths inside its folder"),
+        (manifest(files={"\ud800": {"bytes": 1}}), "must have format 3"),
         (manifest(sequence="last"), "sequence: .*, got 'last'"),
         ("3", "must have format 3"),
         ("{}", "format: is required"),

@@ -59,10 +59,10 @@ def test_other_errors_keep_their_traceback(command):
         cli.main(["train", "x.yaml"])
 
 
-def test_info_lists_environments_strategies_and_modes(capsys):
+def test_info_lists_the_names_of_parts(capsys):
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out
-    for name in ("coop_compete_v0", "team_battle_v0", "federated", "hierarchical"):
+    for name in ("coop_compete_v0", "federated", "hierarchical", "team_joint", "grpo, ppo", "vllm"):
         assert name in out
 
 

@@ -22,8 +22,8 @@ def test_train_prints_a_summary_and_resumes(config_path, tmp_path, capsys):
     out = tmp_path / "out"
     assert cli.main(["train", str(config_path), "--out", str(out)]) == 0
     printed = capsys.readouterr()
-    assert "raw reward per agent and step " in printed.out
-    assert "the optimum is 0.8500" in printed.out
+    assert "Raw reward per agent and step: " in printed.out
+    assert "optimum 0.85" in printed.out
     assert "model_1" in printed.out and f"srl report {out}" in printed.out
     assert "round 1/1" in printed.out + printed.err
     assert yaml_file.load(out / "config.yaml") == yaml_file.load(config_path)

@@ -42,8 +42,7 @@ def test_log_every_prints_the_first_and_last_round():
     assert [int(re.match(r"round (\d+)/7", line)[1]) for line in lines] == [1, 3, 6, 7]
 
 
-def test_remaining_time_uses_the_recent_seconds_per_round():
-    # The first round's 0.5 s come from its row, the others are 2 s apart: the last ten count.
+def test_remaining_time_uses_the_seconds_of_the_last_round():
     last = shown(io.StringIO(), 2000, range(21)).splitlines()[-1]
     assert last.endswith("2.00 s/round, 1:05:58 left")
 

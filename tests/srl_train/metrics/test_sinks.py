@@ -1,4 +1,3 @@
-import json
 import math
 
 import numpy as np
@@ -65,33 +64,19 @@ def test_row_without_a_round_is_refused(tmp_path, line):
         JsonlSink(path, resume_from_round=1)
 
 
-def test_nan_and_infinity_are_restored(tmp_path):
+def test_nan_and_infinity_are_written_as_null(tmp_path):
     path = tmp_path / "m.jsonl"
-    row = {
-        "round": 0,
-        "loss": math.nan,
-        "null": None,
-        "models": {"a.b": {"norm": math.inf}, "c": {"list": [1.0, -math.inf]}},
-    }
     sink = JsonlSink(path)
-    sink.write(row)
+    sink.write({"round": 0, "loss": math.nan, "models": {"a.b": [1.0, np.float32("inf")]}})
     sink.close()
-    plain = json.loads(
-        path.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON")
-    )
-    assert plain["loss"] is None
-    [back] = read_metrics(path)
-    assert math.isnan(back.pop("loss"))
-    del row["loss"]
-    assert back == row
+    assert read_metrics(path) == [{"round": 0, "loss": None, "models": {"a.b": [1.0, None]}}]
 
 
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"models": {"m": {"loss": object()}}}, "models.m.loss must be .* got object"),
-        ({"round": 0, "weights": np.zeros(2)}, "weights must be .* got ndarray"),
-        ({"not_finite": 1}, "not_finite"),
+        ({"models": {"m": {"loss": object()}}}, "type object"),
+        ({"round": 0, "weights": np.zeros(2)}, "type ndarray"),
     ],
 )
 def test_unsupported_value_raises_and_writes_nothing(tmp_path, row, says):

@@ -45,7 +45,8 @@ def test_standard_library_can_be_imported_and_the_project_cannot():
     solver = f"import sys\nsys.path += {places!r}\nfrom srl_envs.tasks import programming"
     for without in ((), ("namespaces",)):
         with any_sandbox(workers=1, without=without) as sandbox:
-            if sandbox.protections().files:
+            active = sandbox.protections()
+            if not active.seccomp or active.namespaces or active.landlock:
                 assert sandbox.evaluate(f"import {names}").error == ""
             if sandbox.protections().level != "limits":  # The program cannot generate problems.
                 assert sandbox.evaluate(solver).error.startswith("ModuleNotFoundError")
@@ -61,7 +62,7 @@ for version in range(1, kernel.landlock_version() + 1):
     if os.fork() == 0:
         rules = kernel.file_rules(version, [path], [])
         kernel.drop_capabilities()
-        kernel.forbid_new_privileges()
+        kernel.set_option(kernel.NO_NEW_PRIVILEGES)
         kernel.restrict_files(rules)
         kernel.filter_calls(program)
         assert open(path).read() == "kept"

@@ -2,13 +2,11 @@
 
 import pytest
 
-from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.tool_use.generators import towns
 from srl_envs.tasks.tool_use.search import (
     BM25Search,
     SearchDocument,
     as_text,
-    load_documents,
     shipped,
 )
 from srl_envs.tasks.tool_use.tools import ToolError
@@ -33,11 +31,3 @@ def test_every_shipped_town_is_found_by_its_name():
     for town in towns():
         [first] = shipped().search(town, 1)
         assert first.title == town and town in first.text
-
-
-def test_documents_from_a_file(tmp_path):
-    path = tmp_path / "documents.jsonl"
-    path.write_text('{"title": "a", "text": "b"}\n\n')
-    assert load_documents(path) == (SearchDocument("a", "b"),)
-    with pytest.raises(EnvConfigError, match="at least one"):
-        BM25Search([])

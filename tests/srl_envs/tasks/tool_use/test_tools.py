@@ -14,7 +14,6 @@ from srl_envs.tasks.tool_use.tools import (
     ToolCall,
     ToolError,
     ToolRegistry,
-    function_schema,
     read_turn,
 )
 from srl_envs.text import ParseFailure
@@ -44,7 +43,7 @@ def registry():
 
 
 def test_schema_of_a_function():
-    assert function_schema(repeat) == {
+    assert Tool.of(repeat).schema()["function"] == {
         "name": "repeat",
         "description": "Say a text several times.",
         "parameters": {

@@ -24,9 +24,9 @@ def test_serves_a_game_with_its_partner(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--partner", "agent_1=pavlov"], "kept for evaluation"),
-        (["--partner", "agent_7=pavlov"], "no agent 'agent_7'"),
-        (["--partner", "tit_for_tat"], "leave one out"),
+        (["--partner", "agent_1=pavlov"], "pavlov"),
+        (["--partner", "agent_7=pavlov"], "--partner agent_7=pavlov"),
+        (["--partner", "tit_for_tat"], "leave out one agent"),
         (["--max-sessions", "0"], "max_sessions"),
     ],
 )
