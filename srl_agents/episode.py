@@ -219,7 +219,12 @@ def turn_from_json(line: str) -> tuple[AgentStep, ...]:
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
-    """Write episodes to a file, one line each; the file appears only when complete."""
+    """Write episodes to a file, one line each; the file appears only when complete.
+
+    Args:
+        path: Path of the file, which is replaced.
+        episodes: Episodes, in the order of the lines.
+    """
     with whole_file(Path(path)) as file:
         for episode in episodes:
             file.write(to_json(episode) + "\n")
@@ -227,6 +232,9 @@ def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> No
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
     """Yield the episodes of a file written by `write_jsonl`, one at a time.
+
+    Args:
+        path: Path of the file.
 
     Raises:
         EpisodeError: A line is not valid; the message contains the path and the line number.

@@ -29,7 +29,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         try:
             return result.result()
         except KeyboardInterrupt:
-            loop.call_soon_threadsafe(_cancel_all, loop)
+            loop.call_soon_threadsafe(_cancel_all)
             raise
 
 
@@ -52,21 +52,16 @@ class LoopThread:
 
     def close(self) -> None:
         """Cancel all tasks, wait for their end, and end the thread."""
-        self.submit(self._cancel_tasks()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
 
     def _run(self) -> None:
-        while True:
-            try:
-                return self._loop.run_forever()
-            except (KeyboardInterrupt, SystemExit):
-                continue  # A coroutine raised it, and its future contains it.
-
-    async def _cancel_tasks(self) -> None:
-        left = _cancel_all(self._loop, but=asyncio.current_task())
-        await asyncio.gather(*left, return_exceptions=True)
+        with asyncio.Runner(loop_factory=lambda: self._loop):  # It cancels the tasks at its end.
+            while True:
+                try:
+                    return self._loop.run_forever()
+                except (KeyboardInterrupt, SystemExit):
+                    continue  # A coroutine raised it, and its future contains it.
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
@@ -95,22 +90,12 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
-    # asyncio.run would install a handler of SIGINT, and the first Ctrl-C would not interrupt the
-    # prompt of a human player.
-    try:
+    # The runner cancels remaining tasks. Its method `run` would install a handler of SIGINT, and
+    # the first Ctrl-C would not interrupt the prompt of a human player.
+    with asyncio.Runner(loop_factory=lambda: loop):
         return loop.run_until_complete(coroutine)
-    finally:
-        try:
-            if left := _cancel_all(loop):
-                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        finally:
-            loop.close()
 
 
-def _cancel_all(
-    loop: asyncio.AbstractEventLoop, but: asyncio.Task[Any] | None = None
-) -> set[asyncio.Task[Any]]:
-    left = asyncio.all_tasks(loop) - {but}
-    for task in left:
+def _cancel_all() -> None:
+    for task in asyncio.all_tasks():
         task.cancel()
-    return left

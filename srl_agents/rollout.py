@@ -151,6 +151,12 @@ class Game:
         self.observations, rewards, terminations, truncations, self.infos = self.env.step(
             {agent: played_action(decision) for agent, decision in decisions.items()}
         )
+        if without := sorted(set(decisions) - set(rewards)):
+            raise EnvError(
+                f"the rewards of {self.env.metadata['name']} must include each acting agent "
+                f"({', '.join(decisions)}), got {', '.join(map(str, rewards)) or 'none'}: "
+                f"{without[0]} is missing"
+            )
         for agent in decisions:
             truncated = is_truncated(terminations, truncations, agent)
             if truncated is not None:

@@ -46,14 +46,6 @@ class PayoffTable:
         ):
             table += np.bincount(flat, weights, minlength=table.size).reshape(self._shape)
 
-    def of(self, run: int) -> PayoffTable:
-        """Return the table of one run, as views of the arrays."""
-        alone = PayoffTable(1, self._shape[1])
-        alone.count, alone._total, alone._squares = (
-            table[run : run + 1] for table in (self.count, self._total, self._squares)
-        )
-        return alone
-
     def mean(self) -> Floats:
         """Return expected rewards; that of an unseen joint action is the mean of all rewards."""
         known = self._total + PRIOR_WEIGHT * self._overall()[:, None, None]

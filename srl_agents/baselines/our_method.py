@@ -127,8 +127,7 @@ class OurMethodRuns:
         self._payoffs.add(own_NT, other_NT, reward_NT)
         self._earned_N += reward_NT.sum(axis=1)
         mean_NKK = self._payoffs.mean()
-        for n in self._handshakes:
-            self._inform(n)
+        self._inform(list(self._handshakes))
         self._guarded_N = self._guarded(mean_NKK)
         if not self._agreed_N.all():
             self._partner.add(own_NT, other_NT)
@@ -154,12 +153,14 @@ class OurMethodRuns:
         for n in np.flatnonzero(called_N & ~self._agreed_N).tolist():
             if n not in self._handshakes:
                 self._handshakes[n] = Handshake(self._actions, self._coins_NC[n], calls=False)
-                self._inform(n)
+                self._inform([n])
 
-    def _inform(self, n: int) -> None:
-        """Set the estimated rewards of run n's handshake."""
-        payoffs = self._payoffs.of(n)
-        self._handshakes[n].know(payoffs.mean()[0], payoffs.count[0], float(payoffs.noise()[0]))
+    def _inform(self, runs: Sequence[int]) -> None:
+        """Set the estimated rewards of the handshakes of these runs."""
+        if runs:
+            mean_NKK, noise_N = self._payoffs.mean(), self._payoffs.noise()
+            for n in runs:
+                self._handshakes[n].know(mean_NKK[n], self._payoffs.count[n], float(noise_N[n]))
 
     def _response(self) -> tuple[Actions, Floats]:
         """Return the actions and probabilities (N,) of runs without a handshake or an agreement."""

@@ -149,12 +149,10 @@ def best_plan(
 def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Floats:
     """Return the mean reward per round (N,) of plans against known partners."""
     rounds = action_NTC.shape[1]
-    runs, situations, actions = reply_NCK.shape
-    ahead_NC = np.zeros((runs, situations))
-    first_NC = actions * np.arange(runs * situations).reshape(runs, situations)
+    ahead_NC = np.zeros(reply_NCK.shape[:2])
     for t in reversed(range(rounds)):
         worth_NCK = _worth(reply_NCK, payoff_NKK, ahead_NC, None)
-        ahead_NC = worth_NCK.ravel()[first_NC + action_NTC[:, t]]
+        ahead_NC = np.take_along_axis(worth_NCK, action_NTC[:, t, :, None], axis=2)[:, :, 0]
     return np.asarray(ahead_NC[:, 0] / rounds)
 
 

@@ -209,9 +209,8 @@ def run_benchmark(
         - "references": opponent -> best known reward against it: the exact best response to a
           scripted player; for a learner, the better of AC and AP.
         - "cross_play": row -> column -> {"avg", "std", "worst"} of the row's player.
-        - "tuning": {"rate", "grid": rate -> self-play value on other seeds} of PG_TUNED.
+        - "tuning": {"rate": learning rate of PG_TUNED}.
         - "self_play": player -> its worst run, and the number of runs in the worse agreement.
-        - "curves": learner -> its mean reward in self-play by episode.
 
     Raises:
         ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].
@@ -219,9 +218,9 @@ def run_benchmark(
     check_counts(runs, episodes, horizon, seed)
     payoff_22 = payoffs(coop_level, difficulty)
     settings = {"runs": runs, "episodes": episodes, "horizon": horizon}
-    rate, grid = PG_RATE, dict[str, float]()
+    rate = PG_RATE
     if "PG_TUNED" in players:
-        rate, grid = tuned_rate(payoff_22, seed=seed, **settings)
+        rate = tuned_rate(payoff_22, seed=seed, **settings)
         progress(f"best learning rate of SimplePG: {rate:g}")
     makers = {name: maker(name, rate) for name in players}
     cells: dict[str, dict[str, dict[str, float]]] = {name: {} for name in players}
@@ -261,28 +260,20 @@ def run_benchmark(
         "oracle": oracle(payoff_22),
         "references": references,
         "cross_play": cells,
-        "tuning": {"rate": rate, "grid": grid},
+        "tuning": {"rate": rate},
         "self_play": self_play,
-        "curves": {
-            name: mirrors[name].rewards_2NE.mean(axis=(0, 1)).round(5).tolist()
-            for name in LEARNERS
-            if name in mirrors
-        },
     }
 
 
-def tuned_rate(
-    payoff_22: Floats, *, runs: int, episodes: int, horizon: int, seed: int
-) -> tuple[float, dict[str, float]]:
-    """Return the rate of RATES with the best self-play of SimplePG, and rate -> value."""
+def tuned_rate(payoff_22: Floats, *, runs: int, episodes: int, horizon: int, seed: int) -> float:
+    """Return the rate of RATES with the best self-play of SimplePG."""
     values = {}
     for rate in RATES:
         make = partial(SimplePGRuns, lr=rate)
         counts = {"runs": runs, "episodes": episodes, "horizon": horizon}
         outcome = play_match(make, make, payoff_22, seed=(seed, TUNING), **counts)
         values[rate] = float(outcome.rewards_2NE.mean())
-    best = max(RATES, key=values.__getitem__)
-    return best, {f"{rate:g}": value for rate, value in values.items()}
+    return max(RATES, key=values.__getitem__)
 
 
 def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:

@@ -13,16 +13,14 @@ from gymnasium.spaces import Discrete
 
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_agents.errors import EpisodeError
-from srl_agents.rollout import is_truncated, played_action
+from srl_agents.rollout import played_action
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
-from srl_envs.games.base import RoundGame
 from srl_envs.text import fallback_action
 
 TOLERANCE = 1e-9
 """Relative and absolute tolerance of rewards, whose last digits may differ between machines."""
 CHANGED = "the record was modified, or is from another version of the environment"
-_ENDED = {None: "never ended", False: "was terminated", True: "was truncated"}
 
 
 def remade(
@@ -67,7 +65,8 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
         `env.render()`, or None without a render mode, at the start and after each step.
 
     Raises:
-        EpisodeError: An action is not possible, or a reward or an end differs from the record.
+        EpisodeError: An action is not possible, or a reward or the number of turns differs from
+            the record.
     """
     name = env.metadata["name"]
     if name != episode.environment:
@@ -77,7 +76,6 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
     except EnvError as error:
         raise EpisodeError(f"the start cannot be replayed: {error}") from error
     yield _rendered(env)
-    ends: dict[str, bool] = {}
     for number, turn in enumerate(episode.turns, start=1):
         acting = [step.agent for step in turn]
         if sorted(acting) != sorted(env.agents):
@@ -86,9 +84,7 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
                 f"active are {', '.join(env.agents) or 'none, because the episode is over'}"
             )
         try:
-            _, rewards, terminations, truncations, _ = env.step(
-                {step.agent: played_action(step.decision) for step in turn}
-            )
+            _, rewards, *_ = env.step({s.agent: played_action(s.decision) for s in turn})
         except EnvError as error:
             raise EpisodeError(f"turn {number} cannot be replayed: {error}") from error
         for step in turn:
@@ -98,38 +94,21 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
                     f"turn {number}, {step.agent}: the recorded reward is {step.reward!r}, the "
                     f"replayed one {reward!r}; {CHANGED}"
                 )
-            truncated = is_truncated(terminations, truncations, step.agent)
-            if truncated is not None:
-                ends[step.agent] = truncated
         yield _rendered(env)
     if env.agents and episode.failure is None:
         raise EpisodeError(
             f"the record ends after turn {len(episode.turns)}, but the episode does not"
         )
-    recorded = {agent: end.truncated for agent, end in episode.ends.items()}
-    for agent in sorted({*ends, *recorded}):
-        if ends.get(agent) != recorded.get(agent):
-            raise EpisodeError(
-                f"{agent} {_ENDED[recorded.get(agent)]} in the record, but "
-                f"{_ENDED[ends.get(agent)]} in the replay; {CHANGED}"
-            )
 
 
 def _rendered(env: Any) -> Any:
     return env.render() if getattr(env, "render_mode", None) is not None else None
 
 
-FIXED = ("action_spaces", "observation_spaces", "state_space", "text_view", "rules")
-"""Attributes of a game that do not change during an episode."""
-
-
 def copied(env: Any) -> Any:
     """Return a deep copy of a running environment; raise EnvError if it cannot be copied."""
-    game = env.unwrapped
-    # Sharing the fixed attributes halves the time of a copy.
-    fixed = [getattr(game, name, None) for name in FIXED] if isinstance(game, RoundGame) else []
     try:
-        return copy.deepcopy(env, {id(one): one for one in fixed})
+        return copy.deepcopy(env)
     except (TypeError, copy.Error) as error:  # Connections and locks cannot be copied.
         raise EnvError(f"{env.metadata['name']} cannot be copied: {error}") from error
 

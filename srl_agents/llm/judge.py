@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from srl_agents.errors import BackendError, PolicyError
+from srl_agents.errors import BackendError
 from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, seed_from
 from srl_agents.llm.backends.token_backend import Backend, Request
@@ -39,7 +39,6 @@ class LLMJudge:
         backend: Backend | ChatModel,
         *,
         sampling: Sampling = GREEDY,
-        adapter: str | None = None,
         seed: int = 0,
     ) -> None:
         """Create a judge.
@@ -47,27 +46,29 @@ class LLMJudge:
         Args:
             backend: Model.
             sampling: Sampling settings of the verdicts.
-            adapter: Name of a LoRA adapter; not for models behind an API.
             seed: Seed of the verdicts.
 
         Raises:
             PolicyError: The API does not support a setting.
         """
         self.name = f"judge {backend.name}"
-        self._backend, self._sampling, self._adapter = backend, sampling, adapter
-        self._seed = seed
+        self._backend, self._sampling, self._seed = backend, sampling, seed
         if isinstance(backend, ChatModel):
             backend.check(sampling)
-            if adapter is not None:
-                raise PolicyError(
-                    f"{self.name}: adapter must be None for a model behind an API, got {adapter!r}"
-                )
 
     def judge(self, debate: Debate) -> Verdict:
-        """Judge a debate; raise JudgeError if the backend fails.
+        """Judge a debate.
 
-        The verdict's info contains `orders` (both verdicts: "pro", "con", "tie", or None for one
-        that could not be parsed, which counts as a tie), `agreed` and `unreadable` (their number).
+        Args:
+            debate: Motion and speeches.
+
+        Returns:
+            The scores of both sides. `info` contains `orders` (both verdicts: "pro", "con", "tie",
+            or None for one that could not be parsed, which counts as a tie), `agreed`, and
+            `unreadable` (number of verdicts that could not be parsed).
+
+        Raises:
+            JudgeError: The backend failed.
         """
         firsts = (PRO, CON)
         try:
@@ -100,7 +101,7 @@ class LLMJudge:
         chat = backend.chat
         prompts = chat.prompts([ChatTurn(words, rules=RULES) for words in questions])
         requests = [
-            Request(prompt, self._sampling, seed, adapter=self._adapter)
+            Request(prompt, self._sampling, seed)
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
         completions = await together(*map(backend.complete, requests))

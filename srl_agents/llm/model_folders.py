@@ -27,7 +27,7 @@ def cache_folder() -> Path:
 
 VARIABLE = "CORE_SRL_MODELS"
 GGUF = ".gguf"
-"""Extension of GGUF files, in lower or upper case."""
+"""Extension of GGUF files."""
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def folders() -> dict[str, str]:
 
 def is_gguf(name: str | os.PathLike[str]) -> bool:
     """Return True if `name` is an existing GGUF file."""
-    return os.fspath(name).lower().endswith(GGUF) and os.path.isfile(name)
+    return os.fspath(name).endswith(GGUF) and os.path.isfile(name)
 
 
 def folder_for(name: str) -> str | None:

@@ -183,7 +183,12 @@ class TextPolicy:
         return replace(self._after(seen, state, request, ids), failure=None)
 
     def branch(self, state: Conversation, seed: int) -> Conversation:
-        """Return a new conversation with the same past and with random draws from `seed`."""
+        """Return a new conversation with the same past and other random draws.
+
+        Args:
+            state: Conversation to copy.
+            seed: Seed of the new conversation's draws.
+        """
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
 
     def leave(self, state: Conversation) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -200,6 +199,7 @@ def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
 
 FORMAT_VERSION = 1  # part of the cache key; increase it if the same settings give other weights
 GAMES = 32  # number of random episodes
+LEARNING_RATE = 8e-3  # maximum of the schedule
 LINES_PER_STEP = 48  # number of answers per optimizer step
 ILLEGAL_SHARE = 0.004  # probability of an illegal answer below which the warm start ends
 ROUNDS = 4  # maximum number of repetitions of the warm start; one is usually enough
@@ -230,7 +230,6 @@ def folder(
     seed: int = 0,
     turns: int = 16,
     steps: int = 80,
-    learning_rate: float = 8e-3,
     size: TinySize | None = None,
 ) -> Path:
     """Train a model that plays an environment legally and uniformly at random.
@@ -243,7 +242,6 @@ def folder(
         seed: Seed of all randomness.
         turns: Maximum number of steps per training episode.
         steps: Number of optimizer steps, per environment of multitask_v0.
-        learning_rate: Maximum learning rate.
         size: Shape of the model.
 
     Returns:
@@ -261,7 +259,7 @@ def folder(
         "format": FORMAT_VERSION,
         "seed": seed,
         "steps": steps,
-        "learning_rate": learning_rate,
+        "learning_rate": LEARNING_RATE,
         "size": asdict(size),
         "dialogues": [asdict(dialogue) for dialogue in dialogues],
         "versions": [torch.__version__, transformers.__version__, tokenizers.__version__],
@@ -274,15 +272,13 @@ def folder(
         try:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                _save(target, *_build(dialogues, size, seed, steps, learning_rate))
+                _save(target, *_build(dialogues, size, seed, steps))
         finally:
             torch.set_num_threads(threads)
     return target
 
 
-def _build(
-    dialogues: Sequence[Dialogue], size: TinySize, seed: int, steps: int, learning_rate: float
-) -> tuple[Any, Any]:
+def _build(dialogues: Sequence[Dialogue], size: TinySize, seed: int, steps: int) -> tuple[Any, Any]:
     tokenizer = build_tokenizer(dialogues)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -305,7 +301,7 @@ def _build(
     rng = np.random.default_rng(seed)
     for number in range(ROUNDS):
         work = LongWork(f"embedded model, warm start {number + 1} of at most {ROUNDS}")
-        illegal = _warm_start(model, lessons, rng, steps, learning_rate, work)
+        illegal = _warm_start(model, lessons, rng, steps, work)
         if illegal < ILLEGAL_SHARE:
             break
     else:
@@ -354,14 +350,13 @@ def _warm_start(
     lessons: Sequence[_Lesson],
     rng: np.random.Generator,
     steps: int,
-    rate: float,
     work: LongWork,
 ) -> float:
     """Train the model in place; return the last steps' mean probability of illegal answers."""
     model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, rate, total_steps=steps, pct_start=0.1
+        optimizer, LEARNING_RATE, total_steps=steps, pct_start=0.1
     )
     longest = max(len(lesson.ends) for lesson in lessons)
     lengths = [length for length in (2, 4, 8, 16) if length < longest] + [longest]
@@ -386,22 +381,19 @@ def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Ten
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    turns_wanted = [
-        (row, wanted)
-        for row, lesson in enumerate(lessons)
-        for wanted in lesson.targets[:turns]
-        if wanted
-    ]
-    answers = len(turns_wanted)
-    targets = [
-        (row * width + position, shares)
-        for row, wanted in turns_wanted
-        for position, shares in wanted
-    ]
-    places = [place for place, _ in targets]
-    columns = [number for number, (_, shares) in enumerate(targets) for _ in shares]
-    tokens = [token for _, shares in targets for token in shares]
-    wanted_shares = [share for _, shares in targets for share in shares.values()]
+    answers = 0
+    places: list[int] = []
+    columns: list[int] = []
+    tokens: list[int] = []
+    wanted_shares: list[float] = []
+    for row, lesson in enumerate(lessons):
+        for wanted in lesson.targets[:turns]:
+            answers += bool(wanted)
+            for position, shares in wanted:
+                columns += [len(places)] * len(shares)
+                places.append(row * width + position)
+                tokens += shares.keys()
+                wanted_shares += shares.values()
     hidden = model.model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
     logprobs = model.lm_head(hidden.flatten(0, 1)[places]).log_softmax(-1)
     chosen = logprobs[columns, tokens]
@@ -417,9 +409,6 @@ def _save(target: Path, model: Any, tokenizer: Any) -> None:
         with no_bars():
             model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
-        for path in partial.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
         partial.rename(target)
     except OSError:
         if not target.is_dir():

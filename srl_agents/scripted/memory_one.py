@@ -77,8 +77,6 @@ class SituationReader:
         seats: int | None = None,
     ) -> None:
         needed = ("first_round", "own_cooperated", others)
-        if missing := [name for name in needed if name not in fields]:
-            raise ValueError(f"fields must contain {missing[0]!r}, got {tuple(fields)}")
         self._first, self._own, self._others = map(list(fields).index, needed)
         self._seats = seats
 
@@ -126,7 +124,11 @@ class MemoryOne(PerAgentPolicy):
 
 
 class Always(MemoryOne):
-    """Policy that always plays `action` (1 = cooperate, 0 = compete)."""
+    """Policy that always plays the same action.
+
+    Args:
+        action: 1 to cooperate, 0 to compete.
+    """
 
     def __init__(self, action: int) -> None:
         if action not in (0, 1):
@@ -135,7 +137,11 @@ class Always(MemoryOne):
 
 
 class Bernoulli(MemoryOne):
-    """Policy that cooperates with probability `q`."""
+    """Policy that cooperates with a constant probability.
+
+    Args:
+        q: Probability of cooperation, in [0, 1].
+    """
 
     def __init__(self, q: float) -> None:
         super().__init__(f"random({q:g})", [q] * SITUATIONS)
@@ -145,6 +151,9 @@ class TitForTat(MemoryOne):
     """Policy that cooperates first, then repeats the last action of the opponents' majority.
 
     Axelrod 1984.
+
+    Args:
+        reader: Reader of the situation; by default for coop_compete_v0.
     """
 
     def __init__(self, reader: SituationReader | None = None) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import games, learning
-from srl_agents.evaluation.bootstrap import mean_interval
+from benchmarks.records import mean_interval
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.games.base import VectorLayout

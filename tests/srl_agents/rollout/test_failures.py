@@ -1,5 +1,6 @@
 """Failures of environments, backends and policies in play and play_many."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,19 @@ def test_an_environment_error_fails_only_its_own_episode():
     assert [episodes[0], episodes[2]] == [whole[0], whole[2]]
     assert episodes[1] == replace(
         whole[1], turns=whole[1].turns[:1], ends={}, failure="EnvError: it broke"
+    )
+
+
+def test_rewards_without_an_acting_agent_are_an_environment_error():
+    class Misspelled(Ledger):
+        def step(self, actions):
+            observations, rewards, *rest = super().step(actions)
+            return observations, {"a": rewards["a"], "bb": rewards["b"]}, *rest
+
+    episode = play(Misspelled(), {"a": Scribe("p"), "b": Scribe("q")}, 1)
+    assert re.fullmatch(
+        r"EnvError: .* must include each acting agent \(a, b\), got a, bb: b is missing",
+        episode.failure,
     )
 
 

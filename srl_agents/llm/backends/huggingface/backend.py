@@ -173,7 +173,11 @@ class HuggingFaceBackend:
         return cls(model.eval(), tokenizer, **chat)
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
-        """Return a copy of this backend with another model object and empty caches."""
+        """Return a copy of this backend with another model object and empty caches.
+
+        Args:
+            model: PreTrainedModel or PeftModel with the same tokenizer.
+        """
         made = copy.copy(self)
         made.model = model
         made._masks = masks_for(model)
@@ -181,7 +185,11 @@ class HuggingFaceBackend:
         return made
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
-        """Return the current version of the base's or an adapter's weights."""
+        """Return the current version of the weights.
+
+        Args:
+            adapter: Name of an adapter; None for the base.
+        """
         version = self.weights_version
         if adapter is not None:
             version = self.adapter_versions.get(adapter, version)
@@ -191,7 +199,14 @@ class HuggingFaceBackend:
         self.caches.release(conversation)
 
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
-        """Sample one completion per request, as one batch; raise BackendError on failure."""
+        """Sample one completion per request, as one batch.
+
+        Args:
+            requests: Valid requests (see `complete`).
+
+        Raises:
+            BackendError: The model failed.
+        """
         with self.lock:
             if self.batched:
                 return self._sampled(requests)
@@ -286,6 +301,9 @@ class HuggingFaceBackend:
 
     def complete(self, request: Request) -> asyncio.Future[Completion]:
         """Sample a completion, in one batch with concurrent requests.
+
+        Args:
+            request: Context, sampling settings and seed.
 
         Raises:
             BackendError: The request is not valid, or, when awaited, the model failed.

@@ -252,10 +252,10 @@ class KeptCaches:
                 self._handles[conversation] = CacheHandle(kept, row, kept.turn)
         while self.most_tokens is not None and self._handles and self.tokens > self.most_tokens:
             handles = list(self._handles.items())
-            oldest = [one for one, handle in handles if handle.kept is handles[0][1].kept]
-            for one in oldest:
-                self.release(one)
-            self.dropped += len(oldest)
+            for one, handle in handles:
+                if handle.kept is handles[0][1].kept:
+                    self.release(one)
+                    self.dropped += 1
 
     def release(self, conversation: int) -> None:
         """Remove a conversation; its cache is freed with the last one."""

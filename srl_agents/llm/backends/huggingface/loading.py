@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.model_folders import GGUF, VARIABLE, folder_for, is_gguf
+from srl_agents.llm.model_folders import VARIABLE, folder_for, is_gguf
 from srl_envs.loading import needed_by
 
 with needed_by("a Hugging Face model"):
@@ -31,17 +31,12 @@ with needed_by("a Hugging Face model"):
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
     """Return the name or path, and further arguments, for `from_pretrained`.
 
-    `name` is a folder, a GGUF file, a hub name, or NAME@REVISION. Raises BackendError if the
-    extension of a GGUF file is not in lower case, or CORE_SRL_MODELS is not valid.
+    `name` is a folder, a GGUF file, a hub name, or NAME@REVISION. Raises BackendError if
+    CORE_SRL_MODELS is not valid.
     """
     source = os.fspath(name)
     if is_gguf(source):
         file = Path(source).absolute()
-        if file.suffix != GGUF:
-            raise BackendError(
-                f"the extension of a GGUF file must be {GGUF}, got {source}: rename it to "
-                f"{file.with_suffix(GGUF).name}"
-            )
         return str(file.parent), {"gguf_file": file.name}
     if not os.path.exists(source) and (folder := folder_for(source)) is not None:
         return folder, {}

@@ -97,10 +97,9 @@ def test_transient_failures_are_retried(server, name):
 def test_permanent_failures_are_raised_with_their_cause(server, name, status, tried_again):
     model = impatient(name)
     server.trouble = [status] * 9
-    with pytest.raises(BackendError, match=rf"^{name}: .*{status}.*no: {status}") as failure:
+    with pytest.raises(BackendError, match=rf"^{name}: .*{status}.*no: {status}"):
         ask(model, asking("Now?"))
     assert len(server.bodies) == (3 if tried_again else 1)
-    assert ("(attempts: " in str(failure.value)) is tried_again
 
 
 @pytest.mark.parametrize("name", BOTH)

@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import pytest
 
@@ -49,7 +47,7 @@ def test_the_wait_is_at_least_retry_after():
 
 def test_a_retry_after_beyond_the_deadline_ends_the_request():
     result, began = tried(FAST, TransientError("busy", retry_after=31))
-    assert str(result) == "busy (attempts: 1)" and len(began) == 1
+    assert str(result) == "busy" and len(began) == 1
 
 
 def test_an_unreachable_server_has_a_shorter_deadline():
@@ -63,25 +61,19 @@ def test_an_attempt_ends_with_the_deadline():
     async def attempt():
         await asyncio.sleep(60)
 
-    with pytest.raises(BackendError, match=r"it: no answer within 0.1 s \(attempts: 1\)$"):
+    with pytest.raises(BackendError, match=r"it: no answer within 0\.1 s$"):
         run(policy.run("it", attempt))
 
 
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        ({}, 0), ({"retry-after": "3"}, 3), ({"retry-after-ms": "250", "retry-after": "3"}, 0.25),
+        ({}, 0), ({"retry-after": "3"}, 3), ({"retry-after": "0.25"}, 0.25),
         ({"retry-after": "soon"}, 0), ({"retry-after": "-5"}, 0), ({"retry-after": "nan"}, 0),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
     ],
 )  # fmt: skip
 def test_retry_after_in_seconds(headers, seconds):
     assert retry_after(headers) == seconds
-
-
-def test_retry_after_as_a_date():
-    then = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert 0 < retry_after({"retry-after": then}) <= 100
 
 
 def test_run_inside_the_background_loop_is_rejected():
