@@ -11,6 +11,7 @@ PettingZoo, as "srl/<name>".
 """
 
 import sys
+from pkgutil import resolve_name
 from typing import Any
 
 from srl_envs import registry
@@ -27,9 +28,7 @@ for _name in registry.OWN:
 
 def __getattr__(name: str) -> Any:
     if name == "TextTask":  # Imported on first use, because tasks import more than games.
-        from srl_envs.tasks.text_task import TextTask
-
-        return TextTask
+        return resolve_name("srl_envs.tasks.text_task:TextTask")
     if not name.startswith("_") and name in registry.ENVS:
         return registry.as_module(name)
     known = [*registry.names(), *__all__]

@@ -87,6 +87,9 @@ class TextSpace(spaces.Text):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TextSpace) and self.max_length == other.max_length
 
+    def __repr__(self) -> str:
+        return f"TextSpace({self.max_length})"
+
 
 BINARY_ANSWERS = ("compete", "cooperate")
 """Answers for actions 0 and 1."""

@@ -121,8 +121,7 @@ class ChatFormat:
             )
         self._tokenizer = tokenizer
         self._known: dict[tuple[str, ...], list[int]] = {}
-        self.answer = lru_cache(CACHED)(self._answer)
-        """Function from an answer's text to its token ids, without the end of turn."""
+        self._known_answers: dict[str, tuple[int, ...]] = {}
         self._template_controls = lru_cache(CACHED)(self._controls_of)
         self._template_kwargs = dict(template_kwargs or {})
         self._has_system, (self._head, self._joint, self._tail) = _opening(self.render)
@@ -181,9 +180,14 @@ class ChatFormat:
             prompts.append(tuple(ids))
         return prompts
 
-    def _answer(self, text: str) -> tuple[int, ...]:
-        [ids] = self._encode([text])
-        return tuple(ids)
+    def answer(self, text: str) -> tuple[int, ...]:
+        """Return the token ids of an answer, without its end of turn."""
+        if text not in self._known_answers:
+            if len(self._known_answers) >= CACHED:
+                self._known_answers.clear()
+            [ids] = self._encode([text])
+            self._known_answers[text] = tuple(ids)
+        return self._known_answers[text]
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
         """Return the token ids of answers; raise PolicyError if they are empty or not distinct."""

@@ -18,6 +18,16 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 from srl_envs import make
 from srl_envs.untrusted import printable
 
+FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""Errors of tests and of faulty games."""
 STEPS = 30
 """Number of steps of each test."""
 
@@ -39,7 +49,7 @@ def check(name: str) -> str:
         with redirect_stdout(StringIO()), warnings.catch_warnings(action="ignore"):
             parallel_api_test(make(name), num_cycles=STEPS)
             parallel_seed_test(partial(make, name), num_cycles=STEPS)
-    except Exception as error:  # noqa: BLE001  # Games raise errors of all kinds, and tests AssertionError.
+    except FAULTS as error:
         return f"{type(error).__name__}: {error}"
     return ""
 

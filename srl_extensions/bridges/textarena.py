@@ -158,7 +158,7 @@ class TextArenaGame(FreeTextGame):
             try:
                 with self._own_generators():
                     self.game.reset(num_players=number, seed=0)
-            except Exception as error:  # noqa: BLE001  # TextArena raises errors of all kinds.
+            except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
                 failure = error
             else:
                 return number

@@ -139,7 +139,12 @@ PARTS = (
         "adapters pools offline own_advantages moving api",
     ),
     Part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
-    Part("models.context", lambda c: c.models.context != "full", "contexts", "processes sharded"),
+    Part(
+        "models.context",
+        lambda c: c.models.context != "full",
+        "contexts",
+        "processes sharded offline branches",
+    ),
     Part("models.quantization", lambda c: c.models.quantization, "quantized"),
     Part(
         "models.frozen_models behind an API",

@@ -66,8 +66,8 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """Latest log-probabilities (B, T), detached."""
     choices: Sequence[Choices]
     """Choices of the rows in the next forward pass."""
-    contexts: Sequence[Contexts]
-    """Contexts of the answers of these rows."""
+    contexts: Sequence[Contexts] = ()
+    """Contexts of the answers of these rows, if models.context selects messages."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         samples: list[TokenSample] = [row["sample"] for row in inputs]
@@ -145,7 +145,7 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             part = slice(start, start + size)
             settings = {"temperature": self.temperature, "aux_loss": compute_aux_loss}
             with self.accelerator.autocast():
-                if self.contexts[0] is None:
+                if not any(self.contexts):
                     parts.append(
                         answer_log_probs(
                             model,

@@ -199,7 +199,7 @@ def test_parse_failure_costs_the_penalty(trainer_of, monkeypatch):
 
     def quiet():
         env = game(noise_std=0.0)
-        env.text_view = replace(env.text_view, parse_penalty=0.25)
+        env.text_view.parse_penalty = 0.25
         return env
 
     rollout = make_rollout_func(quiet, max_new_tokens=4)
