@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +70,10 @@ _RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0",
 _PROGRAM_ERRORS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """Errors that the code of a template may raise, in addition to Jinja's."""
 
-CACHED = 8192
-"""Maximum number of cached tokenizations; prompts of a few hundred tokens take about 20 MB."""
+CACHED_ANSWERS = 8192
+CACHED_PROMPTS = 8192
+"""Maximum numbers of cached tokenizations; prompts of a few hundred tokens take about 20 MB."""
+
 
 Render = Callable[[Sequence[tuple[str, str]]], str]
 """Function from (role, content) messages to the template's text before the model's answer."""
@@ -122,7 +123,6 @@ class ChatFormat:
         self._tokenizer = tokenizer
         self._known: dict[tuple[str, ...], list[int]] = {}
         self._known_answers: dict[str, tuple[int, ...]] = {}
-        self._template_controls = lru_cache(CACHED)(self._controls_of)
         self._template_kwargs = dict(template_kwargs or {})
         self._has_system, (self._head, self._joint, self._tail) = _opening(self.render)
         opening = self._head + _RULES + self._joint
@@ -130,6 +130,7 @@ class ChatFormat:
         added = tokenizer.added_tokens_decoder
         special = {token for token, entry in added.items() if entry.special}
         self._special = frozenset(special)
+        self._controls_in: dict[str, int] = {}
         stops = {int(token) for token in stop_ids}
         if tokenizer.eos_token_id is not None:
             stops.add(tokenizer.eos_token_id)
@@ -183,7 +184,7 @@ class ChatFormat:
     def answer(self, text: str) -> tuple[int, ...]:
         """Return the token ids of an answer, without its end of turn."""
         if text not in self._known_answers:
-            if len(self._known_answers) >= CACHED:
+            if len(self._known_answers) >= CACHED_ANSWERS:
                 self._known_answers.clear()
             [ids] = self._encode([text])
             self._known_answers[text] = tuple(ids)
@@ -226,7 +227,7 @@ class ChatFormat:
 
     def _encode_pieces(self, rows: Sequence[tuple[str, ...]]) -> list[list[int]]:
         """Tokenize rows of pieces, so that contents cannot contain control tokens."""
-        if len(self._known) > CACHED:
+        if len(self._known) > CACHED_PROMPTS:
             self._known.clear()
         missing = [pieces for pieces in dict.fromkeys(rows) if pieces not in self._known]
         if missing:
@@ -253,9 +254,11 @@ class ChatFormat:
             if place % 2 == 0 or token not in self._special
         ]
 
-    def _controls_of(self, text: str) -> int:
+    def _template_controls(self, text: str) -> int:
         """Return the number of control tokens in a piece of the template."""
-        return self._count_controls(self._encode([text])[0])
+        if text not in self._controls_in:
+            self._controls_in[text] = self._count_controls(self._encode([text])[0])
+        return self._controls_in[text]
 
     def _count_controls(self, ids: list[int]) -> int:
         return sum(token in self._special for token in ids)

@@ -296,7 +296,7 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
 
         return list(await asyncio.gather(*map(one, values)))
 
-    # A thread of its own, because the caller's thread may run an event loop already.
+    # A separate thread, because the caller's thread may run an event loop already.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, gather()).result()
 

@@ -31,7 +31,7 @@ except ImportError as error:
 SCHEME = "openspiel:"
 RENDER_MODES = ("human", "ansi")
 MOST_NAMED = 256
-"""In games with more actions, all answers are numbers."""
+"""Maximum number of actions of a game whose answers are names of actions."""
 PLAYOUTS = 20
 """Number of random episodes from which the names of actions are collected."""
 MOST_MOVES = 500
@@ -275,7 +275,7 @@ class OpenSpielGame(RoundGame):
 
         Returns:
             Agent -> expected return of its best response to the policies of all others, less that
-            of its own policy. The sum is NashConv (Lanctot et al. 2017, section 2).
+            of the agent's policy. The sum is NashConv (Lanctot et al. 2017, section 2).
 
         Raises:
             PolicyError: The action probabilities of a policy cannot be computed.

@@ -43,8 +43,8 @@ class TextArenaGame(FreeTextGame):
     except the one to move. Rewards are TextArena's, at the end of the game. Observation vector:
     steps so far / `max_cycles`, and 1 for the agent to move.
 
-    TextArena draws from the global generators of `random` and NumPy. Each environment keeps
-    generators of its own, and installs them during its calls.
+    TextArena draws from the global generators of `random` and NumPy. Each environment keeps separate
+    states of both, and installs them during its calls.
 
     Args:
         game: TextArena's id of the game, such as "KuhnPoker-v0". It may start with "textarena:".
@@ -169,7 +169,7 @@ class TextArenaGame(FreeTextGame):
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
-        """Install this environment's generators in place of the global ones."""
+        """Set the global generators to this environment's states in the block."""
         others = random.getstate(), np.random.get_state()
         random.setstate(self._generators[0])
         np.random.set_state(self._generators[1])

@@ -106,7 +106,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return policy_loss + self.settings.value_coefficient * loss
 
     def _reads_contexts(self, batch: Mapping[str, Any]) -> bool:
-        """Return True if the critic reads tokens, and every answer has a context of its own."""
+        """Return True if the critic reads tokens, and every answer has a separate context."""
         return batch["contexts"][0] is not None and not isinstance(self.critic, CentralCritic)
 
     def _values_of_contexts(

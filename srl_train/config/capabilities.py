@@ -41,7 +41,7 @@ FACTS = {
     "reference_twice": "DPO loads a reference adapter of its own",
     "moving": "the reference follows the weights",
     "api": "an API model plays",
-    "contexts": "every answer has a context of its own",
+    "contexts": "every answer has a separate context",
     "truncated": "answers are sampled from a part of the vocabulary",
 }
 """Fact to its description."""

@@ -113,9 +113,9 @@ def context_log_probs(
     rows_at_once: int,
     **settings: Any,
 ) -> AnswerLogProbs:
-    """Compute the log-probabilities of answers that have a context of their own.
+    """Compute the log-probabilities of answers with separate contexts.
 
-    Every answer is a row of its own: its context, then its tokens. The rows are read in parts of
+    Every answer is a separate row: its context, then its tokens. The rows are read in parts of
     `rows_at_once`, and again in the backward pass, so that memory does not grow with the number of
     steps of an episode.
 

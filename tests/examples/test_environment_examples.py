@@ -38,7 +38,7 @@ def test_custom_environment():
     # An unreadable answer plays rock, which beats scissors, and costs .5.
     assert "('I cannot decide', 'scissors') -> {'player_0': 0.5, 'player_1': -1.0}" in said
     assert "Your last answer was not read: no legal choice stood alone on the last line." in said
-    assert "player_1  rock" in said
+    assert "player_1    0.000  rock" in said
 
 
 def test_evaluate_scenarios():

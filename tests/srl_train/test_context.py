@@ -1,4 +1,4 @@
-"""Training with models.context: every answer has a context of its own."""
+"""Training with models.context: every answer has a separate context."""
 
 import pytest
 import torch
@@ -98,7 +98,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
 
 
 def test_settings_are_checked():
-    with pytest.raises(ValueError, match="models.context"):
+    with pytest.raises(ValueError, match="context"):
         config("widow")
-    with pytest.raises(ValueError, match="models.context"):
+    with pytest.raises(ValueError, match="context"):
         RunConfig(**{**dict(config("window")), "sft": {"data_policy": "tit_for_tat"}})

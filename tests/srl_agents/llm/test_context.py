@@ -79,7 +79,7 @@ def test_a_function_of_the_user_may_write_messages(backend):
 def test_sampled_tokens_of_unchanged_answers_are_kept(backend):
     history = [Exchange("first", "compete", (7, 8, 9))]
     tokens = context_tokens(backend.chat, lambda messages: messages, "rules", history, "second")
-    assert (7, 8, 9) == tokens[tokens.index(7) :][:3]
+    assert tokens[tokens.index(7) :][:3] == (7, 8, 9)
     again = context_tokens(
         backend.chat,
         lambda messages: [dict(message) for message in messages],

@@ -1,7 +1,5 @@
 """`make_rollout_func` with TRL 1.16: batches, gradients and refusals."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from datasets import Dataset
@@ -196,13 +194,9 @@ def test_randomness_depends_on_seed_step_and_call(trainer_of):
 def test_parse_failure_costs_the_penalty(trainer_of, monkeypatch):
     view = type(game().text_view)
     monkeypatch.setattr(view, "parse", lambda self, agent, answer: ParseFailure("it is silent"))
+    monkeypatch.setattr(view, "parse_penalty", 0.25)
 
-    def quiet():
-        env = game(noise_std=0.0)
-        env.text_view.parse_penalty = 0.25
-        return env
-
-    rollout = make_rollout_func(quiet, max_new_tokens=4)
+    rollout = make_rollout_func(lambda: game(noise_std=0.0), max_new_tokens=4)
     returns = rows_of(rollout, trainer_of(rollout))["episode_return"]
     # Everyone plays the default, compete: 0.7 + 0.25 * 0.4, less the penalty, eight times.
     assert returns == pytest.approx([8 * (0.8 - 0.25)] * 4 * GROUP)

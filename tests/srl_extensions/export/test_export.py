@@ -88,9 +88,8 @@ def test_export_refuses_wrong_arguments(words, message, trained, tmp_path, capsy
 def test_export_of_a_run_with_damaged_configuration_prints_one_line(trained, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(trained["whole"][0].folder, run)
-    for text in ("models: 5", "rollout: {group_size: x}"):
-        (run / "config.yaml").write_text(text)
-        assert main(["export", f"{run}:model_0", str(tmp_path / "out")]) == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert line.startswith("srl: error: ")
-        assert not (tmp_path / "out").exists()
+    (run / "config.yaml").write_text("models: 5")
+    assert main(["export", f"{run}:model_0", str(tmp_path / "out")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("srl: error: ")
+    assert not (tmp_path / "out").exists()
