@@ -11,12 +11,12 @@ PettingZoo, as "srl/<name>".
 """
 
 import sys
-from pkgutil import resolve_name
 from typing import Any
 
 from srl_envs import registry
 from srl_envs.env_checker import check_environment
 from srl_envs.registry import make, names
+from srl_envs.tables import Plugin
 from srl_envs.validation import nearest
 
 __all__ = ["TextTask", "check_environment", "make", "names"]
@@ -28,7 +28,7 @@ for _name in registry.OWN:
 
 def __getattr__(name: str) -> Any:
     if name == "TextTask":  # Imported on first use, because tasks import more than games.
-        return resolve_name("srl_envs.tasks.text_task:TextTask")
+        return Plugin("srl_envs.tasks.text_task:TextTask").load()
     if not name.startswith("_") and name in registry.ENVS:
         return registry.as_module(name)
     known = [*registry.names(), *__all__]

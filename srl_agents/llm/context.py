@@ -6,7 +6,7 @@ from the system message to the newest user message. It returns the messages to s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.llm.chat_format import ChatFormat, ChatTurn
 from srl_envs import loading
 
-Message = dict[str, str]
+Message = Mapping[str, str]
 ContextFunction = Callable[[list[Message]], Sequence[Message]]
 
 

@@ -214,7 +214,7 @@ class OpenSpielGame(RoundGame):
     def _first(self) -> Reset:
         return self._outcome(self.agents)
 
-    def _vectors(self) -> list[np.ndarray]:
+    def _vectors(self) -> list[Any]:
         return [self._vector(self._position, p) for p in range(len(self.possible_agents))]
 
     def _outcome(self, agents: Sequence[str]) -> Reset:

@@ -43,8 +43,8 @@ class TextArenaGame(FreeTextGame):
     except the one to move. Rewards are TextArena's, at the end of the game. Observation vector:
     steps so far / `max_cycles`, and 1 for the agent to move.
 
-    TextArena draws from the global generators of `random` and NumPy. Each environment keeps separate
-    states of both, and installs them during its calls.
+    TextArena draws from the global generators of `random` and NumPy. Each environment keeps
+    separate states of both, and installs them during its calls.
 
     Args:
         game: TextArena's id of the game, such as "KuhnPoker-v0". It may start with "textarena:".
