@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import runpy
 
 import numpy as np
 import pyspiel
@@ -182,3 +183,10 @@ def test_exploitability_needs_exact_policies():
     env = make("openspiel:kuhn_poker")
     with pytest.raises(PolicyError, match="player_0"):
         env.unwrapped.exact_exploitability(dict.fromkeys(env.possible_agents, Always(0)))
+
+
+def test_games_are_checked_by_a_command():
+    program = runpy.run_path("examples/interop/check_games.py")
+    assert program["check"]("openspiel:kuhn_poker") == ""
+    assert "cannot load" in program["check"]("openspiel:no_such_game")
+    assert len(program["games_of"]("openspiel")) > 90
