@@ -42,6 +42,8 @@ def supported_games() -> list[str]:
     """Return the names of all games of OpenSpiel that can be made without parameters."""
     found = []
     for kind in pyspiel.registered_games():
+        if not kind.default_loadable:
+            continue
         try:
             _load(kind.short_name)
         except EnvConfigError:
@@ -59,7 +61,7 @@ def _load(name: str) -> pyspiel.Game:
         )
     try:
         game = pyspiel.load_game(name)
-    except RuntimeError as error:  # SpielError is a RuntimeError.
+    except (IndexError, RuntimeError) as error:  # SpielError is a RuntimeError.
         raise EnvConfigError(f"OpenSpiel cannot load the game {name!r}: {error}") from error
     kind = game.get_type()
     reason = ""
