@@ -75,7 +75,7 @@ def _load(name: str) -> pyspiel.Game:
         reason = "it does not describe situations as tensors"
     else:
         try:
-            game.new_initial_state().legal_actions()
+            game.new_initial_state().legal_actions(0)
         except RuntimeError as error:
             reason = f"it has no numbered actions ({error})"
     if reason:
