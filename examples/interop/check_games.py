@@ -20,7 +20,7 @@ from srl_envs.untrusted import printable
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError,
           TypeError, ValueError)  # fmt: skip
-SECONDS = 20  # time limit of a game
+SECONDS = 60  # time limit of a game
 
 
 def games_of(scheme):

@@ -1,5 +1,6 @@
 """OpenSpiel's games as environments, and exact exploitability."""
 
+import json
 import math
 import pickle
 import runpy
@@ -22,6 +23,7 @@ from srl_agents.scripted import Always, Uniform
 from srl_envs import make, registry
 from srl_envs.errors import EnvConfigError, UntrustedError
 from srl_envs.text import ParseFailure
+from srl_train.cli import main
 
 
 @pytest.mark.filterwarnings("ignore:Observation")  # PettingZoo's, of Dict and of unbounded spaces
@@ -183,6 +185,16 @@ def test_exploitability_needs_exact_policies():
     env = make("openspiel:kuhn_poker")
     with pytest.raises(PolicyError, match="player_0"):
         env.unwrapped.exact_exploitability(dict.fromkeys(env.possible_agents, Always(0)))
+
+
+def test_exact_exploitability_by_the_command(tmp_path, capsys):
+    command = ["exploit", "uniform", "--exact", "--environment"]
+    assert main([*command, "openspiel:kuhn_poker", "--out", str(tmp_path / "kuhn")]) == 0
+    found = json.loads((tmp_path / "kuhn" / "exploit.json").read_text())
+    assert found["nash_conv"] == pytest.approx(11 / 12)
+    assert "0.4583" in capsys.readouterr().out
+    assert main([*command, "coop_compete_v0", "--out", str(tmp_path / "other")]) == 2
+    assert "--exact" in capsys.readouterr().err
 
 
 def test_games_are_checked_by_a_command():
