@@ -8,17 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks import games
 from benchmarks.claim import Request, Result, Settings
 from benchmarks.games import BET, CARDS, DEALS, OPEN, PASS, PAYOFFS, PLAYERS, History
 from benchmarks.runs import assembled, grow_pools, rounds_of
-from srl_agents.event_loop import run as run_blocking
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend, evaluating
-from srl_agents.llm.backends.token_backend import Completion, known_trie
-from srl_agents.llm.backends.token_backend import Request as TokenRequest
-from srl_agents.llm.chat_format import ChatFormat
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_envs.text import TextView
@@ -192,48 +187,6 @@ JUDGES: Mapping[str, tuple[Any, Any, Any]] = {
 # Exact probabilities of a model's legal answers. -------------------------------------------------
 
 
-class _ForcedBackend:
-    """A backend that gives answers fixed in advance and keeps the model's probabilities."""
-
-    def __init__(self, backend: HuggingFaceBackend) -> None:
-        self._backend = backend
-        self.name = backend.name
-        self.answer = 0
-        self.probabilities: list[float] = []
-
-    @property
-    def chat(self) -> ChatFormat:
-        return self._backend.chat
-
-    async def complete(self, request: TokenRequest) -> Completion:
-        assert request.answers is not None
-        self.probabilities = _probabilities(self._backend, request)
-        ids = (*request.answers[self.answer], self.chat.end_of_turn)
-        return Completion(ids, (0.0,) * len(ids), True, self._backend.identity(request.adapter))
-
-    def release(self, conversation: int) -> None:
-        """Do nothing: no conversation is kept."""
-
-
-def _probabilities(backend: HuggingFaceBackend, request: TokenRequest) -> list[float]:
-    """Return each legal answer's probability under constrained sampling."""
-    assert request.answers is not None
-    found = []
-    with backend.lock, torch.inference_mode(), evaluating(backend.model):
-        for answer in request.answers:
-            tree, chance = known_trie(request.answers, backend.chat.end_of_turn), 1.0
-            written: tuple[int, ...] = ()
-            for token in (*answer, backend.chat.end_of_turn):
-                if len(tree.allowed) > 1:
-                    ids = torch.tensor([[*request.context, *written]])
-                    logits = backend.model(ids.to(backend.model.device)).logits[0, -1]
-                    own = logits[list(tree.allowed)].double() / request.sampling.temperature
-                    chance *= float(own.softmax(-1)[tree.allowed.index(token)])
-                tree, written = tree.children[token], (*written, token)
-            found.append(chance)
-    return found
-
-
 def answer_probabilities(
     backend: HuggingFaceBackend, view: TextView, agent: str, course: Sequence[tuple[Any, int]]
 ) -> list[float]:
@@ -245,11 +198,11 @@ def answer_probabilities(
         agent: Agent that answers.
         course: The agent's observations, each with its answer; the last answer is ignored.
     """
-    forced = _ForcedBackend(backend)
-    policy = TextPolicy(forced, view, constrained=True)
-    states = [policy.start(0)]
-    for observed, answer in course:
-        forced.answer = answer
-        seen = AgentObservation(agent, np.asarray(observed, np.float32))
-        _, states = run_blocking(policy.act([seen], states))
-    return forced.probabilities
+    policy = TextPolicy(backend, view, constrained=True)
+    state = policy.start(0)
+    *earlier, (observed, _) = course
+    for before, answer in earlier:
+        seen = AgentObservation(agent, np.asarray(before, np.float32))
+        state = policy.continued(seen, state, answer)
+    seen = AgentObservation(agent, np.asarray(observed, np.float32))
+    return [float(chance) for chance in policy.probabilities(seen, state)]
