@@ -12,10 +12,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+from scipy import stats
 
 from srl_envs.loading import needed_by
 from srl_train.run_files import write_whole
@@ -204,16 +205,9 @@ def _command() -> str:
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float]:
-    """Compute Student's t interval of the mean of a few values, such as one per seed.
+    """Return the mean with its interval by Student's t, (mean, low, high); NaN for too few values.
 
-    A bootstrap interval of fewer than about ten values is too narrow.
-
-    Args:
-        values: Independent values; NaN and infinities are ignored.
-        confidence: Confidence level in (0, 1).
-
-    Returns:
-        (mean, low, high); NaN where there are too few values.
+    NaN and infinite values are ignored.
     """
     known = [value for value in values if math.isfinite(value)]
     if not known:
@@ -222,29 +216,5 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[fl
     if len(known) < 2:
         return mean, math.nan, math.nan
     error = statistics.stdev(known) / math.sqrt(len(known))
-    half = t_quantile(confidence, len(known) - 1) * error
+    half = float(stats.t.ppf((1 + confidence) / 2, len(known) - 1)) * error
     return mean, mean - half, mean + half
-
-
-@cache
-def t_quantile(confidence: float, freedom: int) -> float:
-    """Return the t with P(|T| <= t) = `confidence` for Student's T of `freedom` degrees."""
-    # SciPy is not a dependency. The distribution function is a finite sum, inverted by bisection.
-    low, high = 0.0, 1.0
-    while _within(high, freedom) < confidence:
-        low, high = high, 2.0 * high
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if _within(middle, freedom) < confidence else (low, middle)
-    return high
-
-
-def _within(t: float, freedom: int) -> float:
-    """Return P(|T| <= t) of Student's T (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4)."""
-    angle = math.atan2(t, math.sqrt(freedom))
-    odd = freedom % 2
-    term, total = (math.cos(angle) if odd else 1.0), 0.0
-    for k in range(2 if odd else 1, freedom, 2):
-        total += term
-        term *= k / (k + 1) * math.cos(angle) ** 2
-    total *= math.sin(angle)
-    return 2.0 / math.pi * (angle + total) if odd else total

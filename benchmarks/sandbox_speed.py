@@ -2,7 +2,7 @@
 
     python -m benchmarks.sandbox_speed [--runs 1000] [--workers 2] [--markdown FILE]
 
-Each program is a correct solution with four tests. One thread per worker, after a warm-up.
+Each program is a correct solution with four tests, and each worker has one thread.
 """
 
 from __future__ import annotations
@@ -34,12 +34,7 @@ TESTS = (
 def measure(runs: int, workers: int) -> dict[str, Any]:
     """Measure `runs` programs on `workers` threads.
 
-    Returns:
-        "per_second"; "median" and "slowest", in milliseconds from the call to the verdict; and
-        "protections".
-
-    Raises:
-        AssertionError: If a run does not pass all of its tests.
+    "median" and "slowest" of the result are milliseconds from the call to the verdict.
     """
 
     def judged(_: int) -> float:

@@ -17,7 +17,6 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_envs.text import TextView
-from srl_extensions.judging import exploitability as matrix_games
 
 POINTS = 10
 """Number of strategies that are read from a run after its start."""
@@ -92,8 +91,9 @@ def moves_strategy(backend: HuggingFaceBackend) -> list[float]:
 
 
 def moves_exploitability(chances_M: Sequence[float]) -> float:
-    """Return the gain of a best response."""
-    return matrix_games.exploitability([PAYOFFS, -PAYOFFS], [chances_M, chances_M])
+    """Return the gain of a best response; the game is symmetric and zero-sum."""
+    values_M = PAYOFFS @ np.asarray(chances_M)
+    return float(values_M.max() - np.dot(chances_M, values_M))
 
 
 def moves_mixture(strategies: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:

@@ -21,7 +21,6 @@ from srl_train.errors import ConfigError
 from srl_train.learners.lora import check_targets, lora_config
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.loading import InProcessPublisher
 from srl_train.run_files import refuse_taken
 
 
@@ -35,7 +34,12 @@ class LoRAManager:
     def __init__(
         self, configs: Mapping[int, LoRAConfig], *, base: str = DEFAULT_MODEL, device: str = "auto"
     ) -> None:
-        """Load `base`, a folder or hub name, and add adapters with equal weights (B is zero).
+        """Load the base and add adapters that do not change its answers yet (B is zero).
+
+        Args:
+            configs: Settings of the adapters, keyed by any number; `lora_id` numbers an adapter.
+            base: Folder or hub name of a whole model.
+            device: Torch device; "auto" selects a GPU if there is one.
 
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient".
@@ -56,7 +60,14 @@ class LoRAManager:
             self.make(config)
 
     def make(self, config: LoRAConfig) -> None:
-        """Add an adapter; raise ConfigError for a lora_id in use or unknown target modules."""
+        """Add an adapter that does not change the base's answers yet.
+
+        Args:
+            config: Settings of the adapter.
+
+        Raises:
+            ConfigError: For a lora_id in use or target modules that the base lacks.
+        """
         with self._lock, self.backend.lock:
             if config.lora_id in self.configs:
                 raise ConfigError(f"lora_id {config.lora_id} is used already: load its weights")
@@ -74,19 +85,30 @@ class LoRAManager:
             self.configs[config.lora_id] = config
 
     def load(self, lora_id: int, folder: str | Path) -> int:
-        """Load weights from a PEFT folder or hub name; return their version.
+        """Load weights of a PEFT adapter with the same settings, and return their version.
 
-        Raises BackendError for an unreadable adapter, and ConfigError for other settings.
+        Args:
+            lora_id: Number of the adapter whose weights are replaced.
+            folder: PEFT folder or hub name.
+
+        Raises:
+            BackendError: If the adapter cannot be read.
+            ConfigError: If rank, alpha or target modules differ.
         """
         name = self.configs[lora_id].name
         weights = weights_for(self.backend.model, str(folder), name, f"the LoRAConfig of {name}")
         return self.swap(lora_id, weights)
 
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:
-        """Replace all weights of an adapter, named as in `weights`; return their version.
+        """Replace all weights of an adapter, and return their version.
 
-        Raises ConfigError, and changes nothing, for other names or shapes and for numbers that are
-        not finite.
+        Args:
+            lora_id: Number of the adapter.
+            weights: Tensors by the names and with the shapes of `weights()`.
+
+        Raises:
+            ConfigError: For other names or shapes, and for numbers that are not finite. Nothing
+                changes.
         """
         config = self.configs[lora_id]
         with self._lock, self.backend.lock:
@@ -104,7 +126,11 @@ class LoRAManager:
         return version
 
     def weights(self, lora_id: int) -> dict[str, torch.Tensor]:
-        """Return copies of an adapter's weights, by their names in PEFT folders."""
+        """Return copies of an adapter's weights, by their names in PEFT folders.
+
+        Args:
+            lora_id: Number of the adapter.
+        """
         with self.backend.lock:
             held = weights_of(self.backend.model, self.configs[lora_id].name)
             return {name: tensor.detach().clone() for name, tensor in held.items()}
@@ -112,7 +138,12 @@ class LoRAManager:
     def save(self, lora_id: int, folder: str | Path) -> int:
         """Write an adapter as a PEFT folder, atomically; return the version of its weights.
 
-        Raises ConfigError for a folder with files.
+        Args:
+            lora_id: Number of the adapter.
+            folder: New or empty folder; parents are created.
+
+        Raises:
+            ConfigError: For a folder with files.
         """
         name, folder = self.configs[lora_id].name, Path(folder)
         refuse_taken(folder)
@@ -135,13 +166,9 @@ class LoRAManager:
 
     def _publish(self, config: LoRAConfig, version: int) -> None:
         name = config.name
-        publisher = InProcessPublisher({name: self.backend}, {}, frozenset({name}))
-        publisher.publish(name, version, weights_of(self.backend.model, name))
+        with self.backend.lock:
+            self.backend.adapter_versions[name] = version
         self._versions[config.lora_id] = version
 
 
-def create_lora_manager(
-    configs: Mapping[int, LoRAConfig], *, base: str = DEFAULT_MODEL, device: str = "auto"
-) -> LoRAManager:
-    """Create a manager of adapters on one shared base."""
-    return LoRAManager(configs, base=base, device=device)
+create_lora_manager = LoRAManager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from enum import Enum
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from core_srl.config import minibatches
+from core_srl.llm_config import refuse_ignored
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.config.section import Section
@@ -45,25 +45,8 @@ class CompetenceType(Enum):
     SPECIALIZED = "specialized"
 
 
-class _Factor(Section):
-    """Base class of factors: settings that the chosen type does not read must be defaults."""
-
-    KIND: ClassVar[str]
-    """Field of the type."""
-    READ: ClassVar[Mapping[Any, str]]
-    """Type -> field that the type reads."""
-
-    @model_validator(mode="after")
-    def _refuse_ignored(self) -> Self:
-        kind = getattr(self, self.KIND)
-        for name, own in type(self).model_fields.items():
-            if name not in (self.KIND, self.READ.get(kind)) and getattr(self, name) != own.default:
-                raise ConfigError(f"{name} has no effect where {self.KIND} is {kind}")
-        return self
-
-
-class CooperationFactor(_Factor):
-    """Kind and amount of cooperation."""
+class CooperationFactor(Section):
+    """Kind and amount of cooperation; a field that the kind does not read must be its default."""
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: Share = 0.0
@@ -73,23 +56,28 @@ class CooperationFactor(_Factor):
     knowledge_transfer_rate: Share = 0.1
     """KNOWLEDGE_TRANSFER: share of the mean weights in each model's weights, every round."""
 
-    KIND = "cooperation_type"
-    READ = {  # noqa: RUF012
-        CooperationType.TEAM_BASED: "cooperation_strength",
-        CooperationType.SHARED_REWARDS: "shared_reward_ratio",
-        CooperationType.KNOWLEDGE_TRANSFER: "knowledge_transfer_rate",
-    }
+    @model_validator(mode="after")
+    def _refuse_ignored(self) -> Self:
+        ignored = {
+            CooperationType.TEAM_BASED: "cooperation_strength",
+            CooperationType.SHARED_REWARDS: "shared_reward_ratio",
+            CooperationType.KNOWLEDGE_TRANSFER: "knowledge_transfer_rate",
+        }
+        ignored.pop(self.cooperation_type, None)
+        return refuse_ignored(self, ignored.values(), "cooperation_type")
 
 
-class CompetenceFactor(_Factor):
+class CompetenceFactor(Section):
     """Baselines that an agent's answers are compared with; abilities are measured, not set."""
 
     competence_type: CompetenceType = CompetenceType.GENERAL
     experience_decay: Share = 0.95
     """SPECIALIZED: decay of a role's average return per episode."""
 
-    KIND = "competence_type"
-    READ = {CompetenceType.SPECIALIZED: "experience_decay"}  # noqa: RUF012
+    @model_validator(mode="after")
+    def _refuse_ignored(self) -> Self:
+        general = self.competence_type is CompetenceType.GENERAL
+        return refuse_ignored(self, ["experience_decay"] * general, "competence_type")
 
 
 def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor) -> dict[str, Any]:
@@ -133,7 +121,10 @@ class RLConfig(Section):
     """Limit on the samples of an optimizer step."""
 
     def applied_to(self, config: RunConfig | None = None) -> RunConfig:
-        """Return a run's configuration with these settings; by default of a run with defaults.
+        """Return the configuration of a run with these settings.
+
+        Args:
+            config: Configuration with all other settings; None selects the defaults.
 
         Raises:
             ConfigError: If settings are incompatible, or a round's samples cannot be divided into

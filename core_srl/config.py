@@ -98,7 +98,7 @@ class MultiModelConfig(Section):
     model_types."""
     enable_lora: bool | None = None
     """Train LoRA adapters instead of whole models; None: for hub models of a billion parameters or
-    more by their name, and for models of one base in vLLM servers."""
+    more by their name."""
     training_mode: Annotated[TrainingMode, Field(strict=False)] = TrainingMode.MIXED
     weight_update_strategy: Annotated[WeightUpdateStrategy, Field(strict=False)] = (
         WeightUpdateStrategy.ASYNCHRONOUS
@@ -187,12 +187,6 @@ class MultiModelConfig(Section):
             ahead = bool(gpus) and int(os.environ.get("WORLD_SIZE", "1")) == 1
             if not ahead:
                 notes += ("episodes wait for updates (enable_areal=True plays during updates)",)
-        number, episodes, _ = self.rounds()
-        if number * episodes != self.max_episodes:
-            notes += (
-                f"max_episodes is {self.max_episodes}: {number * episodes} episodes are trained, "
-                f"in rounds of {episodes} (update_frequency)",
-            )
         return Resolved(kinds, gpus, ahead, notes)
 
     def rounds(self) -> tuple[int, int, int]:
@@ -220,12 +214,6 @@ class MultiModelConfig(Section):
         """
         here, watched = self.here(), self.enable_monitoring
         rounds, episodes, group = self.rounds()
-        unread = set(self.model_names) - set(self.model_types)
-        if unread and "model_names" in self.model_fields_set:
-            raise ConfigError(
-                f"model_names: got {', '.join(sorted(unread))}, which model_types lacks: add them "
-                "there or leave them out"
-            )
         models = models_by_id(here.kinds)
         bases = tuple(self._name(kind) for kind in here.kinds if kind not in API_MODELS)
         if not bases:
@@ -244,7 +232,9 @@ class MultiModelConfig(Section):
         agents_per_model = max(
             list(seats.values()).count(f"model_{index}") for index in range(len(bases))
         )
-        adapters = self._adapters(bases)
+        adapters = self.enable_lora
+        if adapters is None:
+            adapters = any(map(is_large, bases))
         tokens = self.max_new_tokens
         return from_tree(
             {
@@ -268,7 +258,7 @@ class MultiModelConfig(Section):
                 "backend": self._backend(here),
                 "engine": self._engine(here, len(bases), adapters),
                 "mode": self._mode(),
-                "updates": self._updates(here, bases),
+                "updates": self._updates(bases),
                 "rollout": {
                     "group_size": group,
                     "groups_per_round": episodes // group,
@@ -305,13 +295,6 @@ class MultiModelConfig(Section):
             )
         return names[kind]
 
-    def _adapters(self, bases: Sequence[str]) -> bool:
-        if self.enable_lora is not None:
-            return self.enable_lora
-        one_base = len({folders().get(base, base) for base in bases}) == 1
-        served = self.backend is LLMBackend.VLLM and one_base
-        return served or any(map(is_large, bases))
-
     def _backend(self, here: Resolved) -> dict[str, Any]:
         served = self.backend is LLMBackend.VLLM
         if not served and self.backend is not LLMBackend.HUGGINGFACE:
@@ -322,8 +305,6 @@ class MultiModelConfig(Section):
         if self.kv_cache_size is not None and (served or not self.enable_verl):
             raise ConfigError("kv_cache_size must be None with vLLM, or without enable_verl")
         if served:
-            if not self.enable_verl:
-                raise ConfigError("enable_verl must be True with vLLM, which batches itself")
             gpus = {"gpus": here.gpus} if here.gpus else {}
             return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
         kept = self.kv_cache_size
@@ -340,10 +321,9 @@ class MultiModelConfig(Section):
             engine |= {"name": "ray", "learner_gpus": share, "rollout_worker_gpus": share}
         return engine
 
-    def _updates(self, here: Resolved, bases: Sequence[str]) -> dict[str, Any]:
-        found: dict[str, Any] = {"strategy": self.weight_update_strategy.value}
-        if here.play_ahead:
-            found["max_staleness"] = STALENESS
+    def _updates(self, bases: Sequence[str]) -> dict[str, Any]:
+        strategy = self.weight_update_strategy.value
+        found: dict[str, Any] = {"strategy": strategy, "max_staleness": STALENESS}
         averaging = (WeightUpdateStrategy.SYNCHRONIZED, WeightUpdateStrategy.FEDERATED)
         groups: dict[str, list[str]] = {}
         for index, base in enumerate(bases):

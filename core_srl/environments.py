@@ -26,8 +26,11 @@ class EnvironmentType(Enum):
 class MultiModelTrainingEnvironment(CustomRewards):
     """PettingZoo ParallelEnv for several models; `reward_function` replaces its rewards.
 
-    `reward_function(model_output, context)` receives the answer as written and a
-    srl_envs.wrappers.RewardContext; None keeps the environment's rewards.
+    Args:
+        env: PettingZoo ParallelEnv.
+        environment_type: Kind of the environment, for the caller's own use.
+        reward_function: Function `f(model_output, context)` of the answer as written and a
+            srl_envs.wrappers.RewardContext; None keeps the environment's rewards.
     """
 
     def __init__(
@@ -48,8 +51,10 @@ class MultiModelTrainingEnvironment(CustomRewards):
 class CoopCompeteEnv(CoopCompete):
     """Two-agent benchmark game: agreement pays, disagreement costs both.
 
-    `horizon` is the number of steps. `coop_level` (0 to 1) is the weight of cooperation against
-    competition, and `difficulty` (0 to 1) reduces the base reward.
+    Args:
+        horizon: Number of steps of an episode.
+        coop_level: Weight of cooperation against competition, 0 to 1.
+        difficulty: Reduction of the base reward, 0 to 1.
     """
 
     def __init__(self, horizon: int = 32, coop_level: float = 0.6, difficulty: float = 0.3) -> None:
@@ -65,7 +70,12 @@ class CoopCompeteEnv(CoopCompete):
 def create_multi_model_coop_compete_env(
     num_models: int = 8, cooperation_level: float = 0.6
 ) -> MultiModelTrainingEnvironment:
-    """Create coop_compete_v0 with one agent per model."""
+    """Create coop_compete_v0 with one agent per model.
+
+    Args:
+        num_models: Number of agents, 1 to 10,000.
+        cooperation_level: Weight of cooperation against competition, 0 to 1.
+    """
     return _make(
         EnvironmentType.COOP_COMPETE,
         "coop_compete_v0",
@@ -82,7 +92,12 @@ def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
 def create_multi_model_staged_env(
     num_models: int = 8, warmup_episodes: int = 50
 ) -> MultiModelTrainingEnvironment:
-    """Create staged_v0, whose rewards are equal in the first `warmup_episodes` of training."""
+    """Create staged_v0, whose agents first learn with equal rewards.
+
+    Args:
+        num_models: Number of agents, 1 to 10,000.
+        warmup_episodes: Number of the first episodes, in which all agents have equal rewards.
+    """
     return _make(
         EnvironmentType.STAGED,
         "staged_v0",
@@ -92,7 +107,11 @@ def create_multi_model_staged_env(
 
 
 def create_maze_training_env(complexity: str = "medium") -> MultiModelTrainingEnvironment:
-    """Create a maze for one agent: 'simple', 'medium' or 'complex'."""
+    """Create a maze for one agent.
+
+    Args:
+        complexity: "simple", "medium" or "complex".
+    """
     layout = check_choice("complexity", complexity, ("simple", "medium", "complex"))
     return _make(EnvironmentType.MAZE, f"maze_{layout}_v0")
 
@@ -100,7 +119,12 @@ def create_maze_training_env(complexity: str = "medium") -> MultiModelTrainingEn
 def create_social_training_env(
     scenario: str = "trading", num_models: int = 4
 ) -> MultiModelTrainingEnvironment:
-    """Create social_v0: 'trading' or 'negotiation' among the models."""
+    """Create social_v0 with one agent per model.
+
+    Args:
+        scenario: "trading" or "negotiation".
+        num_models: Number of agents.
+    """
     return _make(EnvironmentType.SOCIAL, "social_v0", scenario=scenario, num_agents=num_models)
 
 

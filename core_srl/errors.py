@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,8 +48,7 @@ def _documented(error: BaseException) -> BackendError | None:
             sdk = sys.modules.get(package)  # Only an imported SDK raises errors.
             if sdk is not None and isinstance(cause, sdk.APIError):
                 # The SDKs' constructors require the HTTP request, so only attributes are copied.
-                sdks: Any = type(cause)
-                kind = _both(sdks)
+                kind: Any = type(type(cause).__name__, (BackendError, type(cause)), {})
                 made: BackendError = kind.__new__(kind, f"{api} API error: {error}")
                 made.__dict__.update(vars(cause))
                 return made
@@ -61,8 +59,3 @@ def _documented(error: BaseException) -> BackendError | None:
             )
         cause = cause.__cause__
     return None
-
-
-@functools.cache
-def _both(kind: Any) -> Any:
-    return type(kind.__name__, (BackendError, kind), {"__module__": __name__})

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
 from core_srl.models import MODERN_MODELS
 from srl_agents.episode import Tokens
-from srl_agents.errors import BackendError
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.sampling import Sampling
 from srl_train.config.models import AdapterConfig, SamplingConfig
@@ -43,6 +42,20 @@ class UpdateStrategy(Enum):
     """AdamW without weight decay, whose moments persist."""
 
 
+S = TypeVar("S", bound=Section)
+
+
+def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
+    """Return the section. Raises ConfigError if a field of `ignored` differs from its default.
+
+    `kind` is the field that decides which other fields are ignored.
+    """
+    for name in ignored:
+        if getattr(section, name) != type(section).model_fields[name].default:
+            raise ConfigError(f"{name} has no effect where {kind} is {getattr(section, kind)}")
+    return section
+
+
 class LLMConfig(Section):
     """Documented settings of a manager. Raises ConfigError for a setting its backend ignores."""
 
@@ -52,7 +65,7 @@ class LLMConfig(Section):
     device: Text = "auto"
     """HUGGINGFACE: 'auto' (a GPU if there is one) or a torch device."""
     max_length: Annotated[int, Field(ge=2)] = 32768
-    """Tokens of a conversation, prompts and answers together. An API counts them afterwards."""
+    """HUGGINGFACE: tokens of a conversation, prompts and answers together."""
     temperature: Annotated[float, Field(ge=0)] = 0.7
     """Temperature of nodes without their own. Anthropic's API only accepts 1."""
     api_key: Annotated[Text | None, Field(repr=False)] = None
@@ -73,13 +86,10 @@ class LLMConfig(Section):
     @model_validator(mode="after")
     def _refuse_ignored(self) -> Self:
         in_process = self.backend is LLMBackend.HUGGINGFACE
-        ignored = {"api_key"} if in_process else {"device", "enable_lora"}
+        ignored = ["api_key"] if in_process else ["device", "enable_lora", "max_length"]
         if self.backend is not LLMBackend.VLLM:
-            ignored.add("port")
-        for name in sorted(ignored):
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ConfigError(f"{name} is not read by the backend {self.backend.value}")
-        return self
+            ignored.append("port")
+        return refuse_ignored(self, ignored, "backend")
 
     @property
     def sampling(self) -> Sampling:
@@ -101,19 +111,6 @@ class LLMResponse(ChatAnswer):
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
     """Return `usual` with changed settings. Raises ConfigError."""
     return SamplingConfig(**{**asdict(usual), **changes}).build()
-
-
-def sampling_within(sampling: Sampling, length: int, limit: int) -> Sampling:
-    """Return the sampling with at most the tokens that a conversation may still have.
-
-    Raises BackendError for a conversation that has reached its limit.
-    """
-    if length >= limit:
-        raise BackendError(
-            f"the conversation has {length} tokens, and max_length or the model allow {limit}: "
-            "register the node again, which restarts it"
-        )
-    return replace(sampling, max_new_tokens=min(sampling.max_new_tokens, limit - length))
 
 
 class LoRAConfig(AdapterConfig):

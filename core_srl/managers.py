@@ -5,19 +5,13 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from core_srl.errors import as_documented
-from core_srl.llm_config import (
-    LLMBackend,
-    LLMConfig,
-    LLMResponse,
-    sampling_with,
-    sampling_within,
-)
+from core_srl.llm_config import LLMBackend, LLMConfig, LLMResponse, sampling_with
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, Usage, seed_from
@@ -49,6 +43,9 @@ class SharedLLMManager:
     def __init__(self, config: LLMConfig) -> None:
         """Load the model, or create the client of its API.
 
+        Args:
+            config: Model and its settings.
+
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
             PolicyError: For a temperature that the API does not accept.
@@ -71,7 +68,10 @@ class SharedLLMManager:
     def register_node(self, node_id: str, node_config: Mapping[str, Any] | None = None) -> None:
         """Start the conversation of a node, or restart that of a registered one.
 
-        `node_config` has system_prompt, seed, temperature, top_p, top_k and max_new_tokens.
+        Args:
+            node_id: Name of the node.
+            node_config: system_prompt (default none), seed of the samples (a checksum of the name),
+                temperature (the LLMConfig's), top_p (1), top_k (0: all) and max_new_tokens (2048).
 
         Raises:
             ConfigError: For other settings.
@@ -91,7 +91,11 @@ class SharedLLMManager:
     def generate_for_node(self, node_id: str, prompt: str, **kwargs: Any) -> LLMResponse:
         """Return the model's answer to the next prompt of a node's conversation.
 
-        `kwargs` are temperature, top_p, top_k or max_new_tokens of this answer.
+        Args:
+            node_id: Name of a registered node.
+            prompt: Next user message.
+            kwargs: temperature, top_p, top_k or max_new_tokens of this answer, by default the
+                node's.
 
         Raises:
             ConfigError: For an unknown node or setting.
@@ -115,7 +119,7 @@ class SharedLLMManager:
 
         Args:
             gradients: Tensors by the names of `backend.model.named_parameters()`.
-            learning_rate: Step size.
+            learning_rate: Learning rate of this AdamW step.
 
         Returns:
             version, parameters (number of updated ones), gradient_norm, learning_rate and
@@ -156,8 +160,6 @@ class SharedLLMManager:
 class _ApiConversation:
     rng: np.random.Generator
     messages: tuple[Message, ...]
-    length: int = 0
-    """Tokens so far as counted by the server; 0 if it does not count."""
 
 
 class _ApiModel:
@@ -188,14 +190,12 @@ class _ApiModel:
     def answer(
         self, state: _ApiConversation, prompt: str, sampling: Sampling
     ) -> tuple[LLMResponse, _ApiConversation]:
-        sampling = sampling_within(sampling, state.length, self._config.max_length)
         self.backend.check(sampling)
         messages = (*state.messages, {"role": "user", "content": prompt.strip()})
         seed = seed_from(state.rng) if self.backend.takes_seed else None
         answer = run(self.backend.answer(ChatRequest(messages, sampling, seed)))
         messages = (*messages, {"role": "assistant", "content": answer.text})
-        length = (answer.prompt_tokens or 0) + (answer.completion_tokens or 0)
-        return LLMResponse(**vars(answer)), replace(state, messages=messages, length=length)
+        return LLMResponse(**vars(answer)), _ApiConversation(state.rng, messages)
 
     def end(self, state: _ApiConversation) -> None:
         """Do nothing: the API keeps no conversation."""
@@ -208,26 +208,46 @@ class _ApiModel:
 
 
 def create_qwen3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model: temperature 0.7, at most 32,768 tokens."""
+    """Create a manager of a Qwen model: temperature 0.7, at most 32,768 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
     return SharedLLMManager(LLMConfig(model_name=model_name, device=device))
 
 
 def create_qwen_coder_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model for programs: temperature 0.3, at most 16,384 tokens."""
+    """Create a manager of a Qwen model for programs: temperature 0.3, at most 16,384 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
     return SharedLLMManager(
         LLMConfig(model_name=model_name, device=device, max_length=16384, temperature=0.3)
     )
 
 
 def create_qwen_math_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model for mathematics: temperature 0.2, at most 8,192 tokens."""
+    """Create a manager of a Qwen model for mathematics: temperature 0.2, at most 8,192 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
     return SharedLLMManager(
         LLMConfig(model_name=model_name, device=device, max_length=8192, temperature=0.2)
     )
 
 
 def create_llama3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Llama 3 model: temperature 0.7, at most 131,072 tokens."""
+    """Create a manager of a Llama 3 model: temperature 0.7, at most 131,072 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
     return SharedLLMManager(LLMConfig(model_name=model_name, device=device, max_length=131072))
 
 
@@ -235,6 +255,10 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
     """Create a manager of a model behind OpenAI's API or a server at OPENAI_BASE_URL.
 
     A model without a temperature needs nodes with temperature 1, which is not sent.
+
+    Args:
+        model_name: Name of the model in the API.
+        api_key: Key of the API; None reads OPENAI_API_KEY.
     """
     return SharedLLMManager(
         LLMConfig(backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key)
@@ -242,7 +266,12 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
 
 
 def create_claude_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
-    """Create a manager of a model behind Anthropic's API, which only accepts temperature 1."""
+    """Create a manager of a model behind Anthropic's API, which only accepts temperature 1.
+
+    Args:
+        model_name: Name of the model in the API.
+        api_key: Key of the API; None reads ANTHROPIC_API_KEY.
+    """
     return SharedLLMManager(
         LLMConfig(
             backend=LLMBackend.ANTHROPIC, model_name=model_name, api_key=api_key, temperature=1.0

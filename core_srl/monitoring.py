@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from srl_agents.episode import Episode
 from srl_extensions.pages.document import Document, Figure, Line, PageSection, Panel, write_page
 from srl_extensions.pages.run_folder import number_at
 from srl_train.config.section import Section
 from srl_train.metrics import JsonlSink, read_metrics
-
-STARTED = "monitor_started"  # Key of the first line of a session, with the time in UTC.
 
 
 class MonitoringConfig(Section):
@@ -31,16 +26,19 @@ class MonitoringConfig(Section):
 class UnifiedMonitor:
     """Recorder of every MultiModelTrainer with `enable_monitoring`, from `start` to `stop`.
 
-    The lines of its file are rounds and stages as in RUN/metrics.jsonl with the key `run`, and
-    evaluations with `evaluation` and `measured`.
+    The lines of its file are rounds and stages as in RUN/metrics.jsonl, with the key `run`.
     """
 
     def __init__(self, config: MonitoringConfig | None = None) -> None:
+        """Create a monitor that does not record yet.
+
+        Args:
+            config: File of the monitor; None selects the default MonitoringConfig.
+        """
         self.config = config or MonitoringConfig()
         self.latest_metrics: dict[str, Any] = {}
         """Newest row of a round or stage; empty before the first one."""
         self._file: JsonlSink | None = None
-        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Record trainers from now on; a second call has no effect.
@@ -51,32 +49,32 @@ class UnifiedMonitor:
             return
         if self.config.enable_file_logging:
             self._file = JsonlSink(self.config.log_file_path)
-            self._file.write({STARTED: datetime.now(UTC).isoformat(timespec="seconds")})
         _started.append(self)
 
     def stop(self) -> None:
         """Stop recording; a second call has no effect."""
         if self in _started:
             _started.remove(self)
-            with self._lock:
-                if self._file is not None:
-                    self._file.close()
-                self._file = None
+            if self._file is not None:
+                self._file.close()
+            self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Write a line to the file, if any; store it in `latest_metrics` unless an evaluation."""
-        with self._lock:
-            if "evaluation" not in line:
-                self.latest_metrics = dict(line)
-            if self._file is not None:
-                self._file.write(line)
+        """Store a line in `latest_metrics` and write it to the file, if any.
+
+        Args:
+            line: Metrics of a round or stage, with the key `run`.
+        """
+        self.latest_metrics = dict(line)
+        if self._file is not None:
+            self._file.write(line)
 
 
 _started: list[UnifiedMonitor] = []
 
 
 class StartedMonitors:
-    """Watcher that passes the records of a run to all monitors that are running."""
+    """Sink that passes the rows of a run to all monitors that are running."""
 
     def __init__(self, run: str) -> None:
         self._run = run
@@ -86,33 +84,27 @@ class StartedMonitors:
         for monitor in tuple(_started):
             monitor.record({**row, "run": self._run})
 
-    def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
-        """Ignore episodes, of which the run's own folder keeps samples."""
-
-    def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Pass an evaluation to all running monitors."""
-        self.write({"evaluation": when, "measured": measured})
-
     def close(self) -> None:
         """Do nothing: monitors outlive a run."""
 
 
-def create_unified_monitor(config: MonitoringConfig | None = None) -> UnifiedMonitor:
-    """Create a monitor, to be started by `start`."""
-    return UnifiedMonitor(config)
+create_unified_monitor = UnifiedMonitor
 
 
 class GraphVisualizer:
-    """Page with the reward curves of the newest session in a monitor's `log_file`."""
+    """Page with the reward curves of all runs in a monitor's file."""
 
     def __init__(self, log_file: str) -> None:
+        """Create a visualizer without reading the file.
+
+        Args:
+            log_file: Path of a monitor's file, MonitoringConfig.log_file_path.
+        """
         self.log_file = Path(log_file)
 
     def draw(self) -> Path:
         """Write the page next to the file and return its path. Raises MetricsError."""
-        lines = read_metrics(self.log_file)
-        begins = [place for place, line in enumerate(lines) if STARTED in line]
-        rows = lines[begins[-1] + 1 :] if begins else lines
+        rows = read_metrics(self.log_file)
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)
         sections = [
             PageSection(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in runs
@@ -121,9 +113,7 @@ class GraphVisualizer:
         return write_page(page, self.log_file.with_suffix(".html"))
 
 
-def create_graph_visualizer(log_file: str) -> GraphVisualizer:
-    """Create a visualizer of a monitor's file."""
-    return GraphVisualizer(log_file)
+create_graph_visualizer = GraphVisualizer
 
 
 def _rewards(rows: Sequence[Mapping[str, Any]], run: str) -> list[Panel]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,24 +26,20 @@ from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.huggingface.loading import folder_of
-from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.model_folders import folder_for
 from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
-from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
+from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec
-from srl_extensions.vllm.fleet import CONCURRENCY, Fleet
+from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import TokenFacts
 from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
-from srl_extensions.vllm.routing import MAX_WAIT, RoutedTask
+from srl_extensions.vllm.routing import RoutedTask
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
-
-CHARACTERS_PER_TOKEN = 4
-"""Estimate for English, to compare the sizes of prompts."""
 
 log = logging.getLogger(__name__)
 
@@ -79,13 +75,6 @@ class _Servers(ABC):
         if fleet is not None:
             await asyncio.to_thread(fleet.close)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.stop()
-
     @abstractmethod
     def _start(self) -> None: ...
 
@@ -100,7 +89,7 @@ class UnifiedScheduler(_Servers):
     """Several models behind vLLM servers of this machine, which share their requests.
 
     Each model adds a server at the next port from base_port on: on GPUs, or on the CPU if there are
-    none. Models with the same weights share their servers. `async with` starts and stops all.
+    none. Models with the same weights share their servers.
     """
 
     def __init__(
@@ -114,10 +103,10 @@ class UnifiedScheduler(_Servers):
         """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
 
         Args:
-            base_port: First port.
-            num_gpus: Limit on the GPUs in use.
-            sharing: Equal shares of common servers, or shares by score.
-            python: Interpreter of the environment with vLLM.
+            base_port: Port of the first server, 1 to 65535.
+            num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+            sharing: "fair" for equal shares of common servers, "priority" for shares by score.
+            python: Interpreter of the environment with vLLM; by default the running one.
         """
         super().__init__(base_port, num_gpus, python)
         self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
@@ -126,9 +115,14 @@ class UnifiedScheduler(_Servers):
         self._clients: dict[str, OpenAIModel] = {}
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
-        """Add a folder or hub name, by default MODERN_MODELS[model_id], before the start.
+        """Add a model, before the servers start.
 
-        Raises ConfigError for a used id or an unknown name, and while the servers run.
+        Args:
+            model_id: New name of the model in this scheduler.
+            model_name: Folder or hub name; None selects MODERN_MODELS[model_id].
+
+        Raises:
+            ConfigError: For a used id or an unknown name, and while the servers run.
         """
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:
@@ -143,13 +137,16 @@ class UnifiedScheduler(_Servers):
     async def submit_task(
         self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
     ) -> dict[str, LLMResponse]:
-        """Return the answers of the selected models, or of all, to a prompt.
+        """Return the answers to a prompt by model id.
 
-        `sampling` is temperature, top_p or max_new_tokens.
+        Args:
+            task: User message, the whole conversation.
+            selected_models: Ids of the models that answer; None selects all.
+            sampling: temperature (0.7), top_p (1) or max_new_tokens (2048).
 
         Raises:
             ConfigError: For unknown models and settings.
-            BackendError: If a model does not answer within MAX_WAIT seconds.
+            BackendError: If a model does not answer.
         """
         chosen = list(self._models if selected_models is None else selected_models)
         if unknown := [one for one in chosen if one not in self._models]:
@@ -163,7 +160,15 @@ class UnifiedScheduler(_Servers):
         return dict(zip(chosen, answers, strict=True))
 
     def set_score(self, model_id: str, score: float) -> None:
-        """Set a model's score, by which a competitive scheduler shares. Raises ServingError."""
+        """Set a model's score, by which a competitive scheduler shares.
+
+        Args:
+            model_id: Registered id.
+            score: Number from -10 to 10; shares are in proportion to exp(score).
+
+        Raises:
+            ServingError: If the servers do not run, share fairly, or the score is too large.
+        """
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:
@@ -204,43 +209,32 @@ class UnifiedScheduler(_Servers):
         self._fleet = Fleet.managed([*self._specs.values()], sharing=self.sharing)
 
     async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
-        base, prompt = self._models[model_id], request.messages[-1]["content"]
+        base = self._models[model_id]
 
         async def call(endpoint: VLLMClient) -> LLMResponse:
             if endpoint.url not in self._clients:
-                self._clients[endpoint.url] = OpenAIModel(
-                    base,
-                    api_key="none",
-                    base_url=f"{endpoint.url}/v1",
-                    concurrency=CONCURRENCY,
-                    retries=RetryPolicy(deadline=MAX_WAIT, unreachable=UNREACHABLE),
-                )
+                url = f"{endpoint.url}/v1"
+                self._clients[endpoint.url] = OpenAIModel(base, api_key="none", base_url=url)
             return LLMResponse(**vars(await self._clients[endpoint.url].answer(request)))
 
-        cost = len(prompt) // CHARACTERS_PER_TOKEN + request.sampling.max_new_tokens
-        task = RoutedTask(owner=model_id, cost=cost, prefix=prompt)
+        task = RoutedTask(owner=model_id)
         return await background_loop.await_(fleet.routers[base].run(task, call))
 
 
-def create_unified_scheduler(
-    base_port: int = 8001, num_gpus: int = 8, **settings: Any
-) -> UnifiedScheduler:
-    """Create a UnifiedScheduler with further settings of its constructor."""
-    return UnifiedScheduler(base_port, num_gpus, **settings)
-
-
-def create_cooperative_scheduler(
-    base_port: int = 8001, num_gpus: int = 8, **settings: Any
-) -> UnifiedScheduler:
-    """Create a scheduler with equal shares of common servers."""
-    return UnifiedScheduler(base_port, num_gpus, sharing="fair", **settings)
+create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 
 
 def create_competitive_scheduler(
-    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+    base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a scheduler with shares of common servers by score (`set_score`)."""
-    return UnifiedScheduler(base_port, num_gpus, sharing="priority", **settings)
+    """Create a scheduler with shares of common servers by score (`set_score`).
+
+    Args:
+        base_port: Port of the first server, 1 to 65535.
+        num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+        python: Interpreter of the environment with vLLM; by default the running one.
+    """
+    return UnifiedScheduler(base_port, num_gpus, sharing="priority", python=python)
 
 
 class DistributedLoRAScheduler(_Servers):
@@ -261,11 +255,11 @@ class DistributedLoRAScheduler(_Servers):
         """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
 
         Args:
-            base_port: First port.
+            base_port: Port of the first server, 1 to 65535.
             num_gpus: Number of servers; 0 is one server on the CPU.
             manager: Manager whose base and adapters are served; by default a new one of the
                 default base on the CPU, with adapter i on GPU i.
-            python: Interpreter of the environment with vLLM.
+            python: Interpreter of the environment with vLLM; by default the running one.
         """
         super().__init__(base_port, num_gpus, python)
         self._ports = range(base_port, base_port + max(1, num_gpus))
@@ -288,25 +282,24 @@ class DistributedLoRAScheduler(_Servers):
         self._publishing = threading.Lock()
 
     def backend(self, lora_id: int) -> VLLMBackend:
-        """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`."""
+        """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`.
+
+        Args:
+            lora_id: Number of the adapter.
+        """
         self._running()
         return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
-        """Return url, model and state of each server, and port, GPU and version of each adapter."""
+        """Return url, model and state of each server, and port and version of each adapter."""
         servers, adapters = {}, {}
         for port, spec in self._specs.items() if self._fleet is not None else ():
             [(url, own)] = self._running().routers[spec.served_name].servers.items()
             servers[port] = {"url": url, "model": spec.served_name, "up": own.up}
         for lora_id, config in self._configs.items():
             served = self._publisher and self._publisher.answering.get(config.name)
-            gpus = self._specs[config.port].gpus if config.port in self._specs else ()
-            adapters[lora_id] = {
-                "port": config.port,
-                "gpu_id": next(iter(gpus), None),
-                "version": served and served.version.version,
-                "served_as": served and served.served_as,
-            }
+            version = served and served.version.version
+            adapters[lora_id] = {"port": config.port, "version": version}
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:
@@ -379,8 +372,4 @@ class DistributedLoRAScheduler(_Servers):
         return expected
 
 
-def create_distributed_lora_scheduler(
-    base_port: int = 8001, num_gpus: int = 1, **settings: Any
-) -> DistributedLoRAScheduler:
-    """Create a DistributedLoRAScheduler with further settings of its constructor."""
-    return DistributedLoRAScheduler(base_port, num_gpus, **settings)
+create_distributed_lora_scheduler = DistributedLoRAScheduler

@@ -13,8 +13,9 @@ from peft import PeftModel
 from torch import Tensor
 
 from core_srl.errors import as_documented, loading
-from core_srl.llm_config import LLMConfig, LLMResponse, sampling_within
+from core_srl.llm_config import LLMConfig, LLMResponse
 from srl_agents.episode import Tokens
+from srl_agents.errors import BackendError
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request
@@ -82,9 +83,15 @@ class SharedWeights:
         last = state.context[-1] if state.context else None
         [read] = chat.prompts([ChatTurn(prompt, rules=rules, last=last)])
         context = state.context + read
+        free = self._longest - len(context)
+        if free < 1:
+            raise BackendError(
+                f"the conversation has {len(context)} tokens, and max_length or the model allow "
+                f"{self._longest}: register the node again, which restarts it"
+            )
         request = Request(
             context,
-            sampling_within(sampling, len(context), self._longest),
+            replace(sampling, max_new_tokens=min(sampling.max_new_tokens, free)),
             state.seed,
             state.draws,
             conversation=state.number,

@@ -50,13 +50,15 @@ class MultiModelTrainer:
     """
 
     def __init__(self, config: MultiModelConfig | None = None) -> None:
-        """Create a trainer; models are loaded at the first use."""
+        """Create a trainer; models are loaded at the first use.
+
+        Args:
+            config: Settings of the run; None selects the default MultiModelConfig.
+        """
         self.config = config or MultiModelConfig()
         self._environment: MultiModelTrainingEnvironment | None = None
         self._replaced = False
         """True if the default environment was replaced."""
-        self._size: tuple[int, int] | None = None
-        """Agents and steps of the default environment."""
         self._trainer: Trainer | None = None
         self._built_from: tuple[Any, ...] = ()
         self._engine: _EpisodeEngine | None = None
@@ -64,7 +66,6 @@ class MultiModelTrainer:
         """Folder that belongs to this run."""
         self._broken = False
         """True after a failed update, which may have changed some of the models."""
-        self._by_episode = False
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
@@ -74,15 +75,17 @@ class MultiModelTrainer:
         the environment has `max_cycles`. `environment.reward_function = f` replaces the rewards by
         `f(model_output, context)`, also those of a later replacement without a function.
         """
-        size = (self.config.num_models, self.config.episode_length)
-        if not self._replaced and self._size != size:
-            section, function = self.config.to_run_config().environment, self._reward_function
+        config, found = self.config, self._environment
+        size = (config.num_models, config.episode_length)
+        if found is None or (
+            not self._replaced and size != (found.num_models, found.unwrapped.max_cycles)
+        ):
+            section = config.to_run_config().environment
             env = registry.make(section.name, **section.options)
             kind = EnvironmentType.COOP_COMPETE
-            self._environment = MultiModelTrainingEnvironment(env, kind, function)
-            self._size = size
-        assert self._environment is not None
-        return self._environment
+            found = MultiModelTrainingEnvironment(env, kind, self._reward_function)
+            self._environment = found
+        return found
 
     @environment.setter
     def environment(self, environment: Any) -> None:
@@ -104,8 +107,7 @@ class MultiModelTrainer:
         if self._trainer is not None and self._trainer.is_training:
             return self._trainer
         environment = self._environment if self._replaced else None
-        parts = (environment, self._reward_function, self._by_episode)
-        wanted = (self.config.model_copy(deep=True), *parts)
+        wanted = (self.config.model_copy(deep=True), environment, self._reward_function)
         if self._trainer is not None and (self._broken or wanted != self._built_from):
             self._end_trainer(self._trainer)
         if self._trainer is None:
@@ -149,6 +151,9 @@ class MultiModelTrainer:
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
         """Play the next episode; the models update after every update_frequency of them.
 
+        Args:
+            episode_num: Number of the next episode, `current_episode`, from 0.
+
         Returns:
             episode, rewards (model -> mean raw reward per step), cooperation_ratio (None for games
             without that choice), updates (model -> whether its weights changed), metrics (row of
@@ -160,9 +165,13 @@ class MultiModelTrainer:
         return await asyncio.to_thread(self._train_episode, episode_num)
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Continue from a checkpoint of the config's folder, by default the newest.
+        """Continue from a checkpoint of the config's checkpoint_dir, and return True.
 
-        Raises CheckpointNotFound, a FileNotFoundError.
+        Args:
+            checkpoint_id: Name of the checkpoint's folder; None selects the newest.
+
+        Raises:
+            CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
         """
         loaded = self.trainer.load_checkpoint(checkpoint_id)
         self._folder = Path(self.config.checkpoint_dir)
@@ -211,7 +220,11 @@ class MultiModelTrainer:
     async def _save_checkpoint(self, episode: int) -> str:
         """Save a checkpoint and return its id; episodes of an incomplete round are not in it.
 
-        Raises TrainingError for another episode than `current_episode`.
+        Args:
+            episode: Number of episodes so far, `current_episode`.
+
+        Raises:
+            TrainingError: For another number.
         """
         trainer = self._begin()
         if episode != self.current_episode:
@@ -221,7 +234,8 @@ class MultiModelTrainer:
         return trainer.save_checkpoint()
 
     def _train_episode(self, number: int) -> dict[str, Any]:
-        self._by_episode = self._by_episode or self.run.config.engine.play_ahead
+        if self.run.config.engine.play_ahead:
+            self.config.enable_areal = False  # Episodes one at a time cannot be played ahead.
         trainer, run, engine = self._begin(), self.run, self._engine
         assert engine is not None
         if number != self.current_episode or number >= self.config.max_episodes:
@@ -290,9 +304,6 @@ class MultiModelTrainer:
             make_env = partial(_copy_of, self.environment, config.episode_length)
             agents = list(self.environment.possible_agents)
         run_config = config.to_run_config(agents)
-        if self._by_episode:
-            engine = run_config.engine.replaced(play_ahead=False)
-            run_config = run_config.replaced(engine=engine)
         if notes := config.here().notes:
             log.warning("%s", "; ".join(notes))
         folder, watched = Path(config.checkpoint_dir), config.enable_monitoring
@@ -363,17 +374,30 @@ def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) ->
 def create_multimodel_trainer(
     num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED
 ) -> MultiModelTrainer:
-    """Create a trainer, whose `config` has all other settings."""
+    """Create a trainer with a default MultiModelConfig, whose other fields may be set afterwards.
+
+    Args:
+        num_models: Number of models, one agent each.
+        training_mode: Rewards of the models.
+    """
     return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 
 def create_cooperative_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Create a trainer in cooperative mode."""
+    """Create a trainer in cooperative mode.
+
+    Args:
+        num_models: Number of models, one agent each.
+    """
     return create_multimodel_trainer(num_models, TrainingMode.COOPERATIVE)
 
 
 def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Create a trainer in competitive mode."""
+    """Create a trainer in competitive mode.
+
+    Args:
+        num_models: Number of models, one agent each.
+    """
     return create_multimodel_trainer(num_models, TrainingMode.COMPETITIVE)
 
 
@@ -381,6 +405,10 @@ async def quick_start_multimodel_training(
     num_models: int = 4, max_episodes: int = 100
 ) -> dict[str, Any]:
     """Train the documented models, or the embedded one if this machine lacks them.
+
+    Args:
+        num_models: Number of models, one agent each.
+        max_episodes: Limit on the episodes; whole rounds of 10 are trained.
 
     Returns:
         training_results (see `MultiModelTrainer.train`), model_performance, and status: "completed"
@@ -399,12 +427,24 @@ async def quick_start_multimodel_training(
 
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
-    """Return the ids of the complete checkpoints in a folder, the newest first."""
+    """Return the ids of the complete checkpoints in a folder, the newest first.
+
+    Args:
+        checkpoint_dir: Folder of a run, MultiModelConfig.checkpoint_dir.
+    """
     return checkpoint.list_checkpoints(Path(checkpoint_dir))
 
 
 def load_checkpoint_metadata(
     checkpoint_id: str, checkpoint_dir: str | Path = CHECKPOINT_DIR
 ) -> dict[str, Any]:
-    """Return the metadata of a checkpoint. Raises CheckpointNotFound, a FileNotFoundError."""
+    """Return the metadata of a checkpoint.
+
+    Args:
+        checkpoint_id: Name of the checkpoint's folder.
+        checkpoint_dir: Folder of a run, MultiModelConfig.checkpoint_dir.
+
+    Raises:
+        CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
+    """
     return checkpoint.load_metadata(Path(checkpoint_dir), checkpoint_id)

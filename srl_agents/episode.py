@@ -33,8 +33,6 @@ class ModelVersion:
     version: int | str = 0
     """Number of weight updates; for a past version, its name in the opponent pool."""
     adapter: str | None = None
-    digest: str | None = None
-    """BLAKE2b of the published weights or adapter, or None if not computed."""
 
     def __str__(self) -> str:
         name = self.model if self.adapter is None else f"{self.model}/{self.adapter}"

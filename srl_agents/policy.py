@@ -76,7 +76,11 @@ class AsyncPolicy(Protocol):
         ...
 
     def leave(self, state: Any) -> None:
-        """Release the resources of one agent's memory `state` at the end of its episode."""
+        """Release the resources of one agent at the end of its episode.
+
+        Args:
+            state: Memory of the agent.
+        """
 
 
 Policy = SyncPolicy | AsyncPolicy
@@ -114,7 +118,12 @@ class Closing(Protocol):
     """Policy that converts the last observation of a truncated episode to tokens."""
 
     def closing(self, seen: AgentObservation, state: Any) -> tuple[int, ...] | None:
-        """Return the token ids of the agent's last observation, or None if there are none."""
+        """Return the token ids of the agent's last observation, or None if there are none.
+
+        Args:
+            seen: Last observation.
+            state: Memory of the agent.
+        """
         ...
 
 

@@ -156,7 +156,12 @@ class TextView(Protocol):
         """Return one answer per discrete action, in action order; none in free-text games."""
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
-        """Return the action that an answer names. Never raises."""
+        """Return the action that an answer names. Never raises.
+
+        Args:
+            agent: Name of the agent.
+            answer: The whole text.
+        """
 
 
 class FixedChoices:

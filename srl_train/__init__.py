@@ -14,7 +14,5 @@ __all__ = ["RunConfig", "Trainer"]
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(
-            f"module srl_train has no attribute {name!r}; allowed: {', '.join(_HOMES)}"
-        )
+        raise AttributeError(f"module srl_train has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -132,17 +132,15 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
     except Exception as error:  # PEFT raises errors of any class for damaged files
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
     ours = model.peft_config[name]
-    alike = (
-        misfit(weights, weights_of(model, name)) is None
-        and (theirs.lora_alpha, theirs.use_rslora) == (ours.lora_alpha, ours.use_rslora)
-        and not theirs.alpha_pattern
-        and theirs.init_lora_weights in _PLAIN_STARTS
-    )
-    if not alike:
+    wrong = misfit(weights, weights_of(model, name))
+    scales = (theirs.lora_alpha, theirs.use_rslora) == (ours.lora_alpha, ours.use_rslora)
+    if not scales or theirs.alpha_pattern or theirs.init_lora_weights not in _PLAIN_STARTS:
+        wrong = "alpha, alpha_pattern, use_rslora or init_lora_weights"
+    if wrong:
         raise ConfigError(
-            f"the adapter {adapter} ({_described(theirs)}) differs from {settings} "
-            f"({_described(ours)}): use the same settings, or merge it into its base first, "
-            f"srl export {adapter} FOLDER --merge"
+            f"the adapter {adapter} (rank {theirs.r}, alpha {theirs.lora_alpha:g}) differs from "
+            f"{settings} (rank {ours.r}, alpha {ours.lora_alpha:g}; {wrong}): use the same "
+            f"settings, or merge it into its base first, srl export {adapter} FOLDER --merge"
         )
     return weights
 
@@ -164,14 +162,6 @@ def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> 
         for path, tensor in weights.items():
             head, _, last = path.rpartition(".")
             parameters[f"{head}.{name}.{last}"].copy_(tensor)
-
-
-def _described(config: Any) -> str:
-    names = config.target_modules or ()
-    names = [names] if isinstance(names, str) else {n.rpartition(".")[2] for n in names}
-    return (
-        f"rank {config.r}, alpha {config.lora_alpha:g}, target_modules {', '.join(sorted(names))}"
-    )
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from srl_agents.llm.chat_format import TEMPLATES
 from srl_envs import registry
-from srl_envs.tables import Plugin, PluginTable
 from srl_envs.wrappers import CustomRewards
 from srl_train import processes
 from srl_train.config import capabilities
@@ -99,9 +99,8 @@ def build_run(
         make_env, view, speaks_first, config.rollout.timeout, config.engine.in_flight
     )
     with ExitStack() as on_error:
-        parts: Parts = ENGINES.load(config.engine.name)(
-            config, settings, matchmaking, server_logs, models
-        )
+        build_parts = resolve_name(config.engine.PARTS)
+        parts: Parts = build_parts(config, settings, matchmaking, server_logs, models)
         on_error.callback(parts.players.close)
         learners = parts.learners
         strategy = strategy or STRATEGIES.load(config.updates.strategy)(config.updates)
@@ -214,15 +213,3 @@ def build_credit(config: RunConfig, env: Any) -> Credit:
         return Credit(scheme)
     credit: Credit = CREDIT_HOOKS.load(hooks)(config, env, scheme)
     return credit
-
-
-ENGINES = PluginTable(
-    "core_srl.engines",
-    {
-        "local": Plugin("srl_train.local:local_parts", "this process, or all torchrun processes"),
-        "ray": Plugin("srl_extensions.cluster.engine:ray_parts", "a Ray cluster"),
-    },
-    ConfigError,
-)
-"""Name to a function from (configuration, rollout settings, matchmaking, folder of server logs,
-model objects) to the `Parts` of a run."""

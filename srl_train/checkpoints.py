@@ -71,7 +71,6 @@ class Checkpoint:
     """Loaded checkpoint. The sizes of its files are those of the manifest."""
 
     path: Path
-    checkpoint_id: str
     round: int
     state: Any
     """State as passed to `save`, with tensors, tuples and integer keys."""
@@ -166,7 +165,7 @@ def load(path: Path) -> Checkpoint:
             f"{found / 'state.json'} must be a state of this release: {error!r:.200}"
         ) from error
     metadata = load_metadata(path.parent, path.name)
-    return Checkpoint(found, manifest.checkpoint_id, manifest.round, state, metadata)
+    return Checkpoint(found, manifest.round, state, metadata)
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:

@@ -12,9 +12,7 @@ from typing import Any, Self
 
 from srl_train import processes
 
-_NOTICE = (
-    b"\ntraining ends after the current update and is saved; a second signal ends it at once\n"
-)
+_NOTICE = b"\ntraining ends after the current update; a second signal ends it at once\n"
 
 
 def end(number: int, frame: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 from peft import PeftModel
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
 from srl_agents.evaluation.progress import announced
 from srl_agents.llm import tiny
@@ -53,8 +51,6 @@ from srl_train.tensor_checks import misfit
 
 ModelObject = tuple[Any, Any]
 """A PreTrainedModel and its tokenizer, passed by the caller."""
-DIGESTED_BYTES = 1 << 30
-"""Largest size of weights with a digest: reading more would take longer than an update."""
 log = logging.getLogger(__name__)
 
 
@@ -320,34 +316,17 @@ class InProcessPublisher(WeightPublisher):
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """Publish weights as `WeightPublisher.publish`, between two sampled batches."""
-        backend, adapter = self.backends[name], name if name in self.adapters else None
-        digest = weights_digest(tensors)
+        backend = self.backends[name]
         with backend.lock:
             if name in self.snapshots:
                 parameters = dict(self.snapshots[name].named_parameters())
                 with torch.no_grad():
                     for path in parameters.keys() & tensors.keys():  # others are the learner's
                         parameters[path].copy_(tensors[path])
-            if adapter is None:
+            if name in self.adapters:
+                backend.adapter_versions[name] = version
+            else:
                 backend.weights_version = version
-            else:
-                backend.adapter_versions[adapter] = version
-            if digest is None:
-                backend.digests.pop(adapter, None)
-            else:
-                backend.digests[adapter] = digest
-
-
-def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
-    """Return the BLAKE2b hash of weights; None if they are sharded or exceed DIGESTED_BYTES."""
-    sharded = any(isinstance(tensor, DTensor) for tensor in weights.values())
-    if sharded or sum(tensor.nbytes for tensor in weights.values()) > DIGESTED_BYTES:
-        return None
-    digest = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted(weights.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 # Samplers of a run

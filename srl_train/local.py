@@ -38,8 +38,7 @@ def local_parts(
     """Load all models and build their learners in this process, or in each torchrun process."""
     make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
-    with processes.main_first():
-        players = build_backends(config, make_env, server_logs, given=models)
+    players = build_backends(config, make_env, server_logs, given=models)
     with ExitStack() as on_error:
         on_error.callback(players.close)
         tokenizers = {name: players.backends[name].tokenizer for name in players.modules}
@@ -73,40 +72,26 @@ def build_learners(
         for name, module in modules.items():
             fsdp.shard(name, module)
     joint = joint_state(make_env) if config.records_states else None
-    return {
-        name: _build_learner(config, name, module, tokenizers[name], matchmaking, sampling, joint)
-        for name, module in modules.items()
-    }
-
-
-def _build_learner(
-    config: RunConfig,
-    name: str,
-    model: Any,
-    tokenizer: Any,
-    matchmaking: Matchmaking,
-    sampling: Mapping[str, Sampling],
-    joint: JointState | None,
-) -> Learner:
-    agents = matchmaking.agents_of(name)
-    algorithm = config.algorithm_of(name)
-    stale = config.updates.max_staleness > 0 or name in config.sample_budget
-    if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
-        algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
-    learner: Learner = resolve_name(algorithm.LEARNER)(
-        name,
-        model,
-        tokenizer,
-        algorithm,
-        group_size=config.rollout.group_size,
-        temperature=sampling[agents[0]].temperature,
-        planned_updates=planned_updates(config, name, matchmaking.mean_held(name)),
-        max_divergence=config.backend.divergence_limit,
-        discount=config.rollout.discount,
-        joint=joint,
-        seed=config.seed,
-    )
-    return learner
+    learners: dict[str, Learner] = {}
+    for name, module in modules.items():
+        algorithm = config.algorithm_of(name)
+        stale = config.updates.max_staleness > 0 or name in config.sample_budget
+        if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
+            algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
+        learners[name] = resolve_name(algorithm.LEARNER)(
+            name,
+            module,
+            tokenizers[name],
+            algorithm,
+            group_size=config.rollout.group_size,
+            temperature=sampling[matchmaking.agents_of(name)[0]].temperature,
+            planned_updates=planned_updates(config, name, matchmaking.mean_held(name)),
+            max_divergence=config.backend.divergence_limit,
+            discount=config.rollout.discount,
+            joint=joint,
+            seed=config.seed,
+        )
+    return learners
 
 
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:

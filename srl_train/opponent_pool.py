@@ -94,11 +94,6 @@ class OpponentPool:
         """Return True if snapshots are due after `rounds` rounds and do not exist yet."""
         return not rounds % self._config.every and all(s.round != rounds for s in self.snapshots)
 
-    @property
-    def draws_each_group(self) -> bool:
-        """True if a snapshot is drawn for every group of episodes, not once per round."""
-        return self._config.draw_each == "group"
-
     def draw(self, rng: np.random.Generator) -> str:
         """Draw a snapshot and return its name."""
         chances = self.chances()
@@ -130,8 +125,7 @@ class OpponentPool:
         for row, newer in enumerate(self.snapshots):
             for column, older in enumerate(self.snapshots[:row]):
                 leads[row, column] = newer.leads[older.name]
-        payoffs: NDArray[np.float64] = leads - leads.T
-        return payoffs
+        return leads - leads.T
 
     def record_lead(
         self, newer: Snapshot, older: Snapshot, places: Sequence[Sequence[Episode]]

@@ -38,11 +38,6 @@ class InWords:
         return spoken, memories
 
 
-def in_words(policy: Policy, view: TextView) -> Policy:
-    """Return a policy that records text; asynchronous policies, which do so, are unchanged."""
-    return policy if waits(policy) else InWords(policy, view)
-
-
 @dataclass(frozen=True)
 class PlannedGames:
     """Episodes to play in one rollout; the first four fields have an entry per episode."""
@@ -82,7 +77,10 @@ class PlannedGames:
         policies = [policies_of(seats) for seats in self.seatings]
         if not self.in_words:
             return policies
-        return [{a: in_words(p, view) for a, p in by_agent.items()} for by_agent in policies]
+        return [
+            {a: p if waits(p) else InWords(p, view) for a, p in by_agent.items()}
+            for by_agent in policies
+        ]
 
     def settings(self) -> PlaySettings:
         """Return the keyword arguments of `play_many`."""

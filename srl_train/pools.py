@@ -46,7 +46,8 @@ def growth_is_due(run: Run, rounds: int) -> bool:
 
 def draw_opponents(run: Run, rng: np.random.Generator, groups: int) -> list[dict[str, str]]:
     """Draw one snapshot per pool for each group of episodes: pool to the snapshot's name."""
-    drawn = {name: pool.draw(rng) for name, pool in run.pools.items() if not pool.draws_each_group}
+    sections = run.config.opponent_pools
+    drawn = {n: pool.draw(rng) for n, pool in run.pools.items() if sections[n].draw_each == "round"}
     return [
         {name: drawn[name] if name in drawn else pool.draw(rng) for name, pool in run.pools.items()}
         for _ in range(groups)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -24,7 +23,6 @@ from srl_train.errors import TrainingError
 T = TypeVar("T")
 TIMEOUT = timedelta(minutes=30)
 """Time that a process waits for the other processes."""
-VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def start(device: str, threads: int = 1) -> int:
@@ -38,7 +36,8 @@ def start(device: str, threads: int = 1) -> int:
     announced = _announced()
     if announced == 1 or dist.is_initialized():
         return announced
-    if missing := [name for name in VARIABLES if name not in os.environ]:
+    required = {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
+    if missing := sorted(required - os.environ.keys()):
         raise TrainingError(
             f"WORLD_SIZE is {announced} and {', '.join(missing)} is not set: start with torchrun, "
             "or unset WORLD_SIZE to train in one process"
@@ -84,16 +83,6 @@ def is_main() -> bool:
 def wait() -> None:
     """Wait until all processes have reached this call."""
     _gathered(None)
-
-
-@contextmanager
-def main_first() -> Iterator[None]:
-    """Run the body in the main process first, for example to fill a cache for the others."""
-    if not is_main():
-        wait()
-    yield
-    if is_main():
-        wait()
 
 
 def share_of(items: Sequence[T]) -> Sequence[T]:

@@ -6,19 +6,19 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from srl_agents.episode import Episode, to_json, turn_to_json, write_jsonl
+from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json, write_jsonl
 from srl_agents.rollout import Spectator
 from srl_train import processes
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.metrics.progress import Progress
-from srl_train.metrics.sinks import SINKS, ConfiguredSink, JsonlSink, Sink, SinkContext, Watcher
+from srl_train.metrics.sinks import SINKS, JsonlSink, Sink
 from srl_train.round import RoundResult
 from srl_train.run import Run
 from srl_train.run_files import RunFiles, finite, write_whole
@@ -50,7 +50,7 @@ class Recorder:
         self._progress: tuple[Sink, ...] = ()
         self._open: tuple[Sink, ...] | None = None
         """Sinks of the rounds, or None before `open` and after `end_rounds`."""
-        self._configured: tuple[ConfiguredSink, ...] | None = None
+        self._configured: tuple[Sink, ...] = ()
 
     def refuse_missing(self, config: RunConfig) -> None:
         """Raise the error of a configured sink that cannot work, before models are loaded."""
@@ -68,12 +68,9 @@ class Recorder:
         Raises:
             TrackerError: If a tracker cannot be opened.
         """
-        if self._writes and self._configured is None:
-            stages = {name: stage.epochs for name, stage in run.config.stages.items()}
-            context = SinkContext(
-                run.config, self._files.folder, stages, run.position, run.evaluations
-            )
-            opened = [SINKS.load(name).open_sink(context) for name in SINKS]
+        if self._writes and not self._configured:
+            position = run.config, self._files.folder, sum(run.position)
+            opened = [SINKS.load(name).open_sink(*position) for name in SINKS]
             self._configured = tuple(sink for sink in opened if sink is not None)
         rows: tuple[Sink, ...] = ()
         if self._keeps_rows:
@@ -88,7 +85,7 @@ class Recorder:
     def stage(self, run: Run) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         """Return a function that records the row of a pass of a stage."""
         with ExitStack() as stack:
-            sinks = [*self._sinks, *self._progress, *(self._configured or ())]
+            sinks = [*self._sinks, *self._progress, *self._configured]
             if self._keeps_rows:
                 rows = JsonlSink(self._files.stages, run.stages.passes)
                 stack.callback(rows.close)
@@ -103,10 +100,11 @@ class Recorder:
     def round(self, run: Run, result: RoundResult) -> None:
         """Record a completed round."""
         number, section = result.row["round"], run.config.logging
-        for sink in (*(self._open or ()), *(self._configured or ())):
+        for sink in (*(self._open or ()), *self._configured):
             sink.write(result.row)
-        for watcher in self._watchers():
-            watcher.write_episodes(number, result.episodes)
+        for sink in self._sinks:
+            if hasattr(sink, "write_episodes"):
+                sink.write_episodes(number, result.episodes)
         due = number % section.episodes_every == 0 or run.next_round == run.config.rounds
         if self._writes and section.episodes and due:
             path = self._files.folder / "episodes" / f"round_{number:08d}.jsonl"
@@ -114,9 +112,9 @@ class Recorder:
 
     def evaluation(self, run: Run, when: str) -> None:
         """Record the evaluation `run.evaluations[when]`."""
-        sinks: tuple[Watcher | ConfiguredSink, ...] = (*self._watchers(), *(self._configured or ()))
-        for sink in sinks:
-            sink.write_evaluation(when, run.evaluations[when])
+        for sink in (*self._sinks, *self._configured):
+            if hasattr(sink, "write_evaluation"):
+                sink.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
         """Write summary.json."""
@@ -131,15 +129,12 @@ class Recorder:
             for sink in reversed(sinks):
                 stack.callback(sink.close)
 
-    def close(self, *, finished: bool) -> None:
-        """Close all sinks; `finished` is true if the training is complete."""
+    def close(self) -> None:
+        """Close all sinks."""
         self.end_rounds()
-        configured, self._configured = self._configured or (), None
+        configured, self._configured = self._configured, ()
         for sink in configured:
-            sink.close(finished)
-
-    def _watchers(self) -> list[Watcher]:
-        return [sink for sink in self._sinks if isinstance(sink, Watcher)]
+            sink.close()
 
 
 class EpisodeWriter:
@@ -172,29 +167,23 @@ class EpisodeWriter:
             if number != self._number:
                 return
             try:
-                self._record(episode, over)
+                if not episode.turns and not over:
+                    # No fsync, since the file need not survive a crash.
+                    partial = self._path.with_name(".playing.partial")
+                    partial.write_text(to_json(replace(episode, states=None)) + "\n", "ascii")
+                    partial.replace(self._path)
+                    self._written = number
+                elif self._written == number:
+                    with self._path.open("a", encoding="ascii") as file:
+                        file.write(
+                            turn_to_json([] if over else _shortened(episode.turns[-1])) + "\n"
+                        )
             except (OSError, TypeError, ValueError) as error:
                 # A full disk or observations that are not plain data must not end the run.
                 log.warning("stopped writing %s: %s", self._path, error)
                 self._began, self._number = float("inf"), 0
 
-    def _record(self, episode: Episode, over: bool) -> None:
-        if not episode.turns and not over:
-            # No fsync, since the file need not survive a crash.
-            partial = self._path.with_name(".playing.partial")
-            partial.unlink(missing_ok=True)
-            with partial.open("x", encoding="ascii") as file:
-                file.write(to_json(replace(episode, states=None)) + "\n")
-            partial.replace(self._path)
-            self._written = self._number
-        elif self._written == self._number:
-            turn = (
-                []
-                if over
-                else [
-                    replace(step, decision=replace(step.decision, tokens=None), info={})
-                    for step in episode.turns[-1]
-                ]
-            )
-            with self._path.open("a", encoding="ascii") as file:
-                file.write(turn_to_json(turn) + "\n")
+
+def _shortened(turn: Sequence[AgentStep]) -> list[AgentStep]:
+    """Return the steps of a turn without tokens and infos."""
+    return [replace(s, decision=replace(s.decision, tokens=None), info={}) for s in turn]

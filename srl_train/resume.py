@@ -18,9 +18,8 @@ from srl_train import checkpoints, fsdp, processes
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
-from srl_train.config.section import one_line
+from srl_train.config.section import RENAMED, one_line
 from srl_train.errors import CheckpointError
-from srl_train.learners.learner import restore
 from srl_train.opponent_pool import Snapshot
 from srl_train.run import ModelTotals, Run
 from srl_train.samples import TokenSample
@@ -37,9 +36,14 @@ _FREE = frozenset({
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
     """Write a checkpoint of the run and return its id. All processes must call this function."""
     name = checkpoints.checkpoint_name(run.next_round, final)
-    learners = run.learners.items()
-    weights = fsdp.in_full({f"models/{model}": learner.weights() for model, learner in learners})
-    state = fsdp.in_full(_state_of(run))
+    learners = {model: learner.state() for model, learner in run.learners.items()}
+    weights = fsdp.in_full(
+        {f"models/{model}": own.pop("weights") for model, own in learners.items()}
+    )
+    for model, own in learners.items():
+        if not _reference_moved(run, model):
+            own["reference"] = {}
+    state = fsdp.in_full({**_state_of(run), "learners": learners})
     if processes.is_main():
         metadata = {
             "round": run.next_round,
@@ -58,6 +62,7 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
 
 
 def _state_of(run: Run) -> dict[str, Any]:
+    """Return the state of the run without its learners."""
     return {
         "next_round": run.next_round,
         "seconds": run.seconds,
@@ -71,14 +76,6 @@ def _state_of(run: Run) -> dict[str, Any]:
         "pools": {name: pool.state() for name, pool in run.pools.items()},
         "stages": run.stages.state(),
         "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
-        "learners": {
-            model: {
-                "optimizer": learner.optimizer_state(),
-                "counters": learner.counters(),
-                "reference": learner.reference() if _reference_moved(run, model) else {},
-            }
-            for model, learner in run.learners.items()
-        },
     }
 
 
@@ -117,7 +114,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     try:
         if checkpoint.round != state["next_round"]:
             raise ValueError(f"next_round must be {checkpoint.round}, got {state['next_round']}")
-        _refuse_unlike(run, state, weights)
+        _refuse_unlike(run, state)
         if state["pools"].keys() != run.pools.keys():
             raise ValueError(f"pools must be {sorted(run.pools)}, got {sorted(state['pools'])}")
         for name, pool in run.pools.items():
@@ -125,7 +122,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     except (ValueError, CheckpointError) as error:
         raise checkpoint.unusable(f"{file}: {error}") from error
     for model, learner in run.learners.items():
-        restore(learner, {"weights": weights[model], **state["learners"][model]})
+        learner.load_state({"weights": weights[model], **state["learners"][model]})
         run.buffers[model].load_state(vars(saved.buffers[model]))
         run.versions[model] = saved.versions[model]
         run.publish(model)
@@ -137,7 +134,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     run.evaluations = saved.evaluations
 
 
-def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
     """Raise ValueError, which names the first wrong entry, if the state does not fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
@@ -146,7 +143,7 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any
         refuse_unlike(state["strategy"], run.strategy.init(list(run.learners)), "strategy")
     for model, learner in run.learners.items():
         try:
-            learner.refuse_state({"weights": weights[model], **state["learners"][model]})
+            learner.refuse_state(state["learners"][model])
         except ValueError as error:
             raise ValueError(f"learners.{model}.{error}") from error
 
@@ -154,7 +151,7 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
     """Raise CheckpointError if a setting differs on which the past rounds depend."""
     current = _flat(yaml_file.to_tree(config))
-    former = _flat(saved)
+    former = {_present_name(name): value for name, value in _flat(saved).items()}
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):
         free.discard("rounds")  # The learning-rate schedule depends on the planned rounds.
@@ -165,6 +162,13 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
                 f"{name}: must be {former.get(name)!r} as in {checkpoint_id}{why}, got "
                 f"{current.get(name)!r}; resume with the config.yaml of the run"
             )
+
+
+def _present_name(name: str) -> str:
+    """Return the present name of a setting in a checkpoint of an earlier release."""
+    section, _, last = name.rpartition(".")
+    renamed = section.startswith("opponent_pools.") and last in RENAMED
+    return f"{section}.{RENAMED[last]}" if renamed else name
 
 
 def _flat(tree: Any, path: str = "") -> dict[str, Any]:

@@ -22,7 +22,6 @@ from srl_train.errors import ConfigError, TrainingError
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import ClassVar, Protocol
 
-from srl_envs.tables import Plugin, PluginTable
-from srl_train.errors import ConfigError
 from srl_train.round import Interruptible, RoundResult, train_round
 from srl_train.run import Run
 
@@ -19,11 +18,9 @@ class Schedule(Protocol):
     @property
     def ahead(self) -> bool:
         """True if models may have trained on rounds after the last returned round."""
-        ...
 
     def next_round(self) -> RoundResult:
         """Complete and return the run's next round."""
-        ...
 
     def settle(self) -> list[RoundResult]:
         """Complete and return the rounds on which models have trained and that were not returned.
@@ -31,11 +28,9 @@ class Schedule(Protocol):
         Until the next call of `next_round`, the state of the run is that after the last of these
         rounds, and can be saved.
         """
-        ...
 
     def close(self) -> None:
         """Stop all work."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -69,22 +64,9 @@ class InTurn:
         """Do nothing: all work ends within `next_round`."""
 
 
-SCHEDULES = PluginTable(
-    "core_srl.schedules",
-    {
-        "in_turn": Plugin("srl_train.schedule:InTurn", "one round after another"),
-        "play_ahead": Plugin(
-            "srl_extensions.play_ahead.schedule:PlayAhead",
-            "rounds played while models learn from earlier ones",
-        ),
-    },
-    ConfigError,
-)
-"""Name to a function from a `ScheduleContext` to a `Schedule`."""
-
-
 def build_schedule(context: ScheduleContext) -> Schedule:
     """Build the schedule that the run's configuration selects."""
-    name = "play_ahead" if context.run.config.engine.play_ahead else "in_turn"
-    schedule: Schedule = SCHEDULES.load(name)(context)
+    if not context.run.config.engine.play_ahead:
+        return InTurn(context)
+    schedule: Schedule = resolve_name("srl_extensions.play_ahead.schedule:PlayAhead")(context)
     return schedule

@@ -34,7 +34,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def results(
-    run: Run, rows: Sequence[Mapping[str, Any]], completed: bool, checkpoints: Sequence[str]
+    run: Run, rows: Sequence[Mapping[str, Any]], checkpoints: Sequence[str]
 ) -> dict[str, Any]:
     """Return the results of `Trainer.fit`.
 
@@ -43,7 +43,7 @@ def results(
     """
     environment = [row["environment"] for row in rows]
     return {
-        "training_completed": completed,
+        "training_completed": run.completed,
         "total_episodes": episodes_played(run),
         "training_time": run.seconds,
         "training_metrics": {
@@ -66,9 +66,8 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
     """Return the kind, base, agents and totals of each model in training."""
     models = run.config.models
     kind = "adapter" if models.adapters is not None else "full"
-    bases = models.bases
     return {
-        model: _state(run, model, totals, kind, bases[model], run.versions[model])
+        model: _state(run, model, totals, kind, models.bases[model], run.versions[model])
         for model, totals in run.totals.items()
     }
 

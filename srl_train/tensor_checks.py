@@ -64,21 +64,14 @@ def refuse_unlike(found: Any, expected: Any, path: str) -> None:
 
 def refuse_optimizer_state(state: Mapping[str, Any], optimizer: Any) -> None:
     """Raise ValueError, which names the location, unless the state fits an AdamW optimizer."""
-    groups = optimizer.state_dict()["param_groups"]
-    refuse_unlike(state, {"state": {}, "param_groups": groups}, "optimizer")
-    for number, (group, expected) in enumerate(zip(state["param_groups"], groups, strict=True)):
-        if group["params"] != expected["params"]:
-            raise ValueError(f"optimizer.param_groups.{number}.params must be {expected['params']}")
+    refuse_unlike(state, {**optimizer.state_dict(), "state": {}}, "optimizer")
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     for index, moments in state["state"].items():
         path = f"optimizer.state.{index!s:.80}"
         if type(index) is not int or not 0 <= index < len(parameters):
             raise ValueError(f"{path} is not a parameter")
-        like = torch.empty_like(parameters[index], device="meta")
+        like = torch.empty(parameters[index].shape, dtype=parameters[index].dtype, device="meta")
         fresh = {"step": torch.tensor(0.0), "exp_avg": like, "exp_avg_sq": like}
-        refuse_unlike(moments, dict.fromkeys(fresh, object()), path)
-        for name, value in moments.items():
-            if not isinstance(value, Tensor):
-                raise ValueError(f"{path}.{name} is not a tensor")
+        refuse_unlike(moments, fresh, path)
         if wrong := misfit(moments, fresh):
             raise ValueError(f"{path}: {wrong}")

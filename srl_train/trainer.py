@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import sys
 import threading
 import time
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
 class Trainer:
     """Trainer of several models in one environment.
 
-    The run is built at its first use; until then, `config` can be replaced. Equal configurations
-    give equal weights, also if a run is interrupted and resumed. Under torchrun, every process
-    builds a Trainer and calls the same methods (docs/training/processes.md).
+    The run is built at its first use. Equal configurations give equal weights, also if a run is
+    interrupted and resumed. Under torchrun, every process builds a Trainer and calls the same
+    methods (docs/training/processes.md).
 
     Args:
         config: Configuration of the run.
@@ -49,8 +48,7 @@ class Trainer:
         make_env: Constructor of the environment, which replaces the configured environment.
         strategy: Update strategy, which replaces the configured strategy.
         models: (PreTrainedModel, tokenizer) by model name ("model_0"), which replace the bases.
-        sinks: Receivers of the metrics rows of stages and rounds. A Watcher also receives episodes
-            and evaluations.
+        sinks: Receivers of the metrics rows of stages and rounds.
         progress: If true, print a line per round to stderr. By default, lines are printed if stderr
             is a terminal and no sink is a Progress.
         checkpoint_dir: Folder of the checkpoints, by default `run_dir`/checkpoints.
@@ -84,7 +82,6 @@ class Trainer:
         self._models_ahead = False
         """True if training ended after an update with samples of rounds that are not recorded."""
         self._run: Run | None = None
-        self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
         self._lock: BaseFileLock | None = None
         self._stop = threading.Event()
@@ -94,28 +91,15 @@ class Trainer:
 
     @property
     def run(self) -> Run:
-        """State of the run, which is built at the first use and after `config` was replaced.
+        """State of the run, which is built at the first use.
 
         Raises:
             ConfigError: If parts of the configuration do not work together.
-            TrainingError: If the configuration was replaced after training began.
         """
-        changed = self.config != self._built_from
-        if self._run is not None and changed and self._has_begun:
-            raise TrainingError(
-                "the configuration was changed after training began; build a new Trainer with it "
-                "and load a checkpoint"
-            )
-        if self._run is None or changed:
-            self._end_servers()
+        if self._run is None:
             self._recorder.refuse_missing(self.config)
             self._run = build_run(self.config, *self._given)
-            self._built_from = copy.deepcopy(self.config)
         return self._run
-
-    @property
-    def _has_begun(self) -> bool:
-        return self._run is not None and (self._recorder.is_open or self._run.position > (0, 0))
 
     async def train(self) -> dict[str, Any]:
         """Call `fit` in a worker thread and return its results.
@@ -144,18 +128,17 @@ class Trainer:
             training_completed, total_episodes, training_time (seconds), training_metrics,
             final_model_states, checkpoints_saved, evaluation and stages.
         """
-        run, completed = self.run, False
+        run = self.run
         self.is_training = True
         with self.files.on_full_disk(), ExitStack() as stack:
             # The callbacks are called in reverse order, also after an error.
             stack.callback(setattr, self, "is_training", False)  # Last, `shutdown` waits for it.
             stack.callback(self._unlock)
-            stack.callback(lambda: self._recorder.close(finished=completed))
+            stack.callback(self._recorder.close)
             with self._interrupts:
                 self._train_all(run)
                 self._save_and_evaluate(run)
-                completed = run.completed
-        return summaries.results(run, self._rows, completed, self.checkpoints_saved)
+        return summaries.results(run, self._rows, self.checkpoints_saved)
 
     def _train_all(self, run: Run) -> None:
         """Run the remaining stages and rounds, until the last one or the first signal."""
@@ -312,7 +295,8 @@ class Trainer:
         """
         with self._locked():
             saved = any(self.files.checkpoints.glob("[!.]*"))
-            if self._has_begun or saved or not self.files.config.is_file():
+            began = self._run is not None and self._run.position > (0, 0)
+            if began or saved or not self.files.config.is_file():
                 return self.load_checkpoint()
             self._claimed = True
             return False
@@ -416,8 +400,9 @@ class Trainer:
     def close(self) -> None:
         """Close all files and end the run's model servers; also called by a `with` statement."""
         self._end_rounds()
-        self._recorder.close(finished=self._run is not None and self._run.completed)
-        self._end_servers()
+        self._recorder.close()
+        if self._run is not None:
+            self._run.players.close()
         self._unlock()
 
     def __enter__(self) -> Self:
@@ -488,7 +473,3 @@ class Trainer:
             self._models_ahead = self._models_ahead or self._rounds.ahead
             self._rounds = None
         self._recorder.end_rounds()
-
-    def _end_servers(self) -> None:
-        if self._run is not None:
-            self._run.players.close()

@@ -97,7 +97,7 @@ class ChatPolicy:
         return decisions, memories
 
     def leave(self, state: ChatConversation) -> None:
-        """Do nothing: a conversation has no resources to release."""
+        pass  # A conversation has no resources.
 
 
 def _message(role: str, content: str) -> Message:

@@ -77,13 +77,8 @@ class Protections:
         return "strict" if self.namespaces else "filtered"
 
     def __str__(self) -> str:
-        parts = {
-            f"own namespaces ({self.namespaces})": self.namespaces,
-            f"Landlock {self.landlock}": self.landlock,
-            "filtered system calls": self.seccomp,
-            **{f"no {name}: {why}": True for name, why in self.refused.items()},
-        }
-        return f"level {self.level}: " + "; ".join(part for part, holds in parts.items() if holds)
+        missing = [f"no {name}: {reason}" for name, reason in self.refused.items()]
+        return "; ".join([f"level {self.level}", *missing])
 
 
 class SandboxVerdict(StrEnum):

@@ -19,8 +19,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
+import threading
+import weakref
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
 from srl_envs.sandbox.guest import serialization, zygote
@@ -38,7 +40,7 @@ from srl_envs.sandbox.records import (
     Test,
     TestReport,
 )
-from srl_envs.sandbox.worker import Pool, Running, WorkerLostError
+from srl_envs.sandbox.worker import Running, Worker, WorkerLostError
 from srl_envs.untrusted import printable
 from srl_envs.validation import check_choice, number_between, whole_number
 
@@ -82,11 +84,18 @@ class Sandbox:
         self.without = frozenset(check_choice("without", each, FEATURES) for each in without)
         if sys.platform != "linux":
             raise SandboxError(f"the sandbox needs Linux, not {sys.platform}: use a container")
-        self._pool = Pool(self.limits, self.minimum, self.workers, self.without)
+        self._owner = os.getpid()
+        self._alive: set[Worker] = set()
+        self._close = weakref.finalize(self, _close_all, self._alive)
+        first = self._usable(None)
+        self._protections = first.protections
+        self._idle: list[Worker | None] = [*[None] * (self.workers - 1), first]
+        """Idle workers; None is not started yet."""
+        self._returned = threading.Condition()
 
     def protections(self) -> Protections:
         """Return the active protections."""
-        return self._pool.protections
+        return self._protections
 
     def run(
         self,
@@ -119,7 +128,7 @@ class Sandbox:
         seconds = self.limits.wall if wall is None else number_between("wall", wall, 0.01)
         try:
             with (
-                self._pool.lend() as [worker],
+                self._lent(1) as [worker],
                 closing(Running(worker, request, given, seconds)) as run,
             ):
                 return _run_calls(run, written)
@@ -170,7 +179,7 @@ class Sandbox:
         wall = self.limits.wall
         try:
             with (
-                self._pool.lend(2) as [one, other],
+                self._lent(2) as [one, other],
                 closing(Running(one, program, b"", wall)) as tested,
             ):
                 outcome = _next_outcome(tested, LOADING_FAILURES)
@@ -187,7 +196,51 @@ class Sandbox:
 
     def close(self) -> None:
         """End all workers; later runs raise SandboxError."""
-        self._pool.close()
+        self._close()
+
+    @contextmanager
+    def _lent(self, count: int) -> Iterator[list[Worker]]:
+        """Wait for `count` workers and lend them; an exception ends them.
+
+        Raises SandboxError in another process than the constructor's, or after `close`.
+        """
+        if os.getpid() != self._owner:
+            raise SandboxError(
+                f"the sandbox belongs to process {self._owner}, not {os.getpid()}: create one in "
+                "each process"
+            )
+        if not self._close.alive:
+            raise SandboxError("this sandbox is closed")
+        with self._returned:
+            self._returned.wait_for(lambda: len(self._idle) >= count)
+            lent = [self._idle.pop() for _ in range(count)]
+        try:
+            for place, worker in enumerate(lent):
+                lent[place] = self._usable(worker)
+            yield [worker for worker in lent if worker is not None]
+        except BaseException:
+            # The workers may still be busy with the interrupted run.
+            self._end(lent)
+            lent = [None] * count
+            raise
+        finally:
+            with self._returned:
+                self._idle += lent
+                self._returned.notify_all()
+
+    def _usable(self, worker: Worker | None) -> Worker:
+        """Return a worker, or a new one if it has ended or was not started."""
+        if worker is not None and not worker.is_lost():
+            return worker
+        self._end([worker])
+        started = Worker(self.limits, self.minimum, self.without)
+        self._alive.add(started)
+        return started
+
+    def _end(self, workers: Collection[Worker | None]) -> None:
+        for worker in self._alive.intersection(workers):
+            self._alive.remove(worker)
+            worker.close()
 
     def __enter__(self) -> Sandbox:
         return self
@@ -203,6 +256,11 @@ class Sandbox:
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Sandbox:
         return self
+
+
+def _close_all(workers: set[Worker]) -> None:
+    while workers:
+        workers.pop().close()
 
 
 def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:

@@ -1,4 +1,4 @@
-"""Workers, processes that fork one run after another, and a pool of workers.
+"""Workers: processes that fork one run after another.
 
 Data from the pipes of a worker are untrusted and read in bounded amounts.
 """
@@ -10,7 +10,6 @@ import functools
 import json
 import marshal
 import os
-import queue
 import select
 import signal
 import socket
@@ -18,12 +17,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,28 +32,24 @@ START = 30.0  # time limit of the start of a worker, in seconds
 GRACE = 5.0  # seconds after the time limit of a run at which its worker counts as lost
 CHUNK = 65536
 
-# The interpreter of the worker receives the code of these modules and no paths, so that no program
-# can find the package.
+# The interpreter of the worker receives the code of these modules, in the order of their imports,
+# and no paths, so that no program can find the package.
+_GUEST = "srl_envs.sandbox.guest"
 _MODULES = (
-    *("srl_envs.errors", "srl_envs.untrusted"),
-    *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "runner")),
-    *(f"srl_envs.sandbox.guest.{name}" for name in ("serialization", "zygote")),
+    *("srl_envs", "srl_envs.errors", "srl_envs.untrusted", "srl_envs.sandbox", _GUEST),
+    *(
+        f"{_GUEST}.{name}"
+        for name in ("kernel", "confinement", "serialization", "runner", "zygote")
+    ),
 )
-_PACKAGES = ("srl_envs", "srl_envs.sandbox", "srl_envs.sandbox.guest")
 _BOOT = """
 import marshal, sys
-from _frozen_importlib import ModuleSpec
-class Given:
-    def find_spec(self, name, path=None, target=None):
-        return ModuleSpec(name, self, is_package=name in packages) if name in code else None
-    def create_module(self, spec): return None
-    def exec_module(self, module): exec(code.pop(module.__name__), module.__dict__)
 with open(int(sys.argv[2]), "rb") as file:
-    code, packages = marshal.load(file)
-sys.meta_path.append(Given())
-from srl_envs.sandbox.guest import zygote
-del sys.meta_path[-1]
-zygote.main(int(sys.argv[1]))
+    modules = marshal.load(file)
+for name, code in modules.items():
+    sys.modules[name] = type(sys)(name)
+    exec(code, sys.modules[name].__dict__)
+sys.modules["srl_envs.sandbox.guest.zygote"].main(int(sys.argv[1]))
 """
 
 
@@ -179,47 +172,52 @@ class Running:
 
 
 class Worker:
-    """Started worker; not safe for two threads at once.
+    """Started and tested worker; not safe for two threads at once.
 
     Raises:
-        SandboxError: The worker cannot start.
+        SandboxError: The worker cannot start, or its level of protection is below `minimum`.
     """
 
-    def __init__(
-        self, limits: Limits, filters: Mapping[str, bytes], without: Collection[str]
-    ) -> None:
+    def __init__(self, limits: Limits, minimum: str, without: Collection[str]) -> None:
         self.limits, self.owner = limits, os.getpid()
-        folder = tempfile.mkdtemp(prefix="srl-sandbox-")
-        try:
-            self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            # The interpreter of a virtual environment would reveal its path.
-            interpreter = getattr(sys, "_base_executable", "") or sys.executable
-            command = [interpreter, "-s", "-S", "-P", "-B", "-c", _BOOT]
-            code = _file("code", _code())
-            with theirs, os.fdopen(code):
-                self._process = subprocess.Popen(
-                    [*command, str(theirs.fileno()), str(code)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    env={"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"},
-                    cwd="/",
-                    pass_fds=[theirs.fileno(), code],
-                    start_new_session=True,
-                )
-            settings = {
-                "limits": asdict(self.limits),
-                "folder": folder,
-                "filters": {files: program.hex() for files, program in filters.items()},
-                "without": sorted(without),
-            }
+        filters, refused = {}, {}
+        if "seccomp" not in without:
             try:
-                self.protections = self._protections(settings)
-            except BaseException:
-                self.close()
-                raise
-        finally:
-            os.rmdir(folder)  # Only the worker sees its mounts.
+                filters = {files: seccomp.compiled(files).hex() for files in seccomp.FILES}
+            except ImportError as error:
+                refused["seccomp"] = str(error)
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # The interpreter of a virtual environment would reveal its path.
+        interpreter = getattr(sys, "_base_executable", "") or sys.executable
+        command = [interpreter, "-s", "-S", "-P", "-B", "-c", _BOOT]
+        code = _file("code", _code())
+        with theirs, os.fdopen(code):
+            self._process = subprocess.Popen(
+                [*command, str(theirs.fileno()), str(code)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"},
+                cwd="/",
+                pass_fds=[theirs.fileno(), code],
+                start_new_session=True,
+            )
+        settings = {"limits": asdict(limits), "filters": filters, "without": sorted(without)}
+        try:
+            with tempfile.TemporaryDirectory(prefix="srl-sandbox-") as folder:
+                # Only the worker sees its mounts.
+                granted = self._granted({**settings, "folder": folder})
+            refused.update(granted["refused"])
+            self.protections = Protections(**{**granted, "refused": refused})
+            if LEVELS.index(self.protections.level) < LEVELS.index(minimum):
+                raise SandboxError(
+                    f"the sandbox reaches {self.protections}. Wanted is level {minimum} or "
+                    "better: allow it, or give a lower minimum if you trust the programs"
+                )
+            self._run_nothing()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the worker and all its processes."""
@@ -232,15 +230,12 @@ class Worker:
         if self._process.stderr is not None:
             self._process.stderr.close()
 
-    def last_words(self) -> str:
-        """Return the last line of standard error of a worker that ended."""
-        assert self._process.stderr is not None
-        os.set_blocking(self._process.stderr.fileno(), False)
-        output = self._process.stderr.read(10_000) or b""
-        return (output.decode(errors="replace").strip().splitlines() or [""])[-1]
+    def is_lost(self) -> bool:
+        """Return True if a worker without a run has ended."""
+        return bool(_ready([self.control.fileno()]))
 
-    def _protections(self, settings: Mapping[str, Any]) -> Protections:
-        """Send the settings to the worker; return its protections, or raise SandboxError."""
+    def _granted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Send the settings to the worker; return the fields of its protections."""
         self.control.settimeout(START)
         try:
             self.control.send(json.dumps(settings).encode())
@@ -249,20 +244,43 @@ class Worker:
             raise SandboxError(f"the sandbox did not start: {error}") from error
         self.control.settimeout(None)
         if not reply:
-            reason = self.last_words() or "it ended without a message"
+            reason = self._last_words() or "it ended without a message"
             raise SandboxError(f"the sandbox did not start: {reason}")
-        return Protections(**json.loads(reply))
+        granted: dict[str, Any] = json.loads(reply)
+        return granted
+
+    def _run_nothing(self) -> None:
+        """Run an empty program; raise SandboxError if that fails."""
+        failure = ""
+        try:
+            with closing(Running(self, runner.NOTHING, b"", self.limits.wall)) as running:
+                running.hang_up()
+                running.finish()
+            if running.status or running.received != runner.DONE:
+                failure = running.printed.decode(errors="replace").strip() or str(running.status)
+        except WorkerLostError as error:
+            failure = self._last_words() or str(error)
+        if failure:
+            raise SandboxError(f"an empty program could not be run: {failure.splitlines()[-1]}")
+
+    def _last_words(self) -> str:
+        """Return the last line of standard error of a worker that ended."""
+        assert self._process.stderr is not None
+        os.set_blocking(self._process.stderr.fileno(), False)
+        output = self._process.stderr.read(10_000) or b""
+        return (output.decode(errors="replace").strip().splitlines() or [""])[-1]
 
 
 @functools.cache
 def _code() -> bytes:
-    """Return the compiled modules of a worker by name, and the names of their packages."""
+    """Return the compiled modules of a worker by name; packages are empty."""
     root = Path(__file__).parents[2]
-    sources = dict.fromkeys(_PACKAGES, "")
+    code = {}
     for name in _MODULES:
-        sources[name] = Path(root, *name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    code = {name: compile(text, f"<{name}>", "exec") for name, text in sources.items()}
-    return marshal.dumps((code, _PACKAGES))
+        path = Path(root, *name.split(".")).with_suffix(".py")
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        code[name] = compile(text, f"<{name}>", "exec")
+    return marshal.dumps(code)
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
@@ -281,102 +299,3 @@ def _file(name: str, content: bytes) -> int:
         file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
-
-
-class Pool:
-    """Pool of up to `size` workers; threads may share it, processes may not."""
-
-    def __init__(self, limits: Limits, minimum: str, size: int, without: Collection[str]) -> None:
-        self._limits, self._minimum, self._without = limits, minimum, frozenset(without)
-        self._owner = os.getpid()
-        self._workers: list[Worker] = []
-        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None is not started yet.
-        self._several = threading.Lock()
-        self.close = weakref.finalize(self, _close_all, self._workers)
-        """Function that ends all workers."""
-        for _ in range(size - 1):
-            self._idle.put(None)
-        first = self._started()
-        self.protections: Protections = first.protections
-        self._idle.put(first)
-
-    @contextmanager
-    def lend(self, count: int = 1) -> Iterator[list[Worker]]:
-        """Wait for `count` workers and lend them; a lost worker is replaced later.
-
-        Raises SandboxError in another process than the constructor's, or after `close`.
-        """
-        if os.getpid() != self._owner:
-            raise SandboxError(
-                f"the sandbox belongs to process {self._owner}, not {os.getpid()}: create one in "
-                "each process"
-            )
-        with ExitStack() as lent:
-            # Only one thread at a time collects workers; otherwise two could wait for each other.
-            with self._several:
-                workers = [lent.enter_context(self._one()) for _ in range(count)]
-            yield workers
-
-    @contextmanager
-    def _one(self) -> Iterator[Worker]:
-        """Wait for a worker and lend it; a worker is dropped after an exception."""
-        if not self.close.alive:
-            raise SandboxError("this sandbox is closed")
-        worker = self._idle.get()
-        try:
-            if worker is not None and _ready([worker.control.fileno()]):
-                self._drop(worker)
-                worker = None
-            if worker is None:
-                worker = self._started()
-            yield worker
-        except BaseException:
-            # The worker may still be busy with the interrupted run.
-            if worker is not None:
-                self._drop(worker)
-                worker = None
-            raise
-        finally:
-            self._idle.put(worker)
-
-    def _drop(self, worker: Worker) -> None:
-        self._workers.remove(worker)
-        worker.close()
-
-    def _started(self) -> Worker:
-        """Start and test a worker; return it, or raise SandboxError if its level is too low."""
-        filters, missing = {}, ""
-        if "seccomp" not in self._without:
-            try:
-                filters = {files: seccomp.compiled(files) for files in seccomp.FILES}
-            except ImportError as error:
-                missing = str(error)
-        worker = Worker(self._limits, filters, self._without)
-        if missing:
-            refused = {**worker.protections.refused, "seccomp": missing}
-            worker.protections = replace(worker.protections, refused=refused)
-        if LEVELS.index(worker.protections.level) < LEVELS.index(self._minimum):
-            worker.close()
-            raise SandboxError(
-                f"the sandbox reaches {worker.protections}. Wanted is level {self._minimum} or "
-                "better: allow it, or give a lower minimum if you trust the programs"
-            )
-        self._workers.append(worker)
-        failure = ""
-        try:
-            with closing(Running(worker, runner.NOTHING, b"", self._limits.wall)) as running:
-                running.hang_up()
-                running.finish()
-            if running.status or running.received != runner.DONE:
-                failure = running.printed.decode(errors="replace").strip() or str(running.status)
-        except WorkerLostError as error:
-            failure = worker.last_words() or str(error)
-        if failure:
-            self._drop(worker)
-            raise SandboxError(f"an empty program could not be run: {failure.splitlines()[-1]}")
-        return worker
-
-
-def _close_all(workers: list[Worker]) -> None:
-    while workers:
-        workers.pop().close()

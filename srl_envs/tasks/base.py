@@ -99,12 +99,21 @@ class Grade:
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the grade of a solution."""
+        """Return the grade of a solution.
+
+        Args:
+            feedback: Text shown to the agent.
+        """
         return cls(1.0, True, feedback)
 
     @classmethod
     def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Grade:
-        """Return the grade of a wrong answer, with a partial score if given."""
+        """Return the grade of a wrong answer.
+
+        Args:
+            feedback: Text shown before the next turn, which must not contain the answer.
+            score: Partial score, 0 to 1.
+        """
         return cls(score, False, feedback)
 
 
@@ -326,6 +335,13 @@ class TaskEnv(FreeTextGame):
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
+        """Return `Task.sample_answers` for an agent's attempt.
+
+        Args:
+            agent: Name of the agent.
+            rng: Source of all randomness.
+            count: Largest number of texts.
+        """
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
     def make_view(self) -> FreeTextView:

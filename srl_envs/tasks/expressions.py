@@ -243,13 +243,9 @@ def number(text: str) -> Fraction:
 
 def names(tree: Tree) -> frozenset[str]:
     """Return the variables of a tree."""
-    found, left = set(), [tree]
-    while left:
-        kind, *parts = left.pop()
-        if kind == "name":
-            found.add(parts[0])
-        left += [part for part in parts if isinstance(part, tuple)]
-    return frozenset(found)
+    if tree[0] == "name":
+        return frozenset(tree[1])
+    return frozenset().union(*(names(part) for part in tree[1:] if isinstance(part, tuple)))
 
 
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
@@ -312,22 +308,23 @@ def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
     if not variables:
         yield {}
         return
-
-    def point(place: int, signed: bool, scale: Fraction, whole: bool = False) -> Any:
-        values = {}
-        for index, name in enumerate(variables):
-            value = Fraction(10_007 * (place + 1) + 7_919 * (index + 1), 7_001 + 13 * place)
-            value = Fraction(17 + 12 * place + 7 * index) if whole else value * scale
-            values[name] = -value if signed and place >> (index % 3) & 1 else value
-        return values
-
-    for place in range(8):
-        yield point(place, False, Fraction(1))
-    for scale in (Fraction(1), Fraction(1, 1009), Fraction(997)):
-        for place in range(1, 8):
-            yield point(place, True, scale)
-    for place in range(4):
-        yield point(place, True, Fraction(1), whole=True)
+    for scale, signed, places in (
+        (Fraction(1), False, range(8)),
+        (Fraction(1), True, range(1, 8)),
+        (Fraction(1, 1009), True, range(1, 8)),
+        (Fraction(997), True, range(1, 8)),
+        (None, True, range(4)),  # whole numbers
+    ):
+        for place in places:
+            values = {}
+            for index, name in enumerate(variables):
+                if scale is None:
+                    value = Fraction(17 + 12 * place + 7 * index)
+                else:
+                    above = 10_007 * (place + 1) + 7_919 * (index + 1)
+                    value = scale * Fraction(above, 7_001 + 13 * place)
+                values[name] = -value if signed and place >> (index % 3) & 1 else value
+            yield values
 
 
 @dataclass(frozen=True)
@@ -336,8 +333,8 @@ class _Numbers:
 
     lift: Callable[[Fraction], Any]
     power: Callable[[Any, Any], Any]
-    call: Callable[[str, Any], Any]
-    constant: Callable[[str], Any]
+    call: Callable[..., Any]
+    """Value of a function of FUNCTIONS, or without an argument of a constant."""
     checked: Callable[[Any], Any]
     tiny: Any = 0
     """Largest relative difference of equal values."""
@@ -349,10 +346,9 @@ def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Fraction]) -> Any
     kind = tree[0]
     if kind in ("number", "name"):
         return numbers.lift(tree[1] if kind == "number" else at[tree[1]])
-    if kind == "constant":
-        return numbers.constant(tree[1])
-    if kind == "call":
-        return numbers.checked(numbers.call(tree[1], _evaluated(tree[2], numbers, at)))
+    if kind in ("constant", "call"):
+        values = [_evaluated(part, numbers, at) for part in tree[2:]]
+        return numbers.checked(numbers.call(tree[1], *values))
     left = _evaluated(tree[1], numbers, at)
     if kind == "negative":
         return -left
@@ -374,17 +370,13 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     return base**exponent.numerator
 
 
-def _call(function: str, value: Fraction) -> Fraction:
+def _call(function: str, *values: Fraction) -> Fraction:
     if function == "abs":
-        return abs(value)
+        return abs(*values)
     raise Unreadable(f"{function} gives no fraction")
 
 
-def _no_fraction(which: str) -> Fraction:
-    raise Unreadable(f"{which} is no fraction")
-
-
-_FRACTIONS = _Numbers(lambda value: value, _power, _call, _no_fraction, bounded)
+_FRACTIONS = _Numbers(lambda value: value, _power, _call, bounded)
 
 
 @cache
@@ -419,21 +411,20 @@ def _digits(real: bool) -> _Numbers:
                     return (-1) ** int(times) * context.power(-base, exponent)
         return context.power(base, exponent)
 
-    def call(function: str, value: Any) -> Any:
+    def call(function: str, value: Any = None) -> Any:
+        if function in CONSTANTS:
+            return +getattr(context, function)
         if function == "exp" and abs(value) > 3 * RANGE:
             raise Unreadable("its numbers grow too large or too small")
         if function in ("log", "ln") and not value:
             raise ZeroDivisionError
-        if function == "log":
-            return context.log(value, 10)
-        named = {"ln": context.log, "abs": abs}
+        named = {"log": context.log10, "ln": context.log, "abs": abs}
         return named[function](value) if function in named else getattr(context, function)(value)
 
     return _Numbers(
         lambda value: checked(context.mpf(value.numerator) / value.denominator),
         power,
         call,
-        lambda which: +getattr(context, which),
         checked,
         tiny,
         (ZeroDivisionError, Unreadable),

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 from srl_envs.errors import DocumentError
@@ -28,6 +29,13 @@ MOST = 20  # values in one answer
 CLOSE_ENOUGH = Fraction(1, 20)  # largest relative error of a rounded decimal
 
 INFINITY, UNION = "inf", "\N{UNION}"
+_SIGNS = {
+    **{"\\leqslant": "<=", "\\leq": "<=", "\\le": "<=", "\\lt": "<"},
+    **{"\\geqslant": ">=", "\\geq": ">=", "\\ge": ">=", "\\gt": ">"},
+    **{"\\infty": INFINITY, "∞": INFINITY, "infinity": INFINITY},
+    **{"\\cup": UNION, "\\pm": "±", "+/-": "±"},
+}
+_SIGN = re.compile("|".join(map(re.escape, _SIGNS)))
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _RELATIONS = {sign: sign for sign in _FLIPPED} | {"≤": "<=", "≥": ">=", "=<": "<=", "=>": ">="}
 _RELATION = re.compile(r"(<=|>=|=<|=>|[<>≤≥])")
@@ -231,12 +239,7 @@ def _plain(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _read(text: str, units: frozenset[str]) -> Reading:
-    plain = _plain(text)
-    plain = plain.replace("\\leqslant", "<=").replace("\\geqslant", ">=")
-    plain = plain.replace("\\leq", "<=").replace("\\geq", ">=").replace("\\le", "<=")
-    plain = plain.replace("\\ge", ">=").replace("\\lt", "<").replace("\\gt", ">")
-    plain = plain.replace("\\infty", INFINITY).replace("∞", INFINITY).replace("infinity", INFINITY)
-    plain = plain.replace("\\cup", UNION).replace("\\pm", "±").replace("+/-", "±")
+    plain = _SIGN.sub(lambda found: _SIGNS[found[0]], _plain(text))
     for attempt in (_spans, _tuple, _number, _values, _expression):
         try:
             found = attempt(plain, units)
@@ -379,15 +382,16 @@ def _bound(text: str) -> Any:
 
 
 def _same_spans(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    def equal(a: Any, b: Any) -> bool:
-        return all(
-            (x == y) if isinstance(x, str | bool) or isinstance(y, str | bool) else same(x, y)
-            for x, y in zip(a, b, strict=True)
-        )
+    """Return True if each span of one set equals exactly one of the other."""
+    if len(one) != len(other):
+        return False
+    equal = [[all(map(_same_part, a, b)) for b in other] for a in one]
+    return all(sum(row) == 1 for row in [*equal, *zip(*equal, strict=True)])
 
-    return len(one) == len(other) and all(
-        sum(equal(a, b) for b in other) == 1 and sum(equal(a, b) for b in one) == 1 for a in one
-    )
+
+def _same_part(one: Any, other: Any) -> bool:
+    both = isinstance(one, tuple) and isinstance(other, tuple)
+    return same(one, other) if both else bool(one == other)
 
 
 def _same_number(truth: Fraction, answer: Reading) -> bool:
@@ -401,25 +405,19 @@ def _same_number(truth: Fraction, answer: Reading) -> bool:
     return bool(error < Fraction(1, 10**answer.places) and error <= abs(truth) * CLOSE_ENOUGH)
 
 
+def _depths(text: str) -> list[int]:
+    """Return the number of open brackets after each character."""
+    return list(accumulate((sign in "([{") - (sign in ")]}") for sign in text))
+
+
 def _split(text: str, marks: str) -> list[str]:
     """Split a text at marks outside of brackets."""
-    parts, depth, start = [], 0, 0
-    for place, character in enumerate(text):
-        if character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        elif character in marks and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
-    return [*parts, text[start:]]
+    depths = _depths(text)
+    cuts = [place for place, sign in enumerate(text) if sign in marks and depths[place] == 0]
+    return [text[start + 1 : end] for start, end in pairwise([-1, *cuts, len(text)])]
 
 
 def _is_one_bracket(text: str) -> bool:
     """Return True if the last character closes the first bracket."""
-    depth = 0
-    for place, character in enumerate(text):
-        depth += (character in "([{") - (character in ")]}")
-        if depth == 0:
-            return place == len(text) - 1
-    return False
+    depths = _depths(text)
+    return 0 in depths and depths.index(0) == len(text) - 1

@@ -119,33 +119,29 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self._labels = tuple(self.environments)
         self._all = list(self.environments.values())
         self._shares = _shares(weights, self._labels)
-        first = self._all[0]
-        expected = _facts(first)
+        first, expected = self._all[0], _facts(self._all[0])
         for label, env in self.environments.items():
-            for name, fact in _facts(env).items():
-                if fact != expected[name]:
-                    raise EnvConfigError(
-                        f"environments.{self._labels[0]} and environments.{label} must have the "
-                        f"same {name}, got {expected[name]} and {fact}"
-                    )
+            different = [name for name, fact in _facts(env).items() if fact != expected[name]]
+            if different:
+                raise EnvConfigError(
+                    f"environments.{self._labels[0]} and environments.{label} must have the same "
+                    f"{different[0]}"
+                )
         self.possible_agents: list[str] = list(first.possible_agents)
         self.teams: Mapping[str, str] | None = getattr(first, "teams", None)
         self.action_spaces = {agent: first.action_space(agent) for agent in self.possible_agents}
-        self.observation_spaces = {}
-        for agent in self.possible_agents:
-            space = first.observation_space(agent)
-            vector = _joined([env.observation_space(agent) for env in self._all])
-            is_dict = isinstance(space, spaces.Dict)
-            self.observation_spaces[agent] = (
-                spaces.Dict({**space.spaces, "observation": vector}) if is_dict else vector
-            )
+        self.observation_spaces = {
+            agent: _joined([env.observation_space(agent) for env in self._all])
+            for agent in self.possible_agents
+        }
         self.state_space = _joined([env.state_space for env in self._all])
-        views = {label: env.unwrapped.text_view for label, env in self.environments.items()}
         one, view = self.possible_agents[0], first.unwrapped.text_view
-        lengths = [_vector_space(env.observation_space(one)).shape[0] for env in self._all]
         self.text_view: TextView = MultitaskView(
-            views,
-            dict(zip(self._labels, lengths, strict=True)),
+            {label: env.unwrapped.text_view for label, env in self.environments.items()},
+            {
+                label: vector_of(env.observation_space(one)).shape[0]
+                for label, env in self.environments.items()
+            },
             view.default_action,
             view.parse_penalty,
         )
@@ -159,18 +155,16 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def max_cycles(self) -> int:
-        """Turns of the longest episode; setting it takes effect at the next reset."""
+        """Turns of the longest episode."""
         return max(int(env.max_cycles) for env in self._all)
 
     @max_cycles.setter
-    def max_cycles(self, turns: int) -> None:
+    def max_cycles(self, turns: int) -> None:  # PettingZoo's tests set it.
         for env in self._all:
             env.max_cycles = turns
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode of one of the environments.
-
-        The environment also receives the option "episode", the number of episodes since the seed.
+        """Start an episode; the environment receives its number since the seed as "episode".
 
         Args:
             seed: Seed; None continues the current random stream.
@@ -186,9 +180,8 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         drawn = str(self.np_random.choice(self._labels, p=self._shares))
         own_seed = int(self.np_random.integers(2**31))
         label = given.get("environment")
-        self.environment = (
-            drawn if label is None else check_choice("environment", label, self._labels)
-        )
+        label = drawn if label is None else label
+        self.environment = check_choice("environment", label, self._labels)
         # The environment is seeded in every episode and cannot count them.
         options = {"episode": self._episode, **given}
         observations, infos = self._current("reset").reset(seed=own_seed, options=options)
@@ -199,7 +192,8 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return self._observations(observations), *rest, self._infos(infos)
 
     def state(self) -> np.ndarray:
-        return self._padded(self._current("state").state(), self.state_space)
+        padded: np.ndarray = self._padded(self._current("state").state(), self.state_space)
+        return padded
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         offer = getattr(self._current("sample_answers").unwrapped, "sample_answers", None)
@@ -221,21 +215,21 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return self.environments[self.environment]
 
     def _observations(self, observations: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for agent, observation in observations.items():
-            space = _vector_space(self.observation_spaces[agent])
-            vector = self._padded(vector_of(observation), space)
-            is_mapping = isinstance(observation, Mapping)
-            found[agent] = {**observation, "observation": vector} if is_mapping else vector
-        return found
+        return {
+            agent: self._padded(observation, self.observation_spaces[agent])
+            for agent, observation in observations.items()
+        }
 
     def _infos(self, infos: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
 
-    def _padded(self, vector: np.ndarray, space: spaces.Box) -> np.ndarray:
-        """Return a vector with padding and the one-hot label, as in `space`."""
+    def _padded(self, observation: Any, space: Any) -> Any:
+        """Return an observation or a state with padding and the one-hot label, as in `space`."""
+        if isinstance(observation, Mapping):
+            vector = self._padded(observation["observation"], space["observation"])
+            return {**observation, "observation": vector}
         padded = np.zeros(space.shape, np.float32)
-        padded[: len(vector)] = vector
+        padded[: len(observation)] = observation
         padded[self._labels.index(str(self.environment)) - len(self._labels)] = 1.0
         return padded
 
@@ -250,7 +244,7 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
             break
         name, options = entry["name"], entry.get("options") or {}
         if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-            raise EnvConfigError(f"{where}.options must be a mapping, got {options!r}")
+            break
         if both := set(shared) & set(options):
             raise EnvConfigError(
                 f"{where}.options must not contain {min(both)}, an argument of multitask_v0"
@@ -280,11 +274,14 @@ def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[
 
 
 def _facts(env: Any) -> dict[str, Any]:
-    """Return the properties that all must share, by name; raise EnvConfigError without a view."""
+    """Return the properties that all must share, by name."""
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
-    if view is None or not isinstance(getattr(env, "state_space", None), spaces.Box):
-        raise EnvConfigError(f"environments must have a text_view and a state_space, got {env}")
     observed = env.observation_space(agents[0])
+    vectors = (getattr(env, "state_space", None), vector_of(observed))
+    if view is None or not all(isinstance(each, spaces.Box) for each in vectors):
+        raise EnvConfigError(
+            f"environments must have a text_view, a state_space and vectors as observations: {env}"
+        )
     return {
         "agents": agents,
         "teams": getattr(env, "teams", None),
@@ -296,25 +293,21 @@ def _facts(env: Any) -> dict[str, Any]:
     }
 
 
-def _vector_space(space: spaces.Space[Any]) -> spaces.Box:
-    vector = space["observation"] if isinstance(space, spaces.Dict) else space
-    if not isinstance(vector, spaces.Box) or len(vector.shape) != 1:
-        raise EnvConfigError(f"environments must observe vectors, got {vector}")
-    return vector
-
-
-def _joined(members: Sequence[spaces.Space[Any]]) -> spaces.Box:
-    """Return the bounds of all vectors, padded with zeros, and of the one-hot label."""
-    boxes = [_vector_space(space) for space in members]
-    length = max(box.shape[0] for box in boxes)
-
-    def padded(bounds: np.ndarray) -> np.ndarray:
-        return np.pad(bounds.astype(np.float32), (0, length - len(bounds)))
-
-    low = np.min([padded(box.low) for box in boxes], axis=0)
-    high = np.max([padded(box.high) for box in boxes], axis=0)
-    label = np.zeros(len(boxes), np.float32)
-    return spaces.Box(np.concatenate([low, label]), np.concatenate([high, label + 1]))
+def _joined(members: Sequence[Any]) -> Any:
+    """Return the space of all vectors, padded with zeros, with the one-hot label behind them."""
+    if isinstance(members[0], spaces.Dict):
+        vector = _joined([space["observation"] for space in members])
+        return spaces.Dict({**members[0].spaces, "observation": vector})
+    length = max(box.shape[0] for box in members)
+    low, high = (
+        [np.pad(bounds, (0, length - len(bounds))) for bounds in ends]
+        for ends in zip(*((box.low, box.high) for box in members), strict=True)
+    )
+    label = np.zeros(len(members), np.float32)
+    return spaces.Box(
+        np.concatenate([np.min(low, axis=0), label]).astype(np.float32),
+        np.concatenate([np.max(high, axis=0), label + 1]).astype(np.float32),
+    )
 
 
 parallel_env = parallel_form(Multitask)

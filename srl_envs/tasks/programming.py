@@ -1,14 +1,12 @@
 """Programming: functions to write, run against tests in the sandbox.
 
-Problems are generated, with difficulties 1 to 5, or are from a file in the layout of HumanEval or
-MBPP. Some tests are visible, the others hidden. Programs run in the sandbox
+Problems are generated, with difficulties 1 to 5, or are from a file in the layout of HumanEval.
+Some tests are visible, the others hidden. Programs run in the sandbox
 (docs/environments/sandbox.md).
 """
 
 from __future__ import annotations
 
-import ast
-import logging
 import math
 import os
 import re
@@ -34,7 +32,7 @@ from srl_envs.sandbox import (
     shared_sandbox,
 )
 from srl_envs.sandbox.guest.serialization import dumps
-from srl_envs.tasks.base import QUESTION_LENGTH, Attempt, Grade, Problem, Task, TaskEnv, pick
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.text import ParseFailure, Samples
 from srl_envs.validation import check_choice, number_between, parallel_form, some_of
 
@@ -51,8 +49,6 @@ SHOWN = 300  # characters of a returned value in the feedback
 Run = tuple[ProgramRun, Sequence[SandboxVerdict], str]
 """Run, the verdict of each test, and a description of the first visible test that fails."""
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
-LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
-_logger = logging.getLogger(__name__)
 VISIBLE, HIDDEN = 2, 4  # tests
 TRIES = 200  # draws of arguments, so that tests differ
 
@@ -94,10 +90,15 @@ class Programming(Task):
         return code.rstrip() if code.strip() else ParseFailure("the code was empty")
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        run_tests = self._judge if "functions" in problem.data else self._check
-        run, verdicts, failing = run_tests(problem.data, _program(problem, answer))
+        data, program = problem.data, _program(problem, answer)
+        if "trial" in data:
+            run = self.sandbox.judge(program, data["trial"], (data["entry"],))
+            tested: Run = run, [run.verdict], ""
+        else:
+            tested = self._check(data, program)
+        run, verdicts, failing = tested
         passed = [verdict is SandboxVerdict.OK for verdict in verdicts]
-        shown = len(problem.data["visible"])
+        shown = len(data.get("visible", ()))
         visible, hidden = passed[:shown], passed[shown:]
         parsed = run.verdict is not SandboxVerdict.SYNTAX
         parts = [tests for tests in (visible, hidden) if tests]
@@ -135,31 +136,16 @@ class Programming(Task):
         report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
         shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
         for test, verdict, outcome in shown:
-            if verdict is SandboxVerdict.WRONG:
-                got = repr(outcome.value)
-                got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
-                text = f"{test.call} gave {got}, expected {test.expected!r}."
-                return report.run, report.verdicts, text
-            if verdict is not SandboxVerdict.OK:
+            if verdict is SandboxVerdict.OK:
+                continue
+            got = repr(outcome.value)
+            got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
+            failing = f"{test.call} gave {got}, expected {test.expected!r}."
+            if verdict is not SandboxVerdict.WRONG:
                 why = outcome.error or verdict
-                text = f"{test.call} should give {test.expected!r}, but: {why}."
-                return report.run, report.verdicts, text
+                failing = f"{test.call} should give {test.expected!r}, but: {why}."
+            return report.run, report.verdicts, failing
         return report.run, report.verdicts, ""
-
-    def _judge(self, data: Mapping[str, Any], program: str) -> Run:
-        """Run the tests in `data` that are code, each in a separate run, and describe a failure."""
-        trials = (*data["visible"], *data["hidden"])
-        runs: list[ProgramRun] = []
-        for trial in trials:
-            runs.append(self.sandbox.judge(program, trial, data["functions"]))
-            if runs[-1].verdict is SandboxVerdict.SYNTAX:
-                return runs[-1], [SandboxVerdict.SYNTAX] * len(trials), ""
-        failing = [
-            f"{test} fails: {run.error or run.verdict}."
-            for test, run in zip(data["shown"], runs, strict=False)
-            if run.verdict is not SandboxVerdict.OK
-        ]
-        return runs[0], [run.verdict for run in runs], failing[0] if failing else ""
 
 
 def _program(problem: Problem, answer: str) -> str:
@@ -187,7 +173,7 @@ def parallel_env(
 
     Args:
         families: Names of FAMILIES, by default all.
-        path: JSONL file of problems in the layout of HumanEval or MBPP, instead of families.
+        path: JSONL file of problems in the layout of HumanEval, instead of families.
         sandbox_minimum: Lowest level of protection (docs/environments/sandbox.md).
         wall: Seconds for a program with all its tests.
         settings: Further arguments of TaskEnv.
@@ -208,103 +194,43 @@ def parallel_env(
 
 
 def load_problems(path: str | Path) -> tuple[Problem, ...]:
-    """Load the problems of a JSONL file in the layout of HumanEval or MBPP.
+    """Load the problems of a JSONL file in the layout of HumanEval (Chen et al. 2021).
 
-    HumanEval (Chen et al. 2021): {"task_id", "prompt", "entry_point", "canonical_solution",
-    "test"}. MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, with the code
-    before its tests in "test_setup_code" or "test_imports". The first test of MBPP is visible.
-
-    The tests are code and run in another process than the program (Sandbox.judge): they call its
-    functions with plain data. Problems whose tests use a class of the program are impossible; they
-    are skipped and logged.
+    A line is {"prompt", "entry_point", "test"}, and may contain "canonical_solution". The test is
+    code and runs in another process than the program (Sandbox.judge): it calls the entry point with
+    plain data.
 
     Args:
         path: The file.
 
     Raises:
-        EnvConfigError: A line has neither layout (the message contains its number), or no problem
-            is left.
+        EnvConfigError: A line has another layout (the message contains its number), or there is
+            none.
     """
-    found = loading.read_rows(path, "problems", _problem)
-    problems = tuple(problem for problem in found if problem is not None)
+    problems = tuple(loading.read_rows(path, "problems", _problem))
     if not problems:
-        raise EnvConfigError(f"{path} contains no problem: its lines must be {LAYOUTS}")
+        raise EnvConfigError(f"{path} contains no problem")
     return problems
 
 
-def _problem(row: Any, number: int) -> Problem | None:
-    """Return the problem of a row, or None if it cannot be judged, which is logged.
-
-    Raises EnvConfigError if the row has neither layout.
-    """
-    if not isinstance(row, dict) or not {"entry_point", "test_list"} & set(row):
-        raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
-    made = _human_eval(row) if "entry_point" in row else _mbpp(row)
-    if isinstance(made, tuple) and len(made[0]) > QUESTION_LENGTH:
-        made = f"its question has {len(made[0])} characters, more than {QUESTION_LENGTH}"
-    if isinstance(made, str):
-        _logger.warning("line %d of the problems is left out: %s", number, made)
-        return None
-    question, family, data = made
-    return Problem(question, data=data, info={"family": family, "line": number})
-
-
-Parts = tuple[str, str, dict[str, Any]]
-"""Question, family and data of a problem."""
-
-
-def _human_eval(row: Mapping[str, Any]) -> Parts:
+def _problem(row: Any, number: int) -> Problem:
+    """Return the problem of a row; raise EnvConfigError for another layout."""
     names = ("prompt", "entry_point", "test")
+    if not isinstance(row, dict):
+        raise EnvConfigError(f"a problem must have {', '.join(names)}, got {row!r:.40}")
     prompt, entry, test = (loading.text_of(row, name) for name in names)
     # The test may use other functions of the prompt; the entry point is that of the program.
     before = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n"
-    data = {
-        "prompt": prompt,
-        "entry": entry,
-        "visible": (),
-        "hidden": (f"{before}{test}\n\ncheck({entry})\n",),
-        "shown": (),
-        "functions": (entry,),
-        "solution": prompt + row.get("canonical_solution", ""),
-    }
-    return f"Complete the function {entry}.\n{prompt.strip()}", "HumanEval", data
-
-
-def _mbpp(row: Mapping[str, Any]) -> Parts | str:
-    words = loading.text_of(row, "text" if row.get("text") is not None else "prompt")
-    code, tests, imports = loading.text_of(row, "code"), row["test_list"], row.get("test_imports")
-    for name, lines in (("test_list", tests), ("test_imports", imports or [""])):
-        if not isinstance(lines, list) or not lines or not all(isinstance(t, str) for t in lines):
-            raise EnvConfigError(f"{name} must be a list of texts, got {lines!r:.40}")
-    setup = "\n".join([str(row.get("test_setup_code") or ""), *(imports or [])])
-    defined = _parsed(code).body
-    functions = tuple(node.name for node in defined if isinstance(node, ast.FunctionDef))
-    classes = {node.name for node in defined if isinstance(node, ast.ClassDef)}
-    used = {node.id for t in tests for node in ast.walk(_parsed(t)) if isinstance(node, ast.Name)}
-    if classes & used:
-        return f"its tests use the program's class {min(classes & used)}"
-    if not set(functions) & used:
-        return "its tests call no function of its code"
-    called = tuple(name for name in functions if name in used)
-    question = f"{words.strip()}\nYour code must pass this test:\n{tests[0].strip()}"
-    trials = tuple(f"{setup}\n{test}\n" for test in tests)
-    data = {
-        "prompt": "",
-        "entry": called[0],
-        "visible": trials[:1],
-        "hidden": trials[1:],
-        "shown": (tests[0].strip(),),
-        "functions": called,
-        "solution": code,
-    }
-    return question, "MBPP", data
-
-
-def _parsed(code: str) -> ast.Module:
-    try:
-        return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EnvConfigError(f"{code!r:.40} is not Python ({error})") from error
+    return Problem(
+        f"Complete the function {entry}.\n{prompt.strip()}",
+        data={
+            "prompt": prompt,
+            "entry": entry,
+            "trial": f"{before}{test}\n\ncheck({entry})\n",
+            "solution": prompt + row.get("canonical_solution", ""),
+        },
+        info={"family": "HumanEval", "line": number},
+    )
 
 
 @dataclass(frozen=True)

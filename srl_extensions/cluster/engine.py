@@ -219,7 +219,7 @@ def ray_parts(
     server_logs: Path | None,
     models: Mapping[str, Any],
 ) -> Parts:
-    """Start players, learners and model servers in the actors of a Ray cluster (build.ENGINES).
+    """Start players, learners and model servers in the actors of a Ray cluster.
 
     Raises:
         ConfigError: If there is no cluster or no room in it.
@@ -262,7 +262,7 @@ def ray_parts(
             )
             learners[name] = RemoteLearner(name, actor, cluster.put)
         threads = ends.enter_context(ThreadPoolExecutor(len(names)))
-        loading = [threads.submit(learner.parallelism) for learner in learners.values()]
+        loading = [threads.submit(learner.weights) for learner in learners.values()]
         attach = None
         if servers is not None:
             servers.start({name: learner.apply for name, learner in learners.items()})

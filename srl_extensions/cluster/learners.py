@@ -16,7 +16,7 @@ from torch import Tensor
 from srl_extensions.cluster.players import fetched
 from srl_train.config.run import RunConfig
 from srl_train.config.stages import StageConfig
-from srl_train.learners.learner import StageLearner, model_weights, restore, state_of
+from srl_train.learners.learner import StageLearner, model_weights
 from srl_train.loading import learning_models
 from srl_train.local import build_learners
 from srl_train.players import build_sampling, matchmaking_of
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Actor
 
 State = Mapping[str, Any]
-"""Weights, optimizer state, counters and reference of a learner, and `stage` for an offline stage
-(its section, planned_steps, optimizer, counters and losses), or None. Tensors are on the CPU."""
+"""State of a learner, and `stage` for an offline stage (its section, planned_steps, state and
+losses), or None. Tensors are on the CPU."""
 CPU = torch.device("cpu")
 
 
@@ -130,20 +130,18 @@ class LearnerWorker:
         if self._stage is not None:
             stage = {
                 **self._stage_settings,
-                "optimizer": self._stage.optimizer_state(),
-                "counters": self._stage.counters(),
+                "state": self._stage.state(),
                 "losses": self._stage.losses,
             }
-        state: State = moved({**state_of(self._learner), "stage": stage}, CPU)
+        state: State = moved({**self._learner.state(), "stage": stage}, CPU)
         return state
 
     def _restore(self, state: State) -> None:
-        restore(self._learner, state)
+        self._learner.load_state(state)
         if (stage := state["stage"]) is not None:
             self._open_stage(stage["section"], stage["planned_steps"])
-            for name in ("optimizer_state", "counters"):
-                saved = moved(stage[name.removesuffix("_state")], self._device)
-                getattr(self._stage, f"load_{name}")(saved)
+            assert self._stage is not None
+            self._stage.load_state(moved(stage["state"], self._device))
 
     def _saved_model(self) -> dict[str, bytes]:
         """Return the files that `save_model` writes, by relative path."""
@@ -169,13 +167,12 @@ class RemoteLearner:
     target: Literal["learner", "stage"] = "learner"
     CHANGES: ClassVar = (
         "begin_update", "compute_gradients", "apply_gradients", "set_reference",
-        "load_optimizer_state", "load_counters",
+        "load_state",
     )  # fmt: skip
     ENDS: ClassVar = ("learn", "end_update")
     """Changes that end an update, after which the state is saved."""
     READS: ClassVar = (
-        "reference", "optimizer_state", "refuse_state", "counters", "parallelism",
-        "tokenised", "reference_logprobs",
+        "state", "refuse_state", "tokenised", "reference_logprobs",
     )  # fmt: skip
 
     def __init__(self, name: str, actor: Actor, put: Callable[[Any], Any]) -> None:

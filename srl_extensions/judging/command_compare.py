@@ -1,4 +1,4 @@
-"""`srl compare`: comparison of methods over their runs of several seeds and environments."""
+"""`srl compare`: comparison of methods over their runs of several seeds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_extensions.judging.aggregates import (
-    Scores,
-    interquartile_mean,
-    mean,
-)
+from srl_extensions.judging.aggregates import interquartile_mean, mean
 from srl_extensions.judging.shared import with_interval, write_results
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_record, add_seed, check_numbers
@@ -23,7 +19,7 @@ from srl_train.run_files import refuse_unwritable
 if TYPE_CHECKING:
     from srl_extensions.pages.run_folder import RecordedRun
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 ENOUGH_SEEDS = 10
 """Number of seeds from which bootstrap intervals cover about 95 %, see `Estimate.interval`."""
 
@@ -53,14 +49,14 @@ def run(args: argparse.Namespace) -> int:
     record = {
         "schema_version": SCHEMA_VERSION,
         "score": score,
-        "interval": "95 %, by stratified bootstrap over the seeds of each environment",
+        "interval": "95 %, by bootstrap over seeds",
         "seed": args.seed,
         "methods": [
             {
                 "name": name,
                 "scores": own,
-                "interquartile_mean": interquartile_mean(own, args.seed)._asdict(),
-                "mean": mean(own, args.seed)._asdict(),
+                "interquartile_mean": interquartile_mean({name: own}, args.seed)._asdict(),
+                "mean": mean({name: own}, args.seed)._asdict(),
             }
             for name, own in scores.items()
         ],
@@ -80,79 +76,55 @@ def _split(word: str) -> tuple[str, Path]:
     return method, Path(folder)
 
 
-def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[str, Scores]]:
-    """Return a description of the scores, and the scores by method.
+def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[str, list[float]]]:
+    """Return a description of the scores, and the score of each run by method.
 
     A score is the mean raw reward per agent and step: of the evaluation after training if all runs
     have one, else of the last tenth of the rounds. Scores are normalized, with uniform play at 0
-    and the optimum at 1, if both are known for all environments.
+    and the optimum at 1, if both are known.
 
     Raises:
-        RunFolderError: If a run has no reward, a method has a seed twice in one environment,
-            methods have different environments, or scores of several environments cannot be
-            normalized.
+        RunFolderError: If a run has no reward, a method has a seed twice, or runs have different
+            environments or options.
     """
     runs = [run for own in methods.values() for run in own]
     evaluated = all(math.isfinite(run.evaluated("after", "raw_reward")) for run in runs)
     normalized = all(math.isfinite(run.position(0.0)) for run in runs)
-    scores: dict[str, dict[str, list[float]]] = {}
+    first = runs[0]
+    scores: dict[str, list[float]] = {}
     for method, own in methods.items():
         seen = set()
         for run in own:
-            task = _task_of(run, runs)
-            if (task, run.seed) in seen:
-                raise RunFolderError(f"{method} has seed {run.seed} of {task} twice")
-            seen.add((task, run.seed))
+            if (run.environment, run.options) != (first.environment, first.options):
+                raise RunFolderError(
+                    f"runs must have the same environment and options, got {first.folder} "
+                    f"({first.environment}) and {run.folder} ({run.environment})"
+                )
+            if run.seed in seen:
+                raise RunFolderError(f"{method} has seed {run.seed} twice")
+            seen.add(run.seed)
             value = (
                 run.evaluated("after", "raw_reward") if evaluated else run.edges("raw_reward")[1]
             )
             if not math.isfinite(value):
                 raise RunFolderError(f"{run.folder} has no reward yet")
-            scaled = run.position(value) if normalized else value
-            scores.setdefault(method, {}).setdefault(task, []).append(scaled)
-    tasks = {method: sorted(own) for method, own in scores.items()}
-    first, *others = tasks
-    for method in others:
-        if tasks[method] != tasks[first]:
-            raise RunFolderError(
-                f"methods must have the same environments, got {', '.join(tasks[first])} of "
-                f"{first} and {', '.join(tasks[method])} of {method}"
-            )
-    if len(tasks[first]) > 1 and not normalized:
-        unknown = next(run for run in runs if not math.isfinite(run.position(0.0)))
-        raise RunFolderError(
-            "runs of several environments require the rewards of uniform play and of the optimum, "
-            f"which {unknown.environment} lacks"
-        )
+            scores.setdefault(method, []).append(run.position(value) if normalized else value)
     when = "evaluated after training" if evaluated else "over the last tenth of the rounds"
     scale = ", between uniform play (0) and the optimum (1)" if normalized else ""
-    ordered: dict[str, Scores] = {
-        method: {task: own[task] for task in tasks[method]} for method, own in scores.items()
-    }
-    return f"mean raw reward {when}{scale}", ordered
-
-
-def _task_of(run: RecordedRun, among: Sequence[RecordedRun]) -> str:
-    """Return the environment of the run, with its options if they differ between the runs."""
-    others = [other.options for other in among if other.environment == run.environment]
-    if all(options == run.options for options in others):
-        return run.environment
-    options = ", ".join(f"{key}={value}" for key, value in sorted(run.options.items()))
-    return f"{run.environment} ({options})"
+    return f"mean raw reward {when}{scale}", scores
 
 
 def table(record: Mapping[str, Any]) -> str:
     """Return the comparison as text for a terminal."""
     methods = record["methods"]
-    rows = [["method", "tasks", "runs", "interquartile mean", "mean"]]
+    rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:
-        runs = sum(map(len, method["scores"].values()))
         values = [with_interval(**method[key]) for key in ("interquartile_mean", "mean")]
-        rows.append([method["name"], str(len(method["scores"])), str(runs), *values])
+        rows.append([method["name"], str(len(method["scores"])), *values])
     lines = [f"Score: {record['score']}. 95 % intervals in parentheses.", *aligned(rows)]
-    if min(len(seeds) for one in methods for seeds in one["scores"].values()) < ENOUGH_SEEDS:
+    if min(len(method["scores"]) for method in methods) < ENOUGH_SEEDS:
         lines.append(
-            f"Caution: fewer than {ENOUGH_SEEDS} seeds per environment, so the intervals are too "
+            f"Caution: fewer than {ENOUGH_SEEDS} seeds, so the intervals are too "
             "narrow (with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %). A "
             "difference between single seeds may be chance."
         )

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from srl_agents.episode import write_jsonl
 from srl_envs import scenarios
 from srl_envs.scenarios import Scenario
+from srl_extensions.judging.episodes import add_episode_options, runner_of
 from srl_extensions.judging.scenarios import ScenarioScore, play_scenario, scored
 from srl_extensions.judging.shared import NamedPlayers, with_interval, write_results
 from srl_extensions.judging.solved import Solved, refuse_unsolvable
@@ -25,7 +25,7 @@ from srl_train.cli.options import (
 from srl_train.errors import ConfigError
 from srl_train.metrics.tables import MISSING, aligned, measured
 from srl_train.player_names import PLAYERS
-from srl_train.run_files import asked_for, refuse_unwritable, versions
+from srl_train.run_files import refuse_unwritable, versions
 
 HELD_OUT = {"only": True, "none": False, "all": None}
 SCHEMA_VERSION = 4
@@ -69,8 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_record(parser)
     parser.add_argument(
         "--record", type=Path, metavar="FOLDER",
-        help="write the episodes of each scenario to FOLDER/SCENARIO.jsonl",
+        help="write each episode to FOLDER/SCENARIO.jsonl as soon as it ends; a new folder, except "
+        "with --resume",
     )  # fmt: skip
+    add_episode_options(parser)
     add_model_settings(parser)
     parser.add_argument("--list", action="store_true", help="list scenarios and exit")
     parser.add_argument("--quiet", action="store_true", help="print no table")
@@ -97,12 +99,13 @@ def run(args: argparse.Namespace) -> int:
 
     others = {name for one in chosen for name in one.background.values()}
     players = NamedPlayers.parse(args, dict.fromkeys([args.policy, *others]))
-    if args.record is not None:
-        refuse_unwritable("--record", args.record / "scenario.jsonl")
+    if args.resume and args.record is None:
+        raise ConfigError("--resume requires --record, the folder of the episodes")
     if args.out is not None:
         refuse_unwritable("--out", args.out)
+    runner = runner_of(args, args.record)
     players.prepare(args.threads)
-    scores, recorded = [], {}
+    scores = []
     for scenario in chosen:
         played = play_scenario(
             scenario,
@@ -111,9 +114,8 @@ def run(args: argparse.Namespace) -> int:
             args.seed,
             samples=args.samples,
             background=players.by_agent(scenario.background, scenario.make),
+            runner=runner,
         )
-        if args.record is not None:
-            recorded[args.record / f"{scenario.name}.jsonl"] = played
         scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
     if not args.quiet:
         tell(table(args.policy, scores))
@@ -129,9 +131,6 @@ def run(args: argparse.Namespace) -> int:
             "scores": [score.as_record() for score in scores],
         }
         write_results(args.out, record, quiet=args.quiet)
-    for path, played in recorded.items():  # After the scores, which a full disk does not lose.
-        with asked_for("--record", path):
-            write_jsonl(path, played)
     return 0
 
 

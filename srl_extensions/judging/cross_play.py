@@ -10,12 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from srl_agents.episode import Episode
-from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.policy import Policy
-from srl_agents.rollout import play_many
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.errors import EnvConfigError
 from srl_envs.validation import whole_number
+from srl_extensions.judging.episodes import UNRECORDED, EpisodeRunner, EpisodePlan
 from srl_extensions.judging.scenarios import DRAWN
 
 
@@ -94,7 +93,7 @@ def play_cross(
     episodes: int = 16,
     seed: int = 0,
     *,
-    at_game: Callable[[PairGame, Episode], None] = lambda game, episode: None,
+    runner: EpisodeRunner = UNRECORDED,
 ) -> list[PairGame]:
     """Play all pairs of players, self-play included, in each place from the same starts.
 
@@ -106,7 +105,7 @@ def play_cross(
         players: Player to agent to policy, for all agents of the arena.
         episodes: Number of starts.
         seed: Seed of all environments and policies.
-        at_game: Function that is called with each game and its episode.
+        runner: Limits of the episodes, and the folder of their records.
 
     Returns:
         All games. A failed game has its failure, and None as returns.
@@ -129,35 +128,47 @@ def play_cross(
         for place in places
         if first != second or not place
     ]
-    games = []
+    plans = []
     for first, second, place in schedule:
+        own = arena.places[place]
+        player_of = {agent: first if agent in own else second for agent in arena.agents}
+        plans += [
+            EpisodePlan(
+                arena.make,
+                {agent: players[player][agent] for agent, player in player_of.items()},
+                env_seed,
+                policy_seed,
+                names=player_of,
+                extra={"arena": arena.name, "first": first, "second": second, "place": place},
+            )
+            for env_seed, policy_seed in zip(env_seeds, policy_seeds, strict=True)
+        ]
+    games = []
+    for number, episode in enumerate(runner.play(arena.name, plans)):
+        first, second, place = schedule[number // episodes]
         held: Sequence[str] = arena.places[place]
         rest: Sequence[str] = [agent for agent in arena.agents if agent not in held]
-        player_of = {agent: second if agent in rest else first for agent in arena.agents}
-        played = play_many(
-            arena.make,
-            {agent: players[player][agent] for agent, player in player_of.items()},
-            env_seeds,
-            policy_seeds=policy_seeds,
-            reset_options=[{"episode": LONG_AFTER}] * episodes,
-            names=player_of,
-            extra={"arena": arena.name, "first": first, "second": second, "place": place},
-        )
         if first == second and len(arena.places) > 1 and not arena.two_sided:
             held = rest = arena.agents  # One game of self-play counts for all places.
-        for start, episode in enumerate(played):
-            returns, complete = episode.returns(), episode.failure is None
-            own, other = (
-                float(np.mean([returns[agent] for agent in side])) if complete else None
-                for side in (held, rest)
-            )
-            game = PairGame(
-                *(first, second, place, start, episode.seed, own, other, len(episode.turns)),
+        returns, complete = episode.returns(), episode.failure is None
+        own_return, other_return = (
+            float(np.mean([returns[agent] for agent in side])) if complete else None
+            for side in (held, rest)
+        )
+        games.append(
+            PairGame(
+                first,
+                second,
+                place,
+                start=number % episodes,
+                seed=episode.seed,
+                first_return=own_return,
+                second_return=other_return,
+                turns=len(episode.turns),
                 winner=_winner(episode, held, rest, teams) if complete else None,
                 failure=episode.failure,
             )
-            at_game(game, episode)
-            games.append(game)
+        )
     return games
 
 

@@ -1,4 +1,4 @@
-"""Page and terminal output of a cross-play: payoff matrices, rankings and gaps."""
+"""Page and terminal output of a cross-play: payoff matrices and rankings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def as_text(blocks: Sequence[Block]) -> str:
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Block]:
-    """Return rankings, gaps and failures of one environment."""
+    """Return rankings and failures of one environment."""
     rankings = arena["rankings"]
     failed = [game for game in arena["games"] if game["failure"] is not None]
     blocks: list[Block] = []
@@ -70,17 +70,6 @@ def _tables(arena: Mapping[str, Any]) -> list[Block]:
         ]
         title = "Rankings; alpha-rank and Nash use the return of the row minus that of the column"
         blocks.append(table(["player", *RANKINGS.values()], rows, title))
-    if arena["gaps"]:
-        rows = [
-            (
-                gap["group"],
-                len(gap["players"]),
-                *(f"{gap[key]:z.3f}" for key in ("self_play", "cross_play", "gap")),
-            )
-            for gap in arena["gaps"]
-        ]
-        headers = ["method", "seeds", "self-play", "cross-play", "gap"]
-        blocks.append(table(headers, rows, "Self-play and cross-play between seeds of a method"))
     if failed:
         first = failed[0]
         blocks.append(Text(

@@ -1,8 +1,8 @@
-"""Results of a cross-play as plain data: payoff matrix, gaps, ratings and rankings."""
+"""Results of a cross-play as plain data: payoff matrix, games and rankings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,37 +13,35 @@ from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_extensions.judging.cross_play import Arena, PairGame
 from srl_extensions.judging.rankings import rankings
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Floats = NDArray[np.float64]
 
 
 def results(
-    arena: Arena, games: Sequence[PairGame], groups: Mapping[str, str], seed: int
+    arena: Arena, games: Sequence[PairGame], players: Sequence[str], seed: int
 ) -> dict[str, Any]:
     """Compute the results of all games of an arena.
 
     Args:
         arena: Arena of the games.
         games: Games of `play_cross`.
-        groups: Player to group. Players of one group are seeds of one method.
+        players: Names of the players, in the order of the matrix.
         seed: Seed of the bootstrap.
 
     Returns:
-        Plain data: "matrix" as in `cells`, "gaps" as in `gaps`, "rankings" as in `rankings` (None
-        if a pair has no complete game), and all games.
+        Plain data: "matrix" as in `cells`, "rankings" as in `rankings` (None if a pair has no
+        complete game), and all games.
     """
-    players = list(groups)
     returns_RCE = returns_by_start(games, players, arena.two_sided)
-    payoffs = means(returns_RCE)
+    complete = not np.isnan(returns_RCE).all(axis=2).any()
     return {
         "name": arena.name,
         "places": [list(place) for place in arena.places],
         "two_sided": arena.two_sided,
-        "players": players,
+        "players": list(players),
         "matrix": cells(returns_RCE, seed),
-        "gaps": gaps(returns_RCE, players, groups),
-        "rankings": None if payoffs is None else rankings(payoffs, players, games),
+        "rankings": rankings(np.nanmean(returns_RCE, axis=2), players, games) if complete else None,
         "games": [asdict(game) for game in games],
     }
 
@@ -86,39 +84,3 @@ def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
         }
 
     return [[cell(returns_E) for returns_E in row] for row in returns_RCE]
-
-
-def means(returns_RCE: Floats) -> Floats | None:
-    """Return the matrix of mean returns, or None if a pair has no complete game."""
-    if np.isnan(returns_RCE).all(axis=2).any():
-        return None
-    return np.asarray(np.nanmean(returns_RCE, axis=2))
-
-
-def gaps(
-    returns_RCE: Floats, players: Sequence[str], groups: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Return self-play minus cross-play of the seeds of each method.
-
-    The gap measures zero-shot coordination (Hu et al. 2020, "Other-Play"). There is an entry for
-    each group with at least two players and a complete game of each pair.
-    """
-    found = []
-    for group in dict.fromkeys(groups.values()):
-        own = [number for number, name in enumerate(players) if groups.get(name) == group]
-        within_RCE = returns_RCE[np.ix_(own, own)]
-        if len(own) < 2 or means(within_RCE) is None:
-            continue
-        same = np.eye(len(own), dtype=bool)
-        alone = float(np.nanmean(within_RCE[same]))
-        mixed = float(np.nanmean(within_RCE[~same]))
-        found.append(
-            {
-                "group": group,
-                "players": [players[number] for number in own],
-                "self_play": alone,
-                "cross_play": mixed,
-                "gap": alone - mixed,
-            }
-        )
-    return found

@@ -15,13 +15,14 @@ import numpy as np
 from srl_agents.episode import Episode
 from srl_agents.errors import PolicyError, RolloutError
 from srl_agents.evaluation.bootstrap import bootstrap_interval
-from srl_agents.evaluation.episode_stats import LONG_AFTER, cooperation_rate, parse_failures
+from srl_agents.evaluation.episode_stats import cooperation_rate, parse_failures
 from srl_agents.policy import Policy, missing_methods
-from srl_agents.rollout import play_many, policy_name
+from srl_agents.rollout import policy_name
 from srl_agents.scripted.registry import classic_policy
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
+from srl_extensions.judging.episodes import UNRECORDED, EpisodeRunner, EpisodePlan
 from srl_extensions.judging.solved import Solved, problem_of, solved
 
 AT_THE_END = (
@@ -136,10 +137,11 @@ def play_scenario(
     *,
     samples: int = 1,
     background: Mapping[str, Policy] | None = None,
+    runner: EpisodeRunner = UNRECORDED,
 ) -> list[Episode]:
     """Play a scenario with the arguments of `score`, and return the episodes.
 
-    The samples of one start follow each other.
+    The samples of one start follow each other. `runner` limits and records the episodes.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -158,27 +160,24 @@ def play_scenario(
             scripted = {w: classic_policy(w, env) for w in set(scenario.background.values())}
             background = {agent: scripted[name] for agent, name in scenario.background.items()}
     seeds, policy_seeds = of_games(generator(seed, "scenario"), episodes * samples, samples)
-    by_shift: dict[int, list[int]] = {}
-    for number in range(episodes * samples):
-        shift = number // samples * len(scenario.focal) % len(team)
-        by_shift.setdefault(shift, []).append(number)
-    played: dict[int, Episode] = {}
-    for shift, numbers in by_shift.items():
+    plans = []
+    for number, (env_seed, policy_seed) in enumerate(zip(seeds, policy_seeds, strict=True)):
+        shift = number // samples * len(scenario.focal)
         dealt = dict(background)
         for place, agent in enumerate(scenario.focal):
             dealt[agent] = team[(shift + place) % len(team)]
-        together = play_many(
-            scenario.make,
-            dealt,
-            [seeds[number] for number in numbers],
-            policy_seeds=[policy_seeds[number] for number in numbers],
-            reset_options=[{"episode": LONG_AFTER}] * len(numbers),
-            names={agent: policy_name(policy) for agent, policy in dealt.items()}
-            | dict(scenario.background),
-            extra={"scenario": scenario.name, "focal_agents": list(scenario.focal)},
+        names = {agent: policy_name(policy) for agent, policy in dealt.items()}
+        plans.append(
+            EpisodePlan(
+                scenario.make,
+                dealt,
+                env_seed,
+                policy_seed,
+                names=names | dict(scenario.background),
+                extra={"scenario": scenario.name, "focal_agents": list(scenario.focal)},
+            )
         )
-        played.update(zip(numbers, together, strict=True))
-    return [played[number] for number in range(episodes * samples)]
+    return runner.play(scenario.name, plans)
 
 
 def scored(

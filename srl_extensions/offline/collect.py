@@ -11,7 +11,7 @@ from typing import Any
 from srl_agents.episode import Episode
 from srl_agents.errors import PolicyError
 from srl_agents.evaluation.episode_stats import LONG_AFTER
-from srl_agents.policy import Policy
+from srl_agents.policy import Policy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many
 from srl_agents.scripted.registry import classic_policy, is_held_out
 from srl_agents.scripted.registry import names as policy_names
@@ -21,7 +21,7 @@ from srl_envs.errors import UntrustedError
 from srl_extensions.offline.data import KEPT, best_of, parts_of
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
-from srl_train.plan import in_words
+from srl_train.plan import InWords
 from srl_train.player_names import ModelSettings, models_of_run, parse_player
 from srl_train.players import Resolver, matchmaking_of
 
@@ -36,7 +36,8 @@ def scripted_player(name: str, env: Any) -> Policy:
         offered = ", ".join(policy_names(env, holdout=False))
         raise ConfigError(f"{name} is kept for evaluation (srl eval): give one of {offered}")
     try:
-        return in_words(classic_policy(name, env), env.unwrapped.text_view)
+        policy = classic_policy(name, env)
+        return policy if waits(policy) else InWords(policy, env.unwrapped.text_view)
     except PolicyError as error:
         raise ConfigError(str(error)) from error
 

@@ -105,6 +105,10 @@ class OfflineLearner(SteppedLearner):
         metrics.pop("num_tokens", None)  # counts from the trainer's start, so a resume changes it
         return metrics
 
+    def state(self) -> dict[str, Any]:
+        state = super().state()
+        return {part: state[part] for part in ("optimizer", "counters")}
+
     def _share(self, batch: Sequence[T]) -> Sequence[T]:
         """Return this process's share of a batch, or all of it if shares would be unequal."""
         return batch if len(batch) % processes.count() else processes.share_of(batch)

@@ -176,11 +176,7 @@ class Stage:
             "losses": self._losses,
             "strategy": self._stepped.strategy_state,
             "learners": {
-                model: {
-                    "optimizer": learner.optimizer_state(),
-                    "counters": learner.counters(),
-                    "prepared": self._references[model],
-                }
+                model: {**learner.state(), "prepared": self._references[model]}
                 for model, learner in self._learners.items()
             },
         }
@@ -191,14 +187,13 @@ class Stage:
         for model, learner in self._learners.items():
             own = saved["learners"][model]
             try:
-                learner.refuse_state({"weights": learner.weights(), "reference": {}, **own})
+                learner.refuse_state(own)
             except ValueError as error:
                 raise CheckpointError(
                     f"the checkpoint's state of {self.name}: learners.{model}.{error}: load an "
                     "earlier checkpoint"
                 ) from error
-            learner.load_optimizer_state(own["optimizer"])
-            learner.load_counters(own["counters"])
+            learner.load_state(own)
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:

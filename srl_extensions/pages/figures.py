@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from srl_extensions.pages.document import Block, Figure, Line, Panel
 from srl_extensions.pages.run_folder import RecordedRun, number_at
 
-SHOWN_ELSEWHERE = frozenset(
+NOT_DRAWN = frozenset(
     {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
-     "updated", "updates", "weight_change", "samples", "steps_left_out",
-     "samples_dropped_stale", "bytes_sent", "bytes_received"}
+     "updated", "updates", "weight_change", "samples", "steps_left_out"}
 )  # fmt: skip
-"""Keys of a model's row that another figure or table shows. All other keys are training metrics."""
+"""Keys of a model's row that are not drawn as training metrics."""
 SHARES = frozenset({"clip_ratio", "frac_reward_zero_std"})
 """Training metrics that are drawn in percent."""
 
@@ -52,23 +51,6 @@ def reward(run: RecordedRun) -> list[Panel]:
     ]
 
 
-def environments(run: RecordedRun) -> list[Panel]:
-    """Return charts of return, success rate and parse failures, a line per environment."""
-    titles = {
-        "raw_return": "Raw return per episode",
-        "success": "Success rate",
-        "parse_failures": "Parse failures",
-    }
-
-    def lines(key: str) -> list[Line]:
-        # A round does not always include all environments. Lines connect the rounds that do.
-        every = (Line(label, run.rounds, run.series("by_environment", label, key))
-                 for label in sorted(run.names("by_environment")))  # fmt: skip
-        return [_where(line, math.isfinite) for line in every]
-
-    return [Panel(title, lines(key), percent=key != "raw_return") for key, title in titles.items()]
-
-
 def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False) -> list[Panel]:
     """Return a panel per key of a model's row, titled as in `titles`, with a line per model."""
     return [Panel(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
@@ -92,7 +74,7 @@ def learning(run: RecordedRun) -> list[Panel]:
     metrics = [
         Panel(name, _of_models(run, name), percent=name in SHARES)
         for name in names
-        if name not in SHOWN_ELSEWHERE
+        if name not in NOT_DRAWN
     ]
     state = [
         Panel(f"State of the mode: {key}", [Line(key, run.rounds, run.series("mode_state", key))])

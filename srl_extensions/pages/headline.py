@@ -29,22 +29,18 @@ class Headline:
     learned: float
     """(after - before) / (optimum - before), at most 1. NaN if the mode does not train for the
     optimum or the reward did not rise significantly."""
-    learned_error: float
-    """Standard error of `learned`."""
 
 
 def headline(run: RecordedRun) -> Headline:
     """Compute the headline numbers of a run."""
     before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
     errors = [run.evaluated(when, "standard_error") for when in ("before", "after")]
-    error, learned, spread = math.hypot(*errors), math.nan, math.nan
+    error, learned = math.hypot(*errors), math.nan
     if run.mode in FOR_THE_OPTIMUM:
         ahead = run.baselines.get("optimum", math.nan) - before
         if ahead > SIGNIFICANT * errors[0] and after - before > SIGNIFICANT * error:
-            learned = (after - before) / ahead
-            spread = math.hypot(errors[1], (1 - learned) * errors[0]) / ahead
-            learned = min(learned, 1.0)  # A larger value is noise.
-    return Headline(before, after, error, learned, spread)
+            learned = min((after - before) / ahead, 1.0)  # A larger value is noise.
+    return Headline(before, after, error, learned)
 
 
 def ends(run: RecordedRun, key: str) -> tuple[float, float]:
@@ -73,8 +69,6 @@ def cards(run: RecordedRun) -> list[Card]:
     closed = known or "no baselines"
     if known and run.mode not in FOR_THE_OPTIMUM:
         closed += " · not the objective of this mode"
-    elif math.isfinite(head.learned):
-        closed += f" · standard error {share(head.learned_error)}"
     found = [
         ("Raw reward per agent and step", _change(run, "raw_reward", number), how + change),
         ("Gap to the optimum closed", share(head.learned), closed),

@@ -35,8 +35,6 @@ def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document
     if run is None:
         return Document(name, "", top)
     top.append(progress(run))
-    if run.rows and len(run.rows) <= run.rows[-1]["round"]:
-        top.append(Text(f"The page has {len(run.rows)} of the rounds; sums are over these rounds."))
     shown: list[Block] = []
     if episode is not None:
         place = episode.extra.get("round")

@@ -23,7 +23,7 @@ from srl_extensions.pages.document import (
     write_page,
 )
 from srl_extensions.pages.headline import cards
-from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean
+from srl_extensions.pages.run_folder import RecordedRun, edges, load
 from srl_extensions.pages.transcript import transcript, view_of
 from srl_train.metrics.tables import number, share
 
@@ -88,7 +88,7 @@ def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSect
             "Cooperation and parse failures",
             figures.figure(figures.per_model(run, shares, percent=True)),
         ),
-        PageSection("Updates", _updates(run)),
+        PageSection("Updates", figures.figure(figures.updates(run), UPDATES)),
         PageSection("Training metrics", figures.figure(figures.learning(run))),
         episodes,
         PageSection("Configuration", settings),
@@ -104,7 +104,7 @@ def report(run: RecordedRun, name: str, top: Sequence[Block], episodes: PageSect
 
 def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
-    tables = [_evaluations(run), _performance(run), _environments(run)]
+    tables = [_evaluations(run), _performance(run)]
     lines = [f"warning: {line}" for line in run.warnings]
     lines.append(title(run))
     lines += [f"  {name}: {value} ({more})" for name, value, more in cards(run)]
@@ -157,20 +157,9 @@ def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
 
 
 def _reward(run: RecordedRun) -> list[Block]:
-    several = figures.figure(figures.environments(run))
-    tables = (_evaluations(run), _environments(run))
-    return [
-        *figures.figure(figures.reward(run), REWARDS),
-        *([Text("Each environment", "heading"), *several] if several else ()),
-        *(one for one in tables if one.rows),
-    ]
-
-
-def _updates(run: RecordedRun) -> list[Block]:
-    if not run.rows:
-        return []
-    charts = figures.figure(figures.updates(run), UPDATES)
-    return [*charts, _update_table(run)]
+    evaluations = _evaluations(run)
+    charts = figures.figure(figures.reward(run), REWARDS)
+    return [*charts, evaluations] if evaluations.rows else charts
 
 
 # Tables
@@ -203,39 +192,6 @@ def _evaluations(run: RecordedRun) -> Table:
         "cooperation": lambda when: share(run.evaluated(when, "cooperation_rate")),
         "parse failures": lambda when: share(run.evaluated(when, "parse_failures")),
         "episodes": lambda when: run.evaluated(when, "episodes"),
-    })  # fmt: skip
-
-
-def _environments(run: RecordedRun) -> Table:
-    def of(when: str, key: str, written: Callable[[float], str] = number) -> Cell:
-        return lambda label: written(run.evaluated(when, "by_environment", label, key))
-
-    labels = sorted(run.names("by_environment"))
-    return _table_of("Evaluations by environment", "environment", labels, {
-        "return before": of("before", "raw_return"),
-        "return after": of("after", "raw_return"),
-        "success before": of("before", "success", share),
-        "success after": of("after", "success", share),
-        "parse failures after": of("after", "parse_failures", share),
-    })  # fmt: skip
-
-
-def _update_table(run: RecordedRun) -> Table:
-    def last(key: str) -> Cell:
-        return lambda model: number(run.series("models", model, key)[-1], 8)
-
-    def total(key: str, unit: float = 1) -> Cell:
-        return lambda model: number(run.total("models", model, key) / unit, 8)
-
-    sent = {"MB sent": total("bytes_sent", 1e6), "MB received": total("bytes_received", 1e6)}
-    counted = any("communicated_bytes" in row for row in run.rows)
-    return _table_of("Updates of each model", "model", run.models, {
-        "updates": last("updates"),
-        "samples": total("samples"),
-        "sum of weight changes": lambda m: run.total("models", m, "weight_change"),
-        "mean staleness": lambda m: mean(run.series("models", m, "staleness", "mean")),
-        "dropped stale samples": last("samples_dropped_stale"),
-        **(sent if counted else {}),
     })  # fmt: skip
 
 

@@ -44,7 +44,6 @@ class _RecordedRow(TypedDict, total=False):
     stage: str
     environment: _Environment
     seconds: _Numbers | float | None
-    by_environment: dict[str, Any] | None
 
 
 class _Summary(TypedDict, total=False):

@@ -34,12 +34,12 @@ class PpoConfig(SurrogateConfig):
     group, over the whole update, or none."""
     value_coefficient: NotNegative = 0.05
     """Weight of the value loss."""
-    value_normalisation: Literal["none", "running"] = "none"
+    value_normalization: Literal["none", "running"] = "none"
     """Targets of the critic: returns (`none`), or returns normalized by the running mean and
     standard deviation over all updates (`running`, MAPPO)."""
     value_clip: Positive | None = None
     """Maximum change of a value per update before its loss is clipped, in units of return, or of
-    standard deviations with value_normalisation; null disables clipping."""
+    standard deviations with value_normalization; null disables clipping."""
     value_learning_rate: Positive | None = None
     """Learning rate of the critic's parameters; null uses the policy's."""
     entropy_coef: NotNegative = 0.0
@@ -53,14 +53,14 @@ class PpoConfig(SurrogateConfig):
     @property
     def own_units(self) -> bool:
         """True if the critic's units are the running mean and deviation of the model's returns."""
-        return self.value_normalisation == "running"
+        return self.value_normalization == "running"
 
 
 SECTION = PpoConfig
 
 _YU: Mapping[str, Any] = {
     "name": "ppo",
-    "value_normalisation": "running",
+    "value_normalization": "running",
     "normalize_advantages": "update",
     "gae_lambda": 0.95,
     "num_iterations": 5,

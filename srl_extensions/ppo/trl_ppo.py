@@ -69,7 +69,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         self.settings = settings
         self.discount = discount
         self.agents = agents
-        self.scale = ValueScale() if settings.value_normalisation == "running" else None
+        self.scale = ValueScale() if settings.value_normalization == "running" else None
         """Normalization of the critic's targets; None if they are returns."""
         self.divergence: list[tuple[float, float]] = []
         """(sum, tokens) of the divergence from the sampling policy in each pass."""
@@ -341,14 +341,16 @@ class PpoLearner(PlayedLearner):
             gradients = {**gradients, **{n: g * scale for n, g in critic.items()}}
         super().apply_gradients(gradients)
 
-    def counters(self) -> dict[str, Any]:
-        scale = self._trainer.scale
-        return {**super().counters(), **({"value_scale": scale.state()} if scale else {})}
-
-    def load_counters(self, counters: Mapping[str, Any]) -> None:
-        super().load_counters(counters)
+    def state(self) -> dict[str, Any]:
+        state = super().state()
         if self._trainer.scale:
-            self._trainer.scale.load_state(counters["value_scale"])
+            state["counters"]["value_scale"] = self._trainer.scale.state()
+        return state
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        super().load_state(state)
+        if self._trainer.scale:
+            self._trainer.scale.load_state(state["counters"]["value_scale"])
 
 
 def _whole(values: Floats) -> tuple[Floats, slice]:

@@ -2,7 +2,6 @@
 
 from srl_extensions.remote import connect, remote   # extra `grpc`; docs/environments/remote.md
 env = remote("127.0.0.1:50051", "maze_v0", width=5, height=5)   # a PettingZoo ParallelEnv
-games = connect("127.0.0.1:50051").vector("coop_compete_v0", 64)
 """
 
 from typing import Any

@@ -16,7 +16,6 @@ from srl_envs import loading
 from srl_envs.errors import EnvConfigError, UntrustedError
 from srl_envs.untrusted import printable
 from srl_envs.validation import is_loopback
-from srl_envs.vector.loop import SyncVectorGame
 from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.remote_env import RemoteEnv
 
@@ -105,19 +104,6 @@ class EnvServer:
             RemoteError: If the server refuses.
         """
         return RemoteEnv(self, name, options)
-
-    def vector(self, name: str, num_envs: int = 1, **options: Any) -> SyncVectorGame:
-        """Make `num_envs` environments on the server, with the interface of `vector.make`.
-
-        Args:
-            name: Name of the environment on the server.
-            num_envs: Number of environments; each has its own session.
-            **options: Arguments of the environment.
-
-        Raises:
-            RemoteError: If the server refuses.
-        """
-        return SyncVectorGame(lambda: self.env(name, **options), num_envs)
 
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
         """Return the server's version, environments, and number of this client's sessions.

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(srl_extensions/remote/environments.proto\x12\nsrl.env.v3\"\x11\n\x0f\x44\x65scribeRequest\"Q\n\x11ServerDescription\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0c\x65nvironments\x18\x02 \x03(\t\x12\x15\n\ropen_sessions\x18\x03 \x01(\r\"3\n\x0bOpenRequest\x12\x13\n\x0b\x65nvironment\x18\x01 \x01(\t\x12\x0f\n\x07options\x18\x02 \x01(\x0c\"1\n\tOpenReply\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\x0c\"L\n\x0cResetRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x11\n\x04seed\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x0f\n\x07options\x18\x03 \x01(\x0c\x42\x07\n\x05_seed\"/\n\x0bStepRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63tions\x18\x02 \x01(\x0c\"\x18\n\x05\x46rame\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"z\n\x0bLookRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12,\n\x05thing\x18\x02 \x01(\x0e\x32\x1d.srl.env.v3.LookRequest.Thing\",\n\x05Thing\x12\x0b\n\x07NOTHING\x10\x00\x12\t\n\x05STATE\x10\x01\x12\x0b\n\x07PICTURE\x10\x02\"\x1a\n\tLookReply\x12\r\n\x05value\x18\x01 \x01(\x0c\"\x1f\n\x0c\x43loseRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\x0c\n\nCloseReply2\xeb\x02\n\x0c\x45nvironments\x12\x46\n\x08\x44\x65scribe\x12\x1b.srl.env.v3.DescribeRequest\x1a\x1d.srl.env.v3.ServerDescription\x12\x36\n\x04Open\x12\x17.srl.env.v3.OpenRequest\x1a\x15.srl.env.v3.OpenReply\x12\x34\n\x05Reset\x12\x18.srl.env.v3.ResetRequest\x1a\x11.srl.env.v3.Frame\x12\x32\n\x04Step\x12\x17.srl.env.v3.StepRequest\x1a\x11.srl.env.v3.Frame\x12\x36\n\x04Look\x12\x17.srl.env.v3.LookRequest\x1a\x15.srl.env.v3.LookReply\x12\x39\n\x05\x43lose\x12\x18.srl.env.v3.CloseRequest\x1a\x16.srl.env.v3.CloseReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(srl_extensions/remote/environments.proto\x12\nsrl.env.v4\"\x11\n\x0f\x44\x65scribeRequest\"Q\n\x11ServerDescription\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0c\x65nvironments\x18\x02 \x03(\t\x12\x15\n\ropen_sessions\x18\x03 \x01(\r\"3\n\x0bOpenRequest\x12\x13\n\x0b\x65nvironment\x18\x01 \x01(\t\x12\x0f\n\x07options\x18\x02 \x01(\x0c\"1\n\tOpenReply\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\x0c\"L\n\x0cResetRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x11\n\x04seed\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x0f\n\x07options\x18\x03 \x01(\x0c\x42\x07\n\x05_seed\"/\n\x0bStepRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x63tions\x18\x02 \x01(\x0c\"\x18\n\x05\x46rame\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"\x1f\n\x0c\x43loseRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\x0c\n\nCloseReply2\xb3\x02\n\x0c\x45nvironments\x12\x46\n\x08\x44\x65scribe\x12\x1b.srl.env.v4.DescribeRequest\x1a\x1d.srl.env.v4.ServerDescription\x12\x36\n\x04Open\x12\x17.srl.env.v4.OpenRequest\x1a\x15.srl.env.v4.OpenReply\x12\x34\n\x05Reset\x12\x18.srl.env.v4.ResetRequest\x1a\x11.srl.env.v4.Frame\x12\x32\n\x04Step\x12\x17.srl.env.v4.StepRequest\x1a\x11.srl.env.v4.Frame\x12\x39\n\x05\x43lose\x12\x18.srl.env.v4.CloseRequest\x1a\x16.srl.env.v4.CloseReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,16 +45,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STEPREQUEST']._serialized_end=387
   _globals['_FRAME']._serialized_start=389
   _globals['_FRAME']._serialized_end=413
-  _globals['_LOOKREQUEST']._serialized_start=415
-  _globals['_LOOKREQUEST']._serialized_end=537
-  _globals['_LOOKREQUEST_THING']._serialized_start=493
-  _globals['_LOOKREQUEST_THING']._serialized_end=537
-  _globals['_LOOKREPLY']._serialized_start=539
-  _globals['_LOOKREPLY']._serialized_end=565
-  _globals['_CLOSEREQUEST']._serialized_start=567
-  _globals['_CLOSEREQUEST']._serialized_end=598
-  _globals['_CLOSEREPLY']._serialized_start=600
-  _globals['_CLOSEREPLY']._serialized_end=612
-  _globals['_ENVIRONMENTS']._serialized_start=615
-  _globals['_ENVIRONMENTS']._serialized_end=978
+  _globals['_CLOSEREQUEST']._serialized_start=415
+  _globals['_CLOSEREQUEST']._serialized_end=446
+  _globals['_CLOSEREPLY']._serialized_start=448
+  _globals['_CLOSEREPLY']._serialized_end=460
+  _globals['_ENVIRONMENTS']._serialized_start=463
+  _globals['_ENVIRONMENTS']._serialized_end=770
 # @@protoc_insertion_point(module_scope)

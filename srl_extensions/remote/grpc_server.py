@@ -23,15 +23,14 @@ from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
 from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.messages import (
     Description,
-    pack,
     pack_outcome,
     to_space,
     unpack_actions,
     unpack_mapping,
-    version,
 )
 from srl_extensions.remote.sessions import Sessions
 from srl_extensions.remote.settings import ServerSettings
+from srl_train.run_files import versions
 
 MESSAGE_BYTES = 4 * 2**20
 """Maximum size of a request."""
@@ -118,7 +117,7 @@ class Service:
     async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
         """Return the served environments and the number of the client's sessions."""
         return pb.ServerDescription(
-            version=version(),
+            version=versions().get("core-srl", ""),
             environments=self._settings.environments,
             open_sessions=self.sessions.counts[client],
         )
@@ -152,18 +151,6 @@ class Service:
 
         content = await self.sessions.advance(client, "step", request.session, act)
         return pb.Frame(content=content)
-
-    async def look(self, request: pb.LookRequest, client: str) -> pb.LookReply:
-        """Return the joint state of a session's environment, or its picture (`render`)."""
-        methods = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
-        if request.thing not in methods:
-            raise WireError(f"thing must be one of {list(methods)}, got {request.thing}")
-
-        def act(env: Any) -> bytes:
-            return pack(getattr(env, methods[request.thing])())
-
-        value = await self.sessions.advance(client, "look", request.session, act)
-        return pb.LookReply(value=value)
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
         """End a session."""
@@ -267,17 +254,14 @@ def _bind(server: Any, settings: ServerSettings) -> int:
 
 
 def _described(env: Any) -> bytes:
-    game, state_space = env.unwrapped, getattr(env, "state_space", None)
-    agents = env.possible_agents
+    game, agents = env.unwrapped, env.possible_agents
     description = Description(
         observation_spaces={agent: to_space(env.observation_space(agent)) for agent in agents},
         action_spaces={agent: to_space(env.action_space(agent)) for agent in agents},
-        state_space=None if state_space is None else to_space(state_space),
         metadata=env.metadata,
         teams=getattr(game, "teams", None),
         baselines=getattr(game, "baselines", lambda: None)(),
         max_cycles=getattr(game, "max_cycles", None),
         has_text=hasattr(game, "text_view"),
-        version=version(),
     )
     return json.dumps(as_record(Description, description)).encode()

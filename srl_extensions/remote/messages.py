@@ -6,12 +6,10 @@ size.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 from gymnasium import spaces
@@ -94,15 +92,16 @@ class Description:
     observation_spaces: dict[str, Any]
     """Agent -> observation space as plain data."""
     action_spaces: dict[str, Any]
-    state_space: Any
     metadata: dict[str, Any]
     teams: dict[str, str] | None
     baselines: dict[str, float] | None
     max_cycles: int | None
     has_text: bool
     """True if the environment has a text view."""
-    version: str
-    """Version of core-srl on the server."""
+
+
+RESULTS = (float, bool, bool)
+"""Types of a reward, a termination and a truncation."""
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
@@ -110,61 +109,47 @@ def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
-        kinds = zip((float, bool, bool), table, strict=True)
+        kinds = zip(RESULTS, table, strict=True)
         table = [{agent: kind(column[agent]) for agent in observations} for kind, column in kinds]
     return pack([list(env.agents), observations, *table, infos])
 
 
-def unpack_outcome(frame: bytes) -> tuple[list[str], Reset | Step]:
-    """Return the active agents and the result of a reset or step. Raises WireError if invalid."""
+def unpack_outcome(frame: bytes, kinds: Sequence[type]) -> tuple[list[str], Reset | Step]:
+    """Return the active agents and the result of a reset (no `kinds`) or step (RESULTS).
+
+    Raises WireError if the frame is invalid.
+    """
     match unpack(frame):
-        case [list() as playing, dict() as observations, *table, dict() as infos]:
-            pass
+        case [list() as playing, dict() as observations, *table] if len(table) == len(kinds) + 1:
+            agents = list(observations)
         case _:
-            raise WireError("a frame must contain agents, observations and infos by agent")
-    agents = list(observations)
-    if not all(isinstance(agent, str) for agent in [*agents, *playing]):
-        raise WireError("the agents of a frame must be names")
-    if len(set(playing)) < len(playing) or not observations.keys() >= set(playing):
+            raise WireError("a frame must contain agents and mappings by agent")
+    if not all(agent in agents for agent in playing):
         raise WireError("a frame has agents without observations")
-    if len(table) not in (0, 3):
-        raise WireError("a frame must have rewards, terminations and truncations")
-    kinds = (float, bool, bool)[: len(table)]
-    for kind, column in zip((*kinds, dict), (*table, infos), strict=True):
+    for kind, column in zip((*kinds, dict), table, strict=True):
         right = isinstance(column, dict) and list(column) == agents
         if not right or not all(type(value) is kind for value in column.values()):
             raise WireError(f"a frame must have a {kind.__name__} for each agent")
-    if table and not all(map(math.isfinite, table[0].values())):
-        raise WireError("rewards must be finite")
-    outcome: Any = (observations, *table, infos)
+        if kind is float and not all(map(math.isfinite, column.values())):
+            raise WireError("rewards must be finite")
+    outcome: Any = (observations, *table)
     return playing, outcome
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return the actions of a step, with the answers from which they were parsed, if any."""
+    """Return the actions of a step, and the answers from which some were parsed."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
-    return pack([dict(actions), texts] if texts else [dict(actions)])
+    return pack([dict(actions), texts])
 
 
 def unpack_actions(data: bytes) -> dict[str, Any]:
     """Return the actions of a step. Raises WireError for invalid data."""
     match unpack(data):
-        case [dict() as actions]:
-            return actions
         case [dict() as actions, dict() as texts]:
             pass
         case _:
-            raise WireError("actions must be one or two mappings by agent")
+            raise WireError("actions must be two mappings by agent")
     for agent, text in texts.items():
         if isinstance(text, str) and isinstance(actions.get(agent), int):
             actions[agent] = TextAction(actions[agent], text)
     return actions
-
-
-@functools.cache
-def version() -> str:
-    """Return the version of the installed core-srl, empty if it is not installed."""
-    try:
-        return metadata.version("core-srl")
-    except metadata.PackageNotFoundError:
-        return ""

@@ -33,7 +33,7 @@ from srl_envs.validation import (
 
 with needed_by("a client of OpenEnv servers"):
     from openenv.core import EnvClient
-    from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter
+    from pydantic import BaseModel, ConfigDict, FiniteFloat
     from websockets.protocol import State
 
 AGENT = "agent_0"
@@ -53,6 +53,14 @@ class Reply(BaseModel):
     done: bool = False
 
 
+class StateReply(BaseModel):
+    """Reply of a server of ours to a request of the state, without the fields that are not read."""
+
+    model_config = ConfigDict(strict=True)
+    possible_agents: list[str]
+    answers: dict[str, list[str]]
+
+
 class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed where mypy runs
     """OpenEnv's client without reconnection, because a new session has no episode."""
 
@@ -68,7 +76,7 @@ class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed wher
         return Reply.model_validate(payload)
 
     def _parse_state(self, payload: Any) -> Any:
-        return TypeAdapter(dict[str, Any]).validate_python(payload, strict=True)
+        return payload
 
 
 class ServerView(FreeTextView):
@@ -90,7 +98,6 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         field: Field of the server's action that contains the agent's text.
         describe: Function that makes a text of the server's observation; by default its fields.
         max_cycles: Steps after which the episode is truncated.
-        parse_penalty: Amount subtracted from the shaped reward for an answer that cannot be read.
         timeout: Time limit of a reply in seconds.
 
     Raises:
@@ -109,14 +116,12 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         field: str,
         describe: Callable[[Mapping[str, Any]], str] | None = None,
         max_cycles: int = 64,
-        parse_penalty: float = 0.1,
         timeout: float = 60.0,
     ) -> None:
         self._field = field
         self._describe = describe or listed
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
-        penalty = number_between("parse_penalty", parse_penalty, 0.0)
-        self.text_view = ServerView(rules, parse_penalty=penalty)
+        self.text_view = ServerView(rules, parse_penalty=0.1)
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
             raise EnvConfigError(f"url must be one such as http://127.0.0.1:8000, got {shown(url)}")
@@ -226,23 +231,22 @@ class PartnerGame(OpenEnvGame):
     def __init__(self, url: str, environment: str | None = None, *, timeout: float = 60.0) -> None:
         rules = "You play a game on a server. Its rules come first."
         # The server ends the episodes.
-        super().__init__(url, rules=rules, field="actions", max_cycles=2**31, timeout=timeout)
+        super().__init__(
+            url, rules=rules, field="actions", describe=self._own_text, max_cycles=2**31,
+            timeout=timeout,
+        )  # fmt: skip
         self._chosen = {} if environment is None else {"environment": environment}
         if environment is not None:
             self._call("reset", **self._chosen)
-        state = self._call("state")
-        match state:
-            case {"possible_agents": [str(agent)], "answers": {**answers}}:
-                self._agent = agent
-            case {"possible_agents": [_, _, *_] as agents}:
-                names = printable(", ".join(map(str, agents)), multiline=False)
-                raise self._refused(f"{names} are left to one model: name partners")
-            case _:
-                raise self._refused(f"the state is invalid: {shown(state)}")
         try:
-            self._answers = TypeAdapter(list[str]).validate_python(answers.get(agent), strict=True)
+            state = StateReply.model_validate(self._call("state"))
         except ValueError as error:
-            raise self._refused(f"the answers are invalid: {error}") from error
+            raise self._refused(f"the state is invalid: {error}") from error
+        if len(state.possible_agents) != 1:
+            names = ", ".join(state.possible_agents)
+            raise self._refused(f"{names or 'no agents'} are left to one model: name partners")
+        [self._agent] = state.possible_agents
+        self._answers = state.answers.get(self._agent, [])
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         """Return up to `count` legal answers in random order, or None if the server lists none."""
@@ -257,12 +261,9 @@ class PartnerGame(OpenEnvGame):
     def _sent(self, action: Any) -> Mapping[str, Any]:
         return {"actions": {self._agent: action}}
 
-    def _text(self, observation: Mapping[str, Any]) -> str:
+    def _own_text(self, observation: Mapping[str, Any]) -> Any:
         texts = observation.get("observations")
-        text = texts.get(self._agent) if isinstance(texts, dict) else None
-        if not isinstance(text, str):
-            raise self._refused(f"an observation must be a text, got {shown(text):.80}")
-        return text[:TEXT_LENGTH]
+        return texts.get(self._agent) if isinstance(texts, dict) else None
 
 
 class FocalAgent(text.FocalAgent):

@@ -8,7 +8,6 @@ An action is `{"actions": {agent: answer}}`, and the reply is a JointObservation
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,20 +17,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from srl_envs import registry
+from srl_envs import loading, registry
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.loading import needed_by
 from srl_envs.records import encode, is_plain
 from srl_envs.scenarios import refuse_levels
 from srl_envs.text import TextEnv
 from srl_envs.validation import is_loopback, is_own_request, nearest, shown, whole_number
-from srl_extensions.remote.sessions import SessionLimits, Sessions
 
 with needed_by("an OpenEnv server"):
     import openenv.core.env_server.http_server as http_server
     import uvicorn
     from openenv.core.env_server.interfaces import Environment
-    from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, State
+    from openenv.core.env_server.types import Action, Observation, State
     from starlette.datastructures import Headers
     from starlette.middleware.body_limit import RequestBodyLimitMiddleware
     from starlette.responses import PlainTextResponse
@@ -39,8 +37,6 @@ with needed_by("an OpenEnv server"):
 
 MESSAGE_BYTES = 4 * 2**20
 """Maximum size of a message."""
-CLIENT = "openenv"
-"""Name of all clients in the session layer: OpenEnv has no tokens."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,6 @@ class ServedGame:
     name: str
     """Name as in `srl_envs.make`."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    history: int | None = None
-    """Number of past turns that every observation repeats, for readers without a conversation."""
     around: Callable[[Any], Any] | None = None
     """Wrapper of the environment, such as partners that play some of its agents."""
 
@@ -59,7 +53,7 @@ class ServedGame:
         """Make a new environment. Raises EnvConfigError for wrong options and held-out levels."""
         env = registry.make(self.name, **self.options)
         refuse_levels(self.name, self.name, self.options, env)
-        return TextEnv(self.around(env) if self.around else env, history=self.history)
+        return TextEnv(self.around(env) if self.around else env)
 
 
 class JointAction(Action):  # type: ignore[misc]  # openenv is not installed where mypy runs
@@ -90,27 +84,24 @@ class GameState(State):  # type: ignore[misc]
     environments: list[str]
     """All games of the server: reset(environment=...) chooses one."""
     possible_agents: list[str]
-    text: bool
     answers: dict[str, list[str]]
     """Agent -> its legal answers in action order; empty if any text is legal."""
 
 
 class GameSession(Environment):  # type: ignore[misc]
-    """OpenEnv's interface to one session."""
+    """OpenEnv's interface to one session, whose calls OpenEnv makes one at a time in a thread."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, games: Mapping[str, tuple[ServedGame, GameState]], layer: Sessions) -> None:
+    def __init__(self, games: Mapping[str, tuple[ServedGame, GameState]]) -> None:
         super().__init__()
-        self._games, self._layer = games, layer
+        self._games = games
         self._name = next(iter(games))
-        self._id = ""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
+        self._env: Any = None
         self._episode: str | None = None
         self._turns = 0
 
-    async def reset_async(
+    def reset(
         self,
         seed: int | None = None,
         episode_id: str | None = None,
@@ -127,26 +118,30 @@ class GameSession(Environment):  # type: ignore[misc]
         name = self._name if environment is None else environment
         if not isinstance(name, str) or name not in self._games:
             raise EnvConfigError(f"{shown(name)} is not served here{nearest(name, self._games)}")
-        self._loop = asyncio.get_running_loop()
-        if self._id and name != self._name:
-            await self._layer.close(CLIENT, self._id)
-            self._id = ""
+        if name != self._name:
+            self.close()
         self._name = name
-        if not self._id and not self._closed:
-            self._id, _ = await self._layer.open(CLIENT, self._games[name][0].make)
-        observation = await self._play("reset", partial(_reset, seed, options))
+        if self._env is None:
+            self._env = self._games[name][0].make()
+        with loading.closed():  # The client's options may not name code.
+            observations, infos = self._env.reset(seed=seed, options=options)
         self._episode, self._turns = episode_id, 0
-        return observation
+        return _seen(self._env, observations, infos, rewards={}, terminations={}, truncations={})
 
-    async def step_async(
+    def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play one turn. Raises Refused for actions that do not fit the game."""
-        observation = await self._play("step", partial(_step, action.actions))
+        """Play one turn. Raises EnvError for actions that do not fit the game."""
+        if self._env is None:
+            raise EnvError("no episode is running in this session: call reset() first")
+        seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
         self._turns += 1
-        return observation
-
-    reset, step = reset_async, step_async  # OpenEnv calls the asynchronous methods only
+        paid = {agent: float(reward) for agent, reward in rewards.items()}
+        return _seen(
+            self._env, seen, infos,
+            done=not self._env.agents, reward=sum(paid.values()), rewards=paid,
+            terminations=terminations, truncations=truncations,
+        )  # fmt: skip
 
     @property
     def state(self) -> GameState:
@@ -156,32 +151,10 @@ class GameSession(Environment):  # type: ignore[misc]
         return state
 
     def close(self) -> None:
-        """End the session. OpenEnv calls this method in any thread."""
-        self._closed = True
-        if self._id and self._loop is not None and not self._loop.is_closed():
-            asyncio.run_coroutine_threadsafe(self._layer.close(CLIENT, self._id), self._loop)
-
-    async def _play(self, kind: str, act: Callable[[Any], Any]) -> JointObservation:
-        if not self._id:
-            raise EnvError("no episode is running in this session: call reset() first")
-        observation: JointObservation
-        observation = await self._layer.advance(CLIENT, kind, self._id, act)
-        return observation
-
-
-def _reset(seed: int | None, options: Mapping[str, Any] | None, env: Any) -> Any:
-    observations, infos = env.reset(seed=seed, options=options)
-    return _seen(env, observations, infos, rewards={}, terminations={}, truncations={})
-
-
-def _step(answers: Mapping[str, str], env: Any) -> Any:
-    seen, rewards, terminations, truncations, infos = env.step(answers)
-    paid = {agent: float(reward) for agent, reward in rewards.items()}
-    return _seen(
-        env, seen, infos,
-        done=not env.agents, reward=sum(paid.values()), rewards=paid,
-        terminations=terminations, truncations=truncations,
-    )  # fmt: skip
+        """Close the environment."""
+        if self._env is not None:
+            self._env.close()
+            self._env = None
 
 
 def _seen(env: Any, observations: Any, infos: Any, **others: Any) -> JointObservation:
@@ -217,8 +190,6 @@ def create_app(
     games: Mapping[str, ServedGame],
     *,
     max_sessions: int = 64,
-    idle: float = 600.0,
-    step_seconds: float = 60.0,
     names: Iterable[str] = (),
 ) -> Any:
     """Make the FastAPI application that serves games.
@@ -228,8 +199,6 @@ def create_app(
     Args:
         games: Name on the server -> game.
         max_sessions: Maximum number of sessions.
-        idle: Seconds without a message after which a session ends.
-        step_seconds: Time limit of a reset or step.
         names: Host names of requests that are allowed in addition to `localhost` and addresses.
 
     Raises:
@@ -247,23 +216,15 @@ def create_app(
             environment=name,
             environments=list(games),
             possible_agents=agents,
-            text=True,
             answers={agent: list(view.answers(agent) or ()) for agent in agents},
         )
         described[name] = game, state
-    # OpenEnv frees the place of a connection shortly before its session ends here.
-    most = 2 * max_sessions
-    limits = SessionLimits(
-        max_sessions=most, max_sessions_per_client=most, lease=idle, step_seconds=step_seconds
-    )
     app = http_server.create_app(
-        partial(GameSession, described, Sessions(limits)),
+        partial(GameSession, described),
         JointAction,
         JointObservation,
         env_name="core-srl",
-        concurrency_config=ConcurrencyConfig(
-            max_concurrent_envs=max_sessions, session_timeout=idle
-        ),
+        max_concurrent_envs=max_sessions,
         state_cls=GameState,
     )
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MESSAGE_BYTES)

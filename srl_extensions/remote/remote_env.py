@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +13,17 @@ from pettingzoo import ParallelEnv
 
 import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import registry
-from srl_envs.errors import EnvError
 from srl_envs.records import read_record
 from srl_envs.text import SpacesOfAgents, TextView
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments
 from srl_extensions.remote.errors import RemoteError, WireError
 from srl_extensions.remote.messages import (
+    RESULTS,
     Description,
     from_space,
     pack,
     pack_actions,
-    unpack,
     unpack_outcome,
-    version,
 )
 
 if TYPE_CHECKING:
@@ -44,8 +42,8 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     """An environment on a server, whose results equal the local environment's.
 
     The text view and the rules that policies read are those of the same environment made in this
-    process. Reading them raises EnvError if it cannot be made here, or if the server has another
-    release. If the session has ended, the next reset with a seed opens a new one.
+    process. Reading them raises EnvError if it cannot be made here. If the session has ended, the
+    next reset with a seed opens a new one.
 
     Args:
         server: The connection.
@@ -56,24 +54,17 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         RemoteError: If the server refuses.
     """
 
+    render_mode = None
+
     def __init__(self, server: EnvServer, name: str, options: Mapping[str, Any]) -> None:
         self._server, self._name, self._options = server, name, dict(options)
-        self.render_mode: str | None = self._options.get("render_mode")
         self.agents: list[str] = []
         self._begun = False
         described = self._open()
         self.metadata = described.metadata
-        called = self.metadata.get("name")
-        # Records will contain the name.
-        if not isinstance(called, str) or ":" in called or not called.isprintable():
-            raise WireError(f"{called!r:.80} is not a name of an environment")
         self.possible_agents = list(described.observation_spaces)
-        if not self.possible_agents or self.possible_agents != list(described.action_spaces):
-            raise WireError("every agent must have an observation space and an action space")
         self.observation_spaces = _spaces(described.observation_spaces)
         self.action_spaces = _spaces(described.action_spaces)
-        if described.state_space is not None:
-            self.state_space = from_space(described.state_space)
         self.teams = described.teams
         self._described = described
         if described.max_cycles is not None:
@@ -82,13 +73,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     @cached_property
     def local(self) -> Any:
         """Environment of this process with the same text view and rules; never played."""
-        if self._described.version != version():
-            raise EnvError(
-                f"{self._name} may have other texts on {self._server.address}, whose core-srl is "
-                f"{self._described.version or 'a source folder'!r}: install the same version here"
-            )
-        options = {key: value for key, value in self._options.items() if key != "render_mode"}
-        return registry.make(self._name, **options).unwrapped
+        return registry.make(self._name, **self._options).unwrapped
 
     @property
     def text_view(self) -> TextView | None:
@@ -117,7 +102,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
             request.session = self._session
             frame = self._server.call("Reset", request)
         self._begun = True
-        outcome: Reset = self._received(frame, 2)
+        outcome: Reset = self._received(frame)
         return outcome
 
     def step(self, actions: Mapping[str, Any]) -> Step:
@@ -125,29 +110,20 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         request = pb.StepRequest(session=self._session, actions=pack_actions(actions))
-        outcome: Step = self._received(self._server.call("Step", request), 5, self.agents)
+        outcome: Step = self._received(self._server.call("Step", request), RESULTS, self.agents)
         return outcome
-
-    def state(self) -> Any:
-        """Return the joint state of all agents."""
-        return self._look(pb.LookRequest.STATE)
-
-    def render(self) -> Any:
-        """Return the picture of the last step."""
-        if self.render_mode is None:
-            raise EnvError("render() needs a render_mode: construct with one")
-        return self._look(pb.LookRequest.PICTURE)
 
     def close(self) -> None:
         """End the session."""
         self._finalizer()
 
-    def _received(self, frame: pb.Frame, parts: int, required: Iterable[str] = ()) -> Any:
-        """Return the result of a reset (2 parts) or step (5) that contains the required agents."""
-        playing, outcome = unpack_outcome(frame.content)
+    def _received(
+        self, frame: pb.Frame, kinds: Sequence[type] = (), required: Iterable[str] = ()
+    ) -> Any:
+        """Return the result of a reset, or of a step with RESULTS for the required agents."""
+        playing, outcome = unpack_outcome(frame.content, kinds)
         observations = outcome[0]
-        complete = len(outcome) == parts and observations.keys() >= set(required)
-        if not (complete and observations.keys() <= self.action_spaces.keys()):
+        if not set(required) <= observations.keys() <= self.action_spaces.keys():
             raise WireError("a frame has other agents than those that play")
         for agent, seen in observations.items():
             shape = self.observation_spaces[agent].shape
@@ -167,10 +143,6 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
             return read_record(Description, json.loads(reply.environment))
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise WireError(f"the description is invalid: {error}") from error
-
-    def _look(self, thing: int) -> Any:
-        request = pb.LookRequest(session=self._session, thing=thing)
-        return unpack(self._server.call("Look", request).value)
 
 
 def _spaces(plain: Mapping[str, Any]) -> dict[str, Any]:

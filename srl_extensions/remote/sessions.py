@@ -62,8 +62,8 @@ class Session:
     client: str
     expires: float
     env: Any = None
-    steps: int | None = None
-    """Number of steps since the last reset; None before the first reset."""
+    steps: int = 0
+    """Number of steps since the last reset."""
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no call uses the session."""
 
@@ -126,11 +126,11 @@ class Sessions:
     async def advance(
         self, client: str, kind: str, session_id: str, act: Callable[[Any], Any]
     ) -> Any:
-        """Reset, step or read the environment of a session, and return the result of `act`.
+        """Reset or step the environment of a session, and return the result of `act`.
 
         Args:
             client: The client that owns the session.
-            kind: "reset", "step", or "look" for a call that changes nothing.
+            kind: "reset" or "step".
             session_id: Id of the session.
             act: Function of the environment, called in a thread.
 
@@ -145,24 +145,24 @@ class Sessions:
             raise Refused("NOT_FOUND", message)
         if not session.idle.is_set():
             raise Refused("FAILED_PRECONDITION", "another call uses the session")
-        if kind == "step" and (session.steps or 0) >= MOST_STEPS:
+        if kind == "step" and session.steps >= MOST_STEPS:
             raise Refused(
                 "RESOURCE_EXHAUSTED",
                 f"an episode must have at most {MOST_STEPS} steps, got another: reset the "
                 "environment",
             )
-        if kind == "look" and session.steps is None:
-            raise Refused("INVALID_ARGUMENT", "no episode has begun: call reset() first")
+
+        def played() -> Any:
+            with loading.closed():  # Options of resets come from the client and may not name code.
+                return act(session.env)
+
         try:
-            reply = await self._compute(session, partial(_played, act, session.env))
+            reply = await self._compute(session, played)
         except Refused as refused:
             if refused.code in ("DEADLINE_EXCEEDED", "INTERNAL"):
                 self._forget(session)
             raise
-        if kind == "reset":
-            session.steps = 0
-        elif kind == "step" and session.steps is not None:
-            session.steps += 1
+        session.steps = session.steps + 1 if kind == "step" else 0
         return reply
 
     async def close(self, client: str, session_id: str) -> None:
@@ -244,11 +244,6 @@ class Sessions:
     def _ended(self, session: Session) -> None:
         session.idle.set()
         session.expires = self._clock() + self.limits.lease
-
-
-def _played(act: Callable[[Any], Any], env: Any) -> Any:
-    with loading.closed():  # options of resets come from the client and may not name code
-        return act(env)
 
 
 def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:

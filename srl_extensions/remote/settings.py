@@ -82,12 +82,8 @@ class ServerSettings(SessionLimits):
                 code or files, request too much, or select levels held out from training.
         """
         self._require(name)
-        mode = options.get("render_mode")
-        if isinstance(mode, str) and mode == "human":
-            raise Refused(
-                "INVALID_ARGUMENT",
-                "render_mode 'human' would write on the server: give 'ansi' and print the result",
-            )
+        if options.get("render_mode") is not None:
+            raise Refused("INVALID_ARGUMENT", "render_mode must be None: pictures are not sent")
         own = tuple(name for name in self.environments if ":" in name)
         try:
             env = registry.remake(name, options, allowing=own)

@@ -24,7 +24,6 @@ from srl_extensions.trackers.libraries import LIBRARIES, Opening, TrackerRun
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import to_tree
 from srl_train.errors import TrackerError
-from srl_train.metrics.sinks import SinkContext
 
 FILE = "trackers.json"
 """File in the run's folder with the identifier of the run in each library, and its last steps."""
@@ -63,13 +62,12 @@ def check(config: RunConfig) -> None:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def open_sink(context: SinkContext) -> TrackerSink | None:
-    """Open the configured trackers.
+def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
+    """Open the configured trackers; `step` is the number of complete passes and rounds.
 
     Raises:
         TrackerError: If a tracker cannot be opened, or trackers.json is damaged.
     """
-    config, folder = context.config, context.folder
     if not config.logging.trackers:
         return None
     opening = Opening(
@@ -77,9 +75,10 @@ def open_sink(context: SinkContext) -> TrackerSink | None:
         folder=folder,
         name=config.logging.run_name or names.segment(folder.resolve().name),
         settings=names.of_settings(to_tree(config)),
-        step=sum(context.position),
+        step=step,
     )
-    return TrackerSink(opening, context.stages, config.rounds)
+    passes = {name: stage.epochs for name, stage in config.stages.items()}
+    return TrackerSink(opening, passes, config.rounds)
 
 
 class TrackerSink:
@@ -130,7 +129,7 @@ class TrackerSink:
             step += int(when.removeprefix("round_"))
         self._log(names.of_evaluation(when, measured), "eval", step)
 
-    def close(self, finished: bool = False) -> None:
+    def close(self) -> None:
         """Log the pending records and end the runs."""
         self._closing = True
         for name, own in self._open.items():

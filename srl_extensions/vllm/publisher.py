@@ -30,7 +30,6 @@ from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.routing import MAX_WAIT
 from srl_train.learners.learner import model_weights
 from srl_train.learners.lora import ADAPTER
-from srl_train.loading import weights_digest
 from srl_train.publisher import WeightPublisher
 
 PROBES = 8
@@ -130,7 +129,7 @@ class ServedPublisher(WeightPublisher):
         fleet.on_up(self._reload)
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Publish weights unless they answer already.
+        """Publish weights unless this version answers already.
 
         Raises:
             BackendError: If log-probabilities differ or no server loads the weights in time. An
@@ -138,7 +137,7 @@ class ServedPublisher(WeightPublisher):
         """
         weights = {n: t.detach() for n, t in model_weights(tensors).items()}
         adapter, sampler = name if self._adapters else None, self._samplers[name]
-        new = ModelVersion(sampler.name, version, adapter, weights_digest(weights))
+        new = ModelVersion(sampler.name, version, adapter)
         if self.current(name) == new:
             return
         # Served names and files allow few characters.

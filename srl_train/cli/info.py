@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from srl_envs.loading import missing, pip_line
 from srl_train.cli.notices import tell
 
-STRATEGIES = ("asynchronous", "synchronized", "federated", "selective")
-"""Names of the table of srl_train.updates, which imports torch."""
+STRATEGIES = ("asynchronous", "synchronized", "federated", "selective")  # without torch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

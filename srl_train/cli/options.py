@@ -25,6 +25,9 @@ _BOUNDS = {
     "group_size": (1, MOST_EPISODES),
     "seed": (0, MOST),
     "threads": (1, MOST_THREADS),
+    "concurrency": (1, MOST_EPISODES),
+    "timeout": (0.001, 1e6),
+    "retries": (0, 1000),
 }
 
 

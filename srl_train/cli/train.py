@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             tell("the run has no checkpoint and starts from the beginning")
         if processes.is_main():
             if processes.count() > 1:
-                tell(f"training in {next(iter(trainer.run.learners.values())).parallelism()}")
+                tell(f"training in {processes.count()} processes, {config.parallel}")
             if args.resume:
                 tell(f"resuming after {trainer.run.next_round} of {config.rounds} rounds")
                 if trainer.run.next_round >= config.rounds:

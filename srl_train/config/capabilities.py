@@ -90,7 +90,7 @@ PARTS = (
         "truncated",
     ),
     Part(
-        "algorithm.value_normalisation running",
+        "algorithm.value_normalization running",
         _averages_own_units,
         "own_units",
         "averaged",

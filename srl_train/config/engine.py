@@ -14,6 +14,9 @@ class EngineSection(Section):
     """Base class of the section `engine`."""
 
     CHOICE: ClassVar = "name"
+    PARTS: ClassVar[str]
+    """`module:function` that loads the models: (config, rollout settings, matchmaking, folder of
+    server logs, model objects) -> srl_train.build.Parts."""
 
     play_ahead: bool = False
     """If true, the next rounds are played while models still learn from earlier ones, at most
@@ -25,6 +28,8 @@ class EngineSection(Section):
 class LocalEngineConfig(EngineSection):
     """Episodes and learning in the trainer's process, or in the processes that torchrun started."""
 
+    PARTS: ClassVar = "srl_train.local:local_parts"
+
     name: Literal["local"] = "local"
     """Engine that plays episodes and runs the learners: `local` in the trainer's process, or `ray`
     in actors of a Ray cluster (docs/training/ray.md)."""
@@ -32,6 +37,8 @@ class LocalEngineConfig(EngineSection):
 
 class RayEngineConfig(EngineSection):
     """Episodes and learning in actors of a Ray cluster."""
+
+    PARTS: ClassVar = "srl_extensions.cluster.engine:ray_parts"
 
     name: Literal["ray"] = "ray"
     """Engine that plays episodes and runs the learners: `local` in the trainer's process, or `ray`

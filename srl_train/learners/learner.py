@@ -65,36 +65,32 @@ class Learner(Protocol):
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copy the given values into the trainable parameters."""
 
-    def reference(self) -> dict[str, Tensor]:
-        """Return the live tensors of the reference model by parameter name; empty without one."""
-
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
         """Copy the given values into the reference model, if there is one."""
 
     def save_model(self, folder: Any) -> None:
         """Write the model as a Hugging Face folder or a PEFT adapter."""
 
-    def optimizer_state(self) -> dict[str, Any]:
-        """Return the optimizer's state_dict."""
+    def state(self) -> dict[str, Any]:
+        """Return everything that training changes, with live tensors.
 
-    def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a result of `optimizer_state`."""
+        The entries are "weights", "optimizer" (its state_dict), "counters" (the schedule's position
+        and step counts as plain data) and "reference" (the weights of the reference model; empty
+        without one).
+        """
 
     def refuse_state(self, state: Mapping[str, Any]) -> None:
-        """Raise ValueError unless `restore` can load the state; change nothing."""
+        """Raise ValueError unless `load_state` can load the state; change nothing."""
 
-    def counters(self) -> dict[str, Any]:
-        """Return the schedule's position and the step counts as plain data."""
-
-    def load_counters(self, counters: Mapping[str, Any]) -> None:
-        """Restore a result of `counters`."""
-
-    def parallelism(self) -> str:
-        """Return the number of processes and how they share the model, in words."""
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore a result of `state`; an empty "reference" keeps the reference model."""
 
 
 class StageLearner(Learner, Protocol):
-    """One model that learns from fixed data, in a `with` block; an update is one pass."""
+    """One model that learns from fixed data, in a `with` block; an update is one pass.
+
+    Its `state` has only "optimizer" and "counters": the model belongs to another learner.
+    """
 
     losses: list[float]
     """Losses of the last update, step by step."""
@@ -108,22 +104,3 @@ class StageLearner(Learner, Protocol):
 
     def reference_logprobs(self, samples: Sequence[Any]) -> Any:
         """Return (chosen, rejected) log-probabilities per pair, or None if they are not needed."""
-
-
-def state_of(learner: Learner) -> dict[str, Any]:
-    """Return everything that training changes in a learner, as live tensors."""
-    return {
-        "weights": learner.weights(),
-        "optimizer": learner.optimizer_state(),
-        "counters": learner.counters(),
-        "reference": learner.reference(),
-    }
-
-
-def restore(learner: Learner, state: Mapping[str, Any]) -> None:
-    """Load a result of `state_of` into a learner of the same model."""
-    learner.set_weights(state["weights"])
-    learner.load_optimizer_state(state["optimizer"])
-    learner.load_counters(state["counters"])
-    if state["reference"]:
-        learner.set_reference(state["reference"])

@@ -84,10 +84,10 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
 
 
 def check_targets(base: Any, targets: str | Sequence[str]) -> None:
-    """Raise ConfigError for names that are no linear layers of the base; PEFT would ignore them.
+    """Raise ConfigError for names that are no linear layers of the base.
 
-    A string is a regular expression, and PEFT raises an error if it matches no layer. Adapters of
-    embeddings are refused, because `side_by_side` cannot share their parameters.
+    PEFT ignores unknown names, and `side_by_side` cannot share the parameters of embeddings. A
+    string is a regular expression, which PEFT checks.
     """
     layers = {
         path.rpartition(".")[2]
@@ -95,12 +95,10 @@ def check_targets(base: Any, targets: str | Sequence[str]) -> None:
         if getattr(getattr(module, "weight", None), "ndim", 0) == 2
         and not isinstance(module, torch.nn.Embedding)
     }
-    unknown = [] if isinstance(targets, str) else sorted({*targets} - layers)
-    if unknown or not targets:
-        wrong = f"{unknown[0]!r} fits no linear layer" if unknown else "the list is empty"
+    if not targets or (not isinstance(targets, str) and not layers.issuperset(targets)):
         raise ConfigError(
-            f"models.adapters.target_modules: {wrong}; allowed: 'all-linear', or a list of some of "
-            f"{', '.join(sorted(layers))}"
+            "models.adapters.target_modules: must be 'all-linear', or a list of some of "
+            f"{', '.join(sorted(layers))}, got {targets!r}"
         )
 
 

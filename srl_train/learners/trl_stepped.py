@@ -72,15 +72,6 @@ class SteppedLearner(Learner):
         self._trainer = trainer
         self._parameters = {n: parameters[n] for n in self._names}
 
-    def parallelism(self) -> str:
-        accelerator = self._trainer.accelerator
-        count, device = accelerator.num_processes, accelerator.device.type
-        if count == 1:
-            return f"1 process on {device}"
-        kind = "fsdp" if fsdp.is_sharded(self._trainer.model) else "ddp"
-        backend = "nccl" if device == "cuda" else "gloo"
-        return f"{count} processes, {kind} over {backend} on {device}"
-
     def _own_arguments(self) -> dict[str, Any]:
         """Return the arguments of TRL's configuration that are specific to this learner."""
         raise NotImplementedError
@@ -181,6 +172,7 @@ class SteppedLearner(Learner):
                 self._parameters[name].copy_(fsdp.like(value, self._parameters[name]))
 
     def reference(self) -> dict[str, Tensor]:
+        """Return the live tensors of the reference model by parameter name; empty without one."""
         return {}
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
@@ -205,30 +197,32 @@ class SteppedLearner(Learner):
                 model.save_pretrained(folder, **arguments)
             self._trainer.processing_class.save_pretrained(folder)
 
-    def optimizer_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._trainer.optimizer.state_dict()
-        return state
-
-    def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        optimizer = self._trainer.optimizer
-        optimizer.load_state_dict(fsdp.optimizer_state_like(state, optimizer))
-
-    def refuse_state(self, state: Mapping[str, Any]) -> None:
-        if wrong := misfit(state["weights"], self.weights()):
-            raise ValueError(f"weights: {wrong}")
-        if state["reference"] and (wrong := misfit(state["reference"], self.reference())):
-            raise ValueError(f"reference: {wrong}")
-        refuse_optimizer_state(state["optimizer"], self._trainer.optimizer)
-        refuse_unlike(state["counters"], self.counters(), "counters")
-
-    def counters(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         schedule = self._trainer.lr_scheduler.state_dict()
         plain = {k: v for k, v in schedule.items() if isinstance(v, int | float | list | bool)}
-        return {"schedule": plain, "global_step": self._trainer.state.global_step}
+        return {
+            "weights": self.weights(),
+            "optimizer": self._trainer.optimizer.state_dict(),
+            "counters": {"schedule": plain, "global_step": self._trainer.state.global_step},
+            "reference": self.reference(),
+        }
 
-    def load_counters(self, counters: Mapping[str, Any]) -> None:
+    def refuse_state(self, state: Mapping[str, Any]) -> None:
+        current = self.state()
+        for part in ("weights", "reference"):
+            if state.get(part) and (wrong := misfit(state[part], current[part])):
+                raise ValueError(f"{part}: {wrong}")
+        refuse_optimizer_state(state["optimizer"], self._trainer.optimizer)
+        refuse_unlike(state["counters"], current["counters"], "counters")
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        optimizer, counters = self._trainer.optimizer, state["counters"]
+        self.set_weights(state.get("weights", {}))
+        optimizer.load_state_dict(fsdp.optimizer_state_like(state["optimizer"], optimizer))
         self._trainer.lr_scheduler.load_state_dict(dict(counters["schedule"]))
         self._trainer.state.global_step = counters["global_step"]
+        if state.get("reference"):
+            self.set_reference(state["reference"])
 
 
 def common_arguments(

@@ -15,8 +15,6 @@ from srl_train.samples import TokenSample, in_groups
 if TYPE_CHECKING:
     from srl_train.run import Run, UpdateStats
 
-SHOWN = 300
-"""Number of characters of an error in a warning."""
 UNREAD_SHARE = 0.5
 """Share of a model's answers with parse failures that causes a warning."""
 
@@ -39,7 +37,7 @@ def warn_of_failed_games(
         text = f"{len(failures)} of {len(episodes)} episodes failed"
         if left_out is not None:
             text += f" ({left_out} are not used for training, including the rest of their groups)"
-        text += f"; first error: {first if len(first) <= SHOWN else first[:SHOWN] + ' ...'}"
+        text += f"; first error: {first:.300}"
         found += run.warn_once(f"failed: {kind}", text)
     return found
 

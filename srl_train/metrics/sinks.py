@@ -1,4 +1,4 @@
-"""Sinks of metrics rows: the protocols, and the JSON Lines file metrics.jsonl.
+"""Sinks of metrics rows: the protocol, and the JSON Lines file metrics.jsonl.
 
 JSON has no NaN and no infinity. Such a number is written as null.
 """
@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Protocol
 
 from srl_agents.atomic_files import whole_file
-from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
 from srl_envs.tables import Plugin, PluginTable
 from srl_envs.untrusted import MAX_BYTES, read_json
 from srl_train.errors import MetricsError
 from srl_train.run_files import finite
-
-if TYPE_CHECKING:
-    from srl_train.config.run import RunConfig
 
 SINKS = PluginTable(
     "core_srl.sinks",
@@ -30,7 +25,9 @@ SINKS = PluginTable(
     MetricsError,
 )
 """Sinks that are opened from the configuration. Each module has `check(config) -> None`, which
-raises an error before models are loaded, and `open_sink(context) -> ConfiguredSink | None`."""
+raises an error before models are loaded, and `open_sink(config, folder, step) -> Sink | None`.
+`step` is the number of complete rounds and passes, whose rows the run's folder contains. These
+sinks are closed after the last evaluation."""
 Opener = Callable[[Path], BinaryIO]
 
 
@@ -39,6 +36,11 @@ class Sink(Protocol):
 
     All rows have `round`, `models` and `seconds`. A row of a stage also has `stage` and `pass`, a
     row of a round has `environment`. Passes and rounds are counted separately from 0.
+
+    A sink may have two more methods. `write_episodes(round_number, episodes)` receives all episodes
+    of a round, including failed ones, after the round's row. `write_evaluation(when, measured)`
+    receives an evaluation; `when` is "before", "after", or after a stage ("after_sft"). The last
+    evaluation follows `close`.
     """
 
     def write(self, row: Mapping[str, Any]) -> None:
@@ -46,48 +48,6 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release files and terminals. A second call has no effect."""
-
-
-@runtime_checkable
-class Watcher(Sink, Protocol):
-    """Sink that also receives episodes and evaluations."""
-
-    def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
-        """Record all episodes of a round, including failed ones, after the round's row."""
-
-    def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Record an evaluation; `when` is "before", "after", or after a stage ("after_sft").
-
-        The last evaluation is recorded after `close`.
-        """
-
-
-@dataclass(frozen=True)
-class SinkContext:
-    """Arguments for opening a sink of SINKS."""
-
-    config: RunConfig
-    folder: Path
-    """Folder of the run, which contains the rows before `position`."""
-    stages: Mapping[str, int]
-    """Mapping from stage to its number of passes, in order."""
-    position: tuple[int, int]
-    """Number of complete rounds, and of complete passes."""
-    evaluations: Mapping[str, Mapping[str, Any]]
-    """Earlier evaluations by time ("before", "after_sft")."""
-
-
-class ConfiguredSink(Protocol):
-    """Sink that was opened from the configuration. Its methods do not wait for servers."""
-
-    def write(self, row: Mapping[str, Any]) -> None:
-        """Record the row of a pass or a round."""
-
-    def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Record an evaluation."""
-
-    def close(self, finished: bool = False) -> None:
-        """Close the sink; `finished` is true if the training is complete."""
 
 
 class JsonlSink:

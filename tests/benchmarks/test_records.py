@@ -77,19 +77,3 @@ def test_mean_interval_by_hand():
     assert (mean, high - mean, mean - low) == pytest.approx((0.81, 0.024842, 0.024842), abs=1e-6)
     assert records.mean_interval([0.5, math.nan])[0] == 0.5
     assert math.isnan(records.mean_interval([0.5])[1]) and math.isnan(records.mean_interval([])[0])
-
-
-@pytest.mark.parametrize(
-    ("confidence", "freedom", "quantile"),
-    [
-        (0.95, 1, 12.706),
-        (0.95, 2, 4.303),
-        (0.95, 11, 2.201),
-        (0.95, 30, 2.042),
-        (0.9, 4, 2.132),
-        (0.99, 5, 4.032),
-        (0.999, 120, 3.373),
-    ],
-)
-def test_quantiles_of_students_t(confidence, freedom, quantile):
-    assert records.t_quantile(confidence, freedom) == pytest.approx(quantile, abs=1e-3)

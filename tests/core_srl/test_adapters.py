@@ -53,7 +53,6 @@ def test_new_weights_answer_under_a_new_version_for_their_adapter_alone(manager,
     assert [str(one.model).rpartition("/")[2] for one in after] == ["lora_0@0", "lora_3@1"]
     assert after[0].logprobs == before[0].logprobs
     assert after[1].logprobs != before[1].logprobs
-    assert after[1].model.digest not in (None, before[1].model.digest)
     for name, own in manager.weights(3).items():
         assert torch.equal(own, weights[name])
     status = manager.get_lora_status()
@@ -92,7 +91,7 @@ def test_adapters_can_be_added_while_sampling(manager):
     assert str(new.model).endswith("lora_7@0")
     with pytest.raises(ConfigError, match="lora_id 7"):
         manager.make(LoRAConfig(lora_id=7))
-    with pytest.raises(ConfigError, match="target_modules: 'q_porj' fits no linear layer"):
+    with pytest.raises(ConfigError, match=r"target_modules: .* got .*q_porj"):
         manager.make(LoRAConfig(lora_id=8, target_modules=["q_porj"]))
     assert [*manager.configs] == [0, 3, 7]
 

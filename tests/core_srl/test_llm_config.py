@@ -30,7 +30,7 @@ SPECIALIZED = CompetenceType.SPECIALIZED
         (LLMConfig, {"backend": "mock"}, "Unsupported LLM backend"),
         (LLMConfig, {"max_length": 1}, "max_length"),
         (LLMConfig, {"backend": "vllm", "port": 0}, "port"),
-        (LLMConfig, {"api_key": "secret"}, "api_key is not read by the backend huggingface"),
+        (LLMConfig, {"api_key": "secret"}, "api_key has no effect where backend is"),
         (LLMConfig, {"backend": "vllm", "enable_lora": True}, "enable_lora"),
         (LLMConfig, {"colour": "red"}, "colour"),
         (LoRAConfig, {"lora_id": -1}, "lora_id"),

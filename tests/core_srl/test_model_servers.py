@@ -109,13 +109,16 @@ def test_scores_share_the_capacity_of_competing_models(python, model):
     scheduler.register_model("a", name)
 
     async def use():
-        async with scheduler:
+        await scheduler.start()
+        try:
             scheduler.set_score("a", 1.0)
             assert scheduler.get_system_statistics()["models"]["a"]["score"] == 1.0
             with pytest.raises(ConfigError, match="register models before start"):
                 scheduler.register_model("b", name)
             with pytest.raises(ServingError, match="the servers run already"):
                 await scheduler.start()
+        finally:
+            await scheduler.stop()
 
     asyncio.run(use())
     assert (scheduler.sharing, create_cooperative_scheduler().sharing) == ("priority", "fair")

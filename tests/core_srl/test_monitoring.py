@@ -11,7 +11,7 @@ from core_srl import (
     monitoring,
 )
 from srl_train.errors import MetricsError
-from srl_train.metrics import Watcher, read_metrics
+from srl_train.metrics import read_metrics
 from tests.srl_extensions.pages.pages import blocks, document, in_a_browser
 from tests.srl_extensions.pages.synthetic_runs import row
 
@@ -40,14 +40,12 @@ def record(log, rounds=6, run="run"):
     monitor.start()
     for number in range(rounds):
         watcher.write(row(number))
-    watcher.write_evaluation("after", {"raw_reward": 0.5})
     monitor.stop()
 
 
 def test_monitor_records_from_start_to_stop(log):
     monitor = monitor_of(log)
     watcher = monitoring.StartedMonitors("run")
-    assert isinstance(watcher, Watcher)
     watcher.write(row(0))
     assert monitor.latest_metrics == {} and not log.exists()
     monitor.start()
@@ -60,13 +58,13 @@ def test_monitor_records_from_start_to_stop(log):
     assert [line["round"] for line in read_metrics(log) if "round" in line] == [1]
 
 
-def test_newest_session_of_a_file_is_drawn(log):
+def test_all_runs_of_a_file_are_drawn(log):
     record(log, rounds=2, run="old")
     record(log, rounds=6, run="new")
     place = create_graph_visualizer(str(log)).draw()
     assert place == log.with_suffix(".html")
-    [panel] = blocks(document(place), "panel")
-    assert panel["lines"][0]["x"] == [0, 1, 2, 3, 4, 5]
+    panels = blocks(document(place), "panel")
+    assert [panel["lines"][0]["x"] for panel in panels] == [[0, 1], [0, 1, 2, 3, 4, 5]]
 
 
 @pytest.mark.browser

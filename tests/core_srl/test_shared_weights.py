@@ -37,7 +37,6 @@ def test_update_reaches_every_node_and_clears_caches(opened, tiny_folder):
         manager.register_node(name, {"max_new_tokens": 6})
         tokens = manager.generate_for_node(name, "Round 1.").tokens
         contexts[name] = tokens.prompt_ids + tokens.completion_ids
-    digest = manager.backend.identity().digest
     done = manager.update_shared_parameters(gradients_of(manager), learning_rate=0.02)
     assert done["affected_nodes"] == ["a", "b"]
     fresh = HuggingFaceBackend.load(tiny_folder, device="cpu").model
@@ -49,7 +48,6 @@ def test_update_reaches_every_node_and_clears_caches(opened, tiny_folder):
         got = torch.tensor(tokens.logprobs, dtype=expected.dtype)
         torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
         assert response.model.endswith("@1")
-        assert tokens.model.digest not in (None, digest)
     stats = manager.get_global_stats()
     assert (stats["weights_version"], stats["total_updates"]) == (1, 1)
 

@@ -1,10 +1,9 @@
-"""Rankings and exploitability agree with OpenSpiel's, on random games."""
+"""Rankings agree with OpenSpiel's, on random games."""
 
 import numpy as np
 import pytest
 
 from srl_agents.evaluation.nash_averaging import nash_average
-from srl_extensions.judging.exploitability import nash_conv
 from srl_extensions.judging.rankings import alpha_rank
 
 pytestmark = pytest.mark.interop
@@ -39,24 +38,3 @@ def test_nash_averaging(pyspiel):
         # Its solver stops at a tolerance of about 1e-7.
         assert np.abs(found.weights - weights).max() < 1e-5
         assert np.abs(found.values - values).max() < 1e-5
-
-
-def test_nash_conv_of_matrix_games(pyspiel):
-    from open_spiel.python.algorithms import exploitability
-    from open_spiel.python.policy import TabularPolicy
-
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        shape = tuple(rng.integers(2, 6, size=2))
-        payoffs = [rng.normal(size=shape), rng.normal(size=shape)]
-        mixed = [rng.dirichlet(np.ones(actions)) for actions in shape]
-        game = pyspiel.convert_to_turn_based(
-            pyspiel.create_matrix_game(*(table.tolist() for table in payoffs))
-        )
-        policy = TabularPolicy(game)
-        for player, chances in enumerate(mixed):
-            for state in policy.states_per_player[player]:
-                policy.policy_for_key(state)[: len(chances)] = chances
-                policy.policy_for_key(state)[len(chances) :] = 0.0
-        theirs = exploitability.nash_conv(game, policy)
-        assert nash_conv(payoffs, mixed) == pytest.approx(theirs, abs=1e-6)

@@ -96,7 +96,6 @@ tokens = st.builds(
         st.text(),
         st.integers() | st.text(),
         st.none() | st.text(),
-        st.none() | st.text(),
     ),
     allowed=st.none() | st.lists(ids, max_size=3).map(tuple),
 )

@@ -49,7 +49,7 @@ def played():
 
 def written():
     """Return an episode with a value in every field."""
-    tokens = Tokens((1, 2), (3,), (-0.5,), ModelVersion("model_0", 1, None, "a5"), ((3, 4),))
+    tokens = Tokens((1, 2), (3,), (-0.5,), ModelVersion("model_0", 1, "a5"), ((3, 4),))
     step = AgentStep(
         "agent_0", {"observation": np.zeros(2, np.float32), "text": "go"},
         Decision(np.int64(1), "go", tokens, -0.5, None), 0.5, {"a": (1, 2)}, (("agent_1", "hm"),),

@@ -1,7 +1,5 @@
 """Data files: every mistake raises EnvConfigError with file and line."""
 
-import json
-
 import pytest
 
 from srl_envs.errors import EnvConfigError
@@ -32,11 +30,3 @@ def test_missing_or_blank_texts_raise(tmp_path, load):
     for wrong in (path, tmp_path / "none.jsonl", tmp_path):
         with pytest.raises(EnvConfigError, match="cannot read the "):
             load(wrong)
-
-
-@pytest.mark.parametrize("code", ["def f(:", "(" * 5000, "-" * 100_000 + "1", "\x00"])
-def test_syntax_error_in_data_file_names_its_line(tmp_path, code):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"text": "?", "code": code, "test_list": ["assert f()"]}))
-    with pytest.raises(EnvConfigError, match=r"line 1: .* is not Python"):
-        programming.load_problems(path)

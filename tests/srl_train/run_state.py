@@ -28,7 +28,8 @@ def weights(run):
 
 def optimizers(run):
     """Model -> everything the optimizer and its schedule remember."""
-    return {m: (_copied(one.optimizer_state()), one.counters()) for m, one in run.learners.items()}
+    states = {model: one.state() for model, one in run.learners.items()}
+    return {m: (_copied(own["optimizer"]), own["counters"]) for m, own in states.items()}
 
 
 def everything(run):

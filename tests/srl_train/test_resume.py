@@ -215,7 +215,7 @@ def check_nothing_was_lost(config, tmp_path):
     whole.fit()
     folder = tmp_path / "killed" / "checkpoints"
     found = checkpoint.load(folder / list_checkpoints(folder)[0])
-    assert found.checkpoint_id == f"final_round_{config.rounds:08d}"
+    assert found.path.name == f"final_round_{config.rounds:08d}"
     for model, expected in weights(whole.run).items():
         assert same(found.tensors(f"models/{model}"), expected)
     assert metrics_of(tmp_path / "killed") == metrics_of(tmp_path / "whole")

@@ -5,7 +5,6 @@ import torch
 
 from srl_train.build import build_run
 from srl_train.learners.logprobs import choices_of
-from srl_train.loading import weights_digest
 from srl_train.round import train_round
 from srl_train.samples import samples_for
 from tests.srl_train.run_state import play_round, same, weights
@@ -79,8 +78,6 @@ def test_adapters_learn_and_their_base_does_not(short_run):
         "agent_0": ("model_0", 2),
         "agent_1": ("model_1", 2),
     }
-    for one in names.values():
-        assert one.digest == weights_digest(now[one.adapter]) != weights_digest(start[one.adapter])
 
 
 def test_a_scripted_policy_plays_without_training(short_run):

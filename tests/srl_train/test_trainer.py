@@ -82,9 +82,7 @@ def test_evaluations_do_not_change_the_weights(whole, short_run, tmp_path):
 @pytest.mark.parametrize("terminal", [False, True])
 def test_progress_is_printed_on_a_terminal(short_run, tmp_path, monkeypatch, capsys, terminal):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    trainer = trainer_for(short_run(), tmp_path)
-    trainer.config = short_run(rounds=1)  # The configuration at the start counts.
-    trainer.fit()
+    trainer_for(short_run(rounds=1), tmp_path).fit()
     assert ("round 1/1" in capsys.readouterr().err) is terminal
 
 
@@ -174,17 +172,3 @@ def test_run_without_a_checkpoint_restarts(whole, short_run, tmp_path):
     assert same(everything(whole.run), everything(again.run))
     rows = [read_metrics(one.files.metrics) for one in (whole, again)]
     assert without_times(rows[0]) == without_times(rows[1])
-
-
-def test_configuration_cannot_change_after_training_began(short_run, tmp_path):
-    trainer = trainer_for(short_run(), tmp_path)
-    assert len(trainer.run.learners) == 2
-    trainer.config = short_run(models__count=1, rollout__group_size=2)
-    assert list(trainer.run.learners) == ["model_0"], "training has not begun"
-    trainer.train_round()
-    trainer.config = short_run()
-    with pytest.raises(TrainingError, match="configuration was changed after training began"):
-        trainer.train_round()
-    trainer.config = short_run(models__count=1, rollout__group_size=2)
-    asyncio.run(trainer.shutdown())
-    assert trainer.run.next_round == 1

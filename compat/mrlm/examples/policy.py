@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +11,6 @@ from mrlm.algorithms.trainer import load_policy
 from mrlm.cli import print_results
 from mrlm.config import ExperimentConfig, TrainingConfig
 from mrlm.core import GenerationConfig, LLMEnvironment, SimulatedEnvironment
-from srl_agents.errors import BackendError
-from srl_train.errors import ConfigError
 
 
 def options(purpose: str | None, output: str, iterations: int = 50) -> argparse.ArgumentParser:
@@ -30,12 +27,8 @@ def options(purpose: str | None, output: str, iterations: int = 50) -> argparse.
 
 
 def load(args: argparse.Namespace, environments: Sequence[SimulatedEnvironment]) -> LLMEnvironment:
-    """Load the policy, or end the program with the reason."""
-    try:
-        sampling = GenerationConfig(max_new_tokens=args.max_new_tokens)
-        return load_policy(args.model, environments, sampling)
-    except (BackendError, ConfigError) as error:
-        sys.exit(f"error: {error}")
+    sampling = GenerationConfig(max_new_tokens=args.max_new_tokens)
+    return load_policy(args.model, environments, sampling)
 
 
 def experiment(args: argparse.Namespace, **sections: Any) -> ExperimentConfig:

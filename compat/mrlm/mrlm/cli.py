@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,6 @@ COMMANDS = {
     "eval": "evaluate a model in an environment; other options are those of `srl eval`",
     "collect": "collect episodes to learn from; other options are those of `srl collect`",
     "info": "show this machine, the algorithms and the environments",
-}
-ALGORITHMS = {
-    "ppo": "on-policy, clipped surrogate with a critic",
-    "grpo": "on-policy, answers compared with other answers to the same start",
-    "dpo": "offline, from pairs of a better and a worse answer",
-    "sft": "supervised, imitation of answers and prediction of the environment's messages",
 }
 MAX_NEW_TOKENS = "256"
 """Default limit of an answer; a model given by its run has the limit of its training."""
@@ -117,18 +110,13 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
     """Print the tables of `srl info`, the algorithms and the environment types."""
     print_table("machine", accelerators())
-    print_table("algorithms", ALGORITHMS)
+    tell("algorithms: ppo, grpo, dpo, sft")
     print_table("environment types", REGISTERED)
     return srl.main(["info"])
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="mrlm", description="MRLM's command line, over Core SRL.")
-    try:
-        version = metadata.version("mrlm")
-    except metadata.PackageNotFoundError:
-        version = "(run from a source folder, not installed)"
-    parser.add_argument("--version", action="version", version=f"mrlm {version}")
     added = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands = {
         name: add_command(added, name, purpose, allow_abbrev=False)

@@ -50,8 +50,6 @@ class TrainingConfig(Section):
     """Iterations between two checkpoints; 0 saves only the last."""
     save_total_limit: int = setting("checkpoints.keep", -1)
     log_every: int = setting("logging.every", 1)
-    use_tensorboard: bool = False
-    wandb_project: str | None = None
     seed: int = setting("seed", 0)
 
 
@@ -61,8 +59,6 @@ class ModelConfig(Section):
     model_name_or_path: str = setting("models.base", "gpt2")
     torch_dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Data type of the weights: float16 becomes bfloat16, and auto becomes float32."""
-    load_in_8bit: bool = False
-    load_in_4bit: bool = False
     use_lora: bool = False
     lora_r: int = setting("models.adapters.rank", 8)
     lora_alpha: float = setting("models.adapters.alpha", 16.0)
@@ -169,6 +165,13 @@ class ExperimentConfig(Section):
 
 
 def load_config(path: str | Path) -> ExperimentConfig:
-    """Read an experiment from a YAML file; raises ConfigError for unknown or wrong settings."""
+    """Read an experiment from a YAML file.
+
+    Args:
+        path: YAML file with the sections of ExperimentConfig.
+
+    Raises:
+        ConfigError: A setting is unknown or wrong.
+    """
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")

@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from mrlm.core.environment import SimulatedEnvironment
 from mrlm.core.types import Message, MessageRole, Observation, Reward
 from mrlm.environments.task import TaskEnvironment
@@ -28,6 +26,12 @@ class WrittenGame(FreeTextGame):
 
     Actions are the texts of answers. An observation is the text of all messages since the last
     answer. Infos contain those of the observation and of the reward, and the reward's components.
+
+    Args:
+        environment: Environment that is copied.
+        max_cycles: Number of steps after which an episode is truncated; None selects `max_turns`.
+        obs_mode: "vector", "dict" or "llm"; see FreeTextGame.
+        render_mode: "human", "ansi" or None.
 
     Raises:
         EnvError: The environment returns something other than (Observation, Reward).
@@ -56,16 +60,13 @@ class WrittenGame(FreeTextGame):
         )
 
     def make_view(self) -> FreeTextView:
-        """Return the view; the environment's own messages contain the rules."""
         return FreeTextView(RULES)
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Start an episode with a seed from the game's random generator."""
         self.environment.seed(int(self.np_random.integers(2**31)))
         self._text = _unanswered(self.environment.reset())
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Pass the agent's answer to the environment; return the outcome, or raise EnvError."""
         result: Any = self.environment.step(Message(MessageRole.ASSISTANT, answers[AGENT]))
         match result:
             case (Observation() as observation, Reward() as reward):
@@ -75,21 +76,12 @@ class WrittenGame(FreeTextGame):
         raise EnvError(f"{self.name}.step() must return (Observation, Reward), got {result!r:.80}")
 
     def prompt(self, agent: str) -> str:
-        """Return the messages since the last answer."""
         return self._text[:TEXT_LENGTH]
 
     def numbers(self, agent: str) -> tuple[float]:
-        """Return the number of the current step as a share of all steps."""
         return ((self.played + 1) / (self.rounds + 1),)
 
-    def sample_answers(
-        self, agent: str, rng: np.random.Generator, count: int
-    ) -> tuple[str, ...] | None:
-        """Return the environment's sample answers without duplicates, or None."""
-        return tuple(dict.fromkeys(self.environment.sample_answers(rng, count))) or None
-
     def close(self) -> None:
-        """Close the copy of the environment."""
         self.environment.close()
 
 
@@ -102,7 +94,11 @@ def _unanswered(observation: Observation) -> str:
 
 
 def as_parallel_env(environment: SimulatedEnvironment) -> Any:
-    """Return a new PettingZoo ParallelEnv of one agent with an environment's settings."""
+    """Return a new PettingZoo ParallelEnv of one agent with an environment's settings.
+
+    Args:
+        environment: Environment that is copied.
+    """
     name, options = named_environment([environment])
     return registry.make(name, **options)
 
@@ -111,13 +107,15 @@ def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvi
     """Return the name and options of one environment that plays all `environments`.
 
     Several are members of multitask_v0, which draws one for each episode. Equal environments are
-    one member, drawn in proportion to their number.
+    one member.
+
+    Args:
+        environments: One or more environments.
 
     Raises:
         EnvConfigError: There is no environment, or one is not a SimulatedEnvironment.
     """
     members: list[NamedEnvironment] = []
-    weights: list[float] = []
     for environment in environments:
         if not isinstance(environment, SimulatedEnvironment):
             raise EnvConfigError(
@@ -127,11 +125,8 @@ def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvi
             member = environment.name, environment.options
         else:
             member = f"{__name__}:{WrittenGame.__name__}", {"environment": environment}
-        if member in members:
-            weights[members.index(member)] += 1.0
-        else:
+        if member not in members:
             members.append(member)
-            weights.append(1.0)
     if not members:
         raise EnvConfigError("eval_envs must contain one or more environments, got none")
     if len(members) == 1:
@@ -142,10 +137,7 @@ def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvi
         kind = type(own).__name__ if own else registry.served_name(name).removesuffix("_v0")
         label = kind if kind not in named else f"{kind}_{len(named)}"
         named[label] = {"name": name, "options": options}
-    return "multitask_v0", {
-        "environments": named,
-        "weights": dict(zip(named, weights, strict=True)),
-    }
+    return "multitask_v0", {"environments": named}
 
 
 def is_plain(options: Mapping[str, Any]) -> bool:

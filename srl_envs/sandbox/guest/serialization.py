@@ -1,9 +1,9 @@
 """Serialization of plain data between a program and the process that runs it.
 
-Plain data are None, bool, int (of up to 4,300 digits), float, complex, str, bytes, list, tuple,
-dict, set and frozenset, nested. Objects of other classes cannot be written or read, so no pickle,
-constructor or `__eq__` of the program runs in the reading process. The format is JSON. A type that
-JSON lacks is a JSON object with a key of `_TAGS`.
+Plain data are None, bool, int (of up to 4,300 digits), float, str, bytes, list, tuple, dict, set
+and frozenset, nested. Objects of other classes cannot be written or read, so no pickle, constructor
+or `__eq__` of the program runs in the reading process. The format is JSON. A type that JSON lacks
+is a JSON object with a key of `_TAGS`.
 """
 
 from __future__ import annotations
@@ -77,8 +77,6 @@ def _packed(value: Any, depth: int) -> Any:
         return str.__str__(value)
     if isinstance(value, bytes | bytearray):
         return {"b": bytes(value).hex()}
-    if isinstance(value, complex):
-        return {"c": [value.real, value.imag]}
     if depth == 0:
         raise NotPlainError(f"not plain data: nested deeper than {MAX_NESTING}")
     if isinstance(value, list):
@@ -98,7 +96,7 @@ def _unpacked(packed: Any, depth: int) -> Any:
         if not -_BEYOND < packed < _BEYOND:
             raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
         return packed
-    if depth == 0 and not (isinstance(packed, dict) and packed.keys() <= _LEAVES):
+    if depth == 0 and not (isinstance(packed, dict) and packed.keys() == {"b"}):
         raise ValueError(f"nested deeper than {MAX_NESTING}")
     if isinstance(packed, list):
         return [_unpacked(part, depth - 1) for part in packed]
@@ -109,9 +107,6 @@ def _unpacked(packed: Any, depth: int) -> Any:
         raise ValueError(f"wrong content for tag {tag!r}")
     if tag == "b":
         return bytes.fromhex(inner)
-    if tag == "c":
-        real, imaginary = inner
-        return complex(float(real), float(imaginary))
     if tag == "d":
         pairs = [(_unpacked(key, depth - 1), _unpacked(value, depth - 1)) for key, value in inner]
         _hashable([key for key, _ in pairs])
@@ -131,6 +126,5 @@ def _hashable(keys: list[Any]) -> list[Any]:
     return keys
 
 
-_LEAVES = {"b", "c"}  # tags of types without inner values
-_TAGS: dict[str, type[Any]] = dict.fromkeys("cdtsf", list) | {"b": str}
-"""Tag (bytes, complex, dict, tuple, set, frozenset) -> JSON type of the content."""
+_TAGS: dict[str, type[Any]] = dict.fromkeys("dtsf", list) | {"b": str}
+"""Tag (bytes, dict, tuple, set, frozenset) -> JSON type of the content."""

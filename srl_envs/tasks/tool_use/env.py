@@ -81,9 +81,6 @@ class ToolSession:
     answered: set[str] = field(default_factory=set)
     """Identities of the calls that had a result."""
     turns: list[tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]] = field(default_factory=list)
-    calls: int = 0
-    failed: int = 0
-    repeated: int = 0
     _given: set[str] = field(init=False)
     """Numbers in the question or in results that the agent did not introduce."""
     _learned: set[str] = field(default_factory=set)
@@ -104,9 +101,6 @@ class ToolSession:
             used = numbers_in(" ".join(map(str, call.arguments.values())))
             made_up, follows = used - self._given, bool(used & self._learned)
             repeated = call.identity in self.answered
-            self.calls += 1
-            self.failed += not result.ok
-            self.repeated += repeated
             if not result.ok:
                 continue
             self.answered.add(call.identity)
@@ -134,15 +128,6 @@ class ToolSession:
             if index not in self.made and step.met(call, result, made_up):
                 self.made.add(index)
                 return
-
-    def counts(self) -> dict[str, Any]:
-        """Return the numbers of all, failed, repeated and needed calls, for the infos."""
-        return {
-            "calls": self.calls,
-            "failed_calls": self.failed,
-            "repeated_calls": self.repeated,
-            "needed_calls_made": len(self.made),
-        }
 
 
 def numbers_in(text: str) -> set[str]:
@@ -216,14 +201,15 @@ class ToolUse(Task):
     def respond(self, attempt: Attempt, answer: str) -> Grade:
         session: ToolSession = attempt.memory
         turn = read_turn(answer)
+        results = session.turn(turn) if isinstance(turn, tuple) else ()
+        info = {"needed_calls_made": len(session.made)}
         if isinstance(turn, tuple):
-            results = session.turn(turn)
             feedback = "\n".join(response(result, len(results)) for result in results)
             share = len(session.made) / max(1, len(session.steps))
-            return Grade(NEEDED * share, False, feedback, False, session.counts())
+            return Grade(NEEDED * share, False, feedback, False, info)
         grade = self.grade(attempt.problem, str(turn))
         score = 1.0 if grade.correct else attempt.best
-        return Grade(score, grade.correct, "", True, session.counts())
+        return Grade(score, grade.correct, "", True, info)
 
     def grade(self, problem: Problem, answer: str) -> Grade:
         units = words_of(problem.question) - {"fewer", "more"}  # These change the sign.

@@ -27,7 +27,7 @@ def test_ppo_as_a_run():
         },
         ppo={"clip_range_vf": 0.3, "num_ppo_epochs": 2, "gamma": 0.9},
         model={
-            "use_lora": True, "lora_r": 4, "load_in_4bit": True, "max_new_tokens": 7,
+            "use_lora": True, "lora_r": 4, "max_new_tokens": 7,
         },
     )  # fmt: skip
     algorithm, models = run.algorithm, run.models
@@ -38,7 +38,7 @@ def test_ppo_as_a_run():
     assert (algorithm.critic, algorithm.learning_rate) == ("shared", 1e-5)
     assert (run.rollout.discount, run.seed, run.rounds) == (0.9, 4, 5)
     assert (run.checkpoints.keep, run.logging.evaluation_episodes) == (2, 6)
-    assert (models.adapters.rank, models.quantization, models.base) == (4, "nf4", "gpt2")
+    assert (models.adapters.rank, models.base) == (4, "gpt2")
     assert (models.sampling.max_new_tokens, models.sampling.top_k) == (7, 50)
     assert run.environment.name == "math_v0"
 
@@ -76,7 +76,7 @@ MATH = {"env_type": "math"}
         ),
         ({"distributed": {"strategy": "deepspeed"}}, "distributed.strategy: .*'fsdp'"),
         ({"eval_envs": [{**MATH, "mode": "server"}]}, "mode: .*'server'"),
-        ({"eval_envs": [{"env_type": "builtins:dict"}]}, "env_type"),
+        ({"eval_envs": [{"env_type": "builtins:dict"}]}, "eval_envs"),
         ({"eval_envs": [{"env_type": LENGTHS, "server_address": "x:1"}]}, "server_address"),
         ({"eval_envs": [{"env_type": "chess"}]}, "chess"),
         ({"eval_envs": [{**MATH, "options": {"speed": 1}}]}, "speed"),

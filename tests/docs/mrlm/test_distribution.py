@@ -84,7 +84,7 @@ def test_the_wheel_is_installed_by_pip(tmp_path):
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(place)]
     subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     told = subprocess.run(
-        [place / "bin" / "mrlm", "--version"], check=True, capture_output=True, text=True,
+        [place / "bin" / "mrlm", "--help"], check=True, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": f"{place}:{ROOT}"},
     )  # fmt: skip
-    assert told.stdout.strip() == "mrlm 0.1.0"
+    assert told.stdout.startswith("usage: mrlm")

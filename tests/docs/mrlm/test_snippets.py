@@ -222,7 +222,7 @@ def test_the_documented_configuration_trains(workplace, capsys):
     (workplace / "configs/my_experiment.yaml").write_text(text)
     assert main(shlex.split(SNIPPETS["training by configuration"])[1:]) == 0
     told = capsys.readouterr().err
-    assert "bfloat16" in told and "torchrun --nproc_per_node=" in told
+    assert "bfloat16" in told
     record = (workplace / "outputs/ppo/config.yaml").read_text()
     assert "name: code_v0" in record and "max_cycles: 3" in record
     assert "learning_rate: 5.0e-06" in record and "dtype: bfloat16" in record

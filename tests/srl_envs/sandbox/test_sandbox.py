@@ -33,7 +33,7 @@ def sandbox():
 
 
 def test_calls_return_plain_data(sandbox):
-    values = (None, True, 1, 1.5, "é\ud800", b"\x00", 2j, [1, (2,)], {(1, 2): {3}}, frozenset({4}))
+    values = (None, True, 1, 1.5, "é\ud800", b"\x00", [1, (2,)], {(1, 2): {3}}, frozenset({4}))
     run = sandbox.run("def f(x): return x", [SandboxCall("f", (v,)) for v in values])
     assert run.verdict is OK
     assert [(type(o.value), o.value) for o in run.outcomes] == [(type(v), v) for v in values]
@@ -164,7 +164,7 @@ def test_threads_can_share_a_sandbox(sandbox):
 def test_protections_are_reported_and_the_minimum_is_enforced():
     with any_sandbox(workers=1) as sandbox:
         active = sandbox.protections()
-        assert active.level in LEVELS and str(active).startswith(f"level {active.level}: ")
+        assert active.level in LEVELS and str(active).startswith(f"level {active.level}")
     with pytest.raises(SandboxError, match=r"reaches level limits.*Wanted is level filtered"):
         Sandbox(without=("seccomp",))
     with pytest.raises(SandboxError, match="workers=2"), any_sandbox(workers=1) as sandbox:

@@ -11,7 +11,6 @@ from srl_extensions.vllm import client, fleet
 from srl_train.build import build_run
 from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError
-from srl_train.loading import weights_digest
 from srl_train.round import train_round
 from srl_train.schedule import ScheduleContext, build_schedule
 from tests.servers.vllm_program import interpreter
@@ -60,7 +59,6 @@ def served(short_run, monkeypatch, tmp_path):
 def play(run, rounds, before=lambda number: None):
     """Play rounds and check that every answer is from the newest version of its model."""
     for number in range(run.next_round, run.next_round + rounds):
-        digests = {m: weights_digest(own.weights()) for m, own in run.learners.items()}
         versions = dict(run.versions)
         before(number)
         result = train_round(run, number)
@@ -68,7 +66,7 @@ def play(run, rounds, before=lambda number: None):
         for agent, found in sampled_versions(result.episodes).items():
             [one] = found
             model = run.seats[agent]
-            assert (one.version, one.digest) == (versions[model], digests[model])
+            assert one.version == versions[model]
         for row in result.row["models"].values():
             assert row["sampler_divergence_max"] < 1e-4
             assert row["staleness"]["max"] == 0

@@ -1,15 +1,14 @@
-"""Cross-play: pairs, places and starts; failures; payoffs and gaps by hand."""
+"""Cross-play: pairs, places and starts; failures; payoffs by hand."""
 
 from functools import partial
 
-import numpy as np
-import pytest
-
+from srl_agents.episode import read_jsonl
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_extensions.judging.cross_play import arena, play_cross
 from srl_extensions.judging.crossplay_page import table_of_arena
-from srl_extensions.judging.payoffs import gaps, results, returns_by_start
+from srl_extensions.judging.episodes import EpisodeRunner
+from srl_extensions.judging.payoffs import results, returns_by_start
 from tests.srl_extensions.judging.contest import Contest, Number, players
 
 CONTEST = arena("contest", Contest)
@@ -34,18 +33,13 @@ def test_pairs_play_in_both_places_from_the_same_starts():
     ]  # fmt: skip
 
 
-def test_one_player_controls_a_team():
+def test_one_player_controls_a_team(tmp_path):
     battle = arena("team_battle_v0", partial(registry.make, "team_battle_v0", max_cycles=2))
-    seats = {}
-    games = play_cross(
-        battle,
-        scripted(battle, "always_cooperate", "always_compete"),
-        episodes=1,
-        at_game=lambda game, episode: seats.setdefault((game.first, game.second), episode.seats),
-    )
+    pair = scripted(battle, "always_cooperate", "always_compete")
+    games = play_cross(battle, pair, episodes=1, runner=EpisodeRunner(folder=tmp_path))
     assert battle.two_sided
     assert [game.winner for game in games] == ["draw", "first", "second", "draw"]
-    mixed = seats["always_cooperate", "always_compete"]
+    mixed = list(read_jsonl(tmp_path / "team_battle_v0.jsonl"))[1].seats
     team = {agent for agent, name in mixed.items() if name == "always_cooperate"}
     assert team == set(battle.places[0]) and 0 < len(team) < len(mixed)
 
@@ -67,7 +61,7 @@ def test_failed_games_are_counted_and_excluded_from_means():
     assert 0 < len(failed) < len(games)
     assert all("broken" in (one.first, one.second) for one in failed)
     assert all(one.first_return is None and one.winner is None for one in failed)
-    found = results(broken, games, dict.fromkeys(field, "all"), 0)
+    found = results(broken, games, list(field), 0)
     assert found["matrix"][1][2]["mean"] == -1.0
     assert f"{len(failed)} of {len(games)} games failed" in table_of_arena(found)
 
@@ -77,20 +71,3 @@ def test_returns_are_means_over_both_places():
     games = play_cross(uneven, players(low=Number(1), high=Number(2)), episodes=2)
     returns_RCE = returns_by_start(games, ["low", "high"], two_sided=True)
     assert returns_RCE[:, :, 0].tolist() == [[2.0, 1.0], [3.0, 2.0]]
-
-
-SEEDS = ("a", "b", "c", "other")
-# Return of the row with the column, from two starts that differ by 1.
-RETURNS = np.array([[5, 1, 2, 9], [1, 6, 3, 9], [2, 3, 7, 9], [9, 9, 9, 9.0]])
-RETURNS_RCE = np.stack([RETURNS - 0.5, RETURNS + 0.5], axis=2)
-GROUPS = {"a": "method", "b": "method", "c": "method", "other": "other"}
-
-
-def test_the_gap_by_hand():
-    [gap] = gaps(RETURNS_RCE, SEEDS, GROUPS)
-    assert gap["players"] == ["a", "b", "c"]
-    assert gap["self_play"] == pytest.approx(6.0)  # (5 + 6 + 7) / 3
-    assert gap["cross_play"] == pytest.approx(2.0)  # (1 + 2 + 3) / 3
-    assert gap["gap"] == pytest.approx(4.0)
-    [gap] = gaps(RETURNS_RCE, SEEDS, {**GROUPS, "c": "single"})
-    assert (gap["self_play"], gap["cross_play"]) == (5.5, 1.0)

@@ -40,7 +40,7 @@ def test_a_report_shows_everything(tmp_path):
         "Cooperation rate",
         "Parse failures",
         "Weight change per update (L2 norm)",
-        "mean staleness",
+        "Mean staleness of the samples",
         "grad_norm",
         "round_00000.jsonl",
         "round_00039.jsonl",

@@ -61,7 +61,6 @@ ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'
         ("metrics.jsonl", ROUND.format(10**400, "", "", ""), "line 1: round"),
         ("metrics.jsonl", ROUND.format(0, '"winners": {"a": "b"}', "", ""), "winners.a"),
         ("metrics.jsonl", ROUND.format(0, "", "", ', "seconds": {"a": "b"}'), "seconds"),
-        ("metrics.jsonl", ROUND.format(0, "", "", ', "by_environment": 5'), "by_environment"),
         ("metrics.jsonl", ROUND.format(0, "", '"m": {"seats": 5}', ""), "models.m.seats"),
         ("stages.jsonl", '{"round": 0, "stage": ["sft"], "models": {}}\n', "line 1: stage"),
         ("stages.jsonl", '{"round": 0, "stage": "sft", "models": 3}\n', "line 1: models"),
@@ -122,7 +121,7 @@ def test_headline_uses_the_evaluations(tmp_path):
         "coop_compete_v0: 4 models learning together",
         "  Raw reward per agent and step: 0.763 → 0.848 (evaluations before → after training · "
         "change 0.085, standard error 0.0014)",
-        f"  {closed} (uniform 0.7625 · optimum 0.85 · standard error 1.1 %)",
+        f"  {closed} (uniform 0.7625 · optimum 0.85)",
         "  Cooperation rate: 56.6 % → 97.8 % (start → end of training)",
     ]
     # The evaluations have no cooperation rate: the first and last tenth of the rounds are used.

@@ -66,7 +66,7 @@ def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, ad
     [
         {
             "algorithm__critic": "central",
-            "algorithm__value_normalisation": "running",
+            "algorithm__value_normalization": "running",
             "updates__sample_budget": {"model_0": 2, "model_1": 6},
         },
         {

@@ -1,5 +1,6 @@
 """Gradients of the PPO learner are equal to a reference; properties of the critics."""
 
+import copy
 import dataclasses
 import itertools
 
@@ -99,8 +100,10 @@ def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
 
 def test_normalised_values_learn_by_the_formula():
     samples = played()
-    one = ppo_learner(value_normalisation="running", gae_lambda=0.8)
-    one.load_counters({**one.counters(), "value_scale": [1.5, 2.0, 9.0]})
+    one = ppo_learner(value_normalization="running", gae_lambda=0.8)
+    state = one.state()
+    state["counters"]["value_scale"] = [1.5, 2.0, 9.0]
+    one.load_state(state)
     expected, loss = Reference(one).remember(samples).gradients(samples)
     assert relative_error(first_gradients(one, samples), expected) < EXACT
     assert one.end_update()["loss"] == pytest.approx(loss, abs=1e-5)
@@ -108,7 +111,7 @@ def test_normalised_values_learn_by_the_formula():
 
 def test_large_returns_are_normalized():
     one = ppo_learner(
-        critic="central", value_normalisation="running", learning_rate=0.03, num_iterations=8
+        critic="central", value_normalization="running", learning_rate=0.03, num_iterations=8
     )
     samples = [
         dataclasses.replace(s, rewards=tuple(1000.0 * r for r in s.rewards)) for s in played()
@@ -171,7 +174,7 @@ def test_policy_and_critic_have_separate_clipping_and_learning_rates():
         rate = 1e-1 if name.startswith("critic.") else 1e-3
         torch.testing.assert_close(before[name] - after, torch.full_like(after, rate))
     names = list(one.weights())
-    moments = [e["exp_avg"] for e in one.optimizer_state()["state"].values()]
+    moments = [e["exp_avg"] for e in one.state()["optimizer"]["state"].values()]
     critic = sum(n.startswith("critic.") for n in names)
     for own in (moments[-critic:], moments[:-critic]):
         norm = torch.cat([m.flatten() for m in own]).norm()
@@ -192,18 +195,12 @@ def test_joint_states_contain_the_agent():
 
 def test_a_restored_learner_continues_to_the_bit():
     settings = {"critic": "central", "minibatches": 2, "num_iterations": 2, "schedule": "linear",
-                "value_normalisation": "running"}  # fmt: skip
+                "value_normalization": "running"}  # fmt: skip
     whole = ppo_learner(planned_updates=4, **settings)
     for seed in range(2):
         update(whole, played(), seed=seed)
     restored = ppo_learner(small_model(seed=9), planned_updates=4, seed=4, **settings)
-    restored.set_weights(copied(whole.weights()))
-    state = whole.optimizer_state()
-    saved = {
-        k: {n: torch.as_tensor(t).clone() for n, t in e.items()} for k, e in state["state"].items()
-    }
-    restored.load_optimizer_state({"state": saved, "param_groups": state["param_groups"]})
-    restored.load_counters(whole.counters())
+    restored.load_state(copy.deepcopy(whole.state()))
     for one in (whole, restored):
         update(one, played(), seed=2)
     assert equal(whole.weights(), restored.weights())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import socket
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import pytest
 import srl_envs
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
+from srl_envs.vector.loop import SyncVectorGame
 from srl_extensions.remote import connect, remote
 from srl_extensions.remote.errors import RemoteError
 
@@ -45,7 +45,7 @@ def test_sessions_end_with_their_environments(start):
     running = start()
     with connect(running.address) as server:
         closed, dropped = server.env("coop_compete_v0"), server.env("coop_compete_v0")
-        vector = server.vector("coop_compete_v0", 3)
+        vector = SyncVectorGame(lambda: server.env("coop_compete_v0"), 3)
         assert server.describe().open_sessions == 5
         closed.close()
         vector.close()
@@ -78,25 +78,11 @@ def test_environment_errors_equal_the_local_ones(everything):
     env = everything.env("coop_compete_v0", num_agents=2)
     with pytest.raises(EnvError, match="call reset"):
         env.step({"agent_0": 0, "agent_1": 0})
-    with pytest.raises(RemoteError, match="call reset"):
-        env.state()
-    with pytest.raises(EnvError, match="needs a render_mode"):
-        env.render()
     env.reset(seed=0)
     with pytest.raises(RemoteError, match="action 7 of agent_1 is outside"):
         env.step({"agent_0": 0, "agent_1": 7})
     # It changed nothing: the turn can be played.
     assert env.step({"agent_0": 0, "agent_1": np.int64(1)})[1].keys() == {"agent_0", "agent_1"}
-
-
-def test_texts_of_another_release_are_refused(start, monkeypatch):
-    with connect(start().address) as server:
-        env = server.env("coop_compete_v0")
-        assert env.text_view.rules("agent_0")
-        other = server.env("coop_compete_v0")
-        monkeypatch.setattr(other, "_described", replace(other._described, version="0.0.1"))
-        with pytest.raises(EnvError, match="install the same version"):
-            other.text_view.rules("agent_0")
 
 
 def test_no_proxy_is_used_on_this_machine(start, monkeypatch):

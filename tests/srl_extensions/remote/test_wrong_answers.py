@@ -51,7 +51,6 @@ FRAMES = {
     "an agent too few": part(1, lambda seen: {"agent_0": seen["agent_0"]}),
     "agents without names": part(0, lambda playing: [["agent_0"], "agent_1"]),
     "ghosts that play": part(0, lambda playing: ["agent_0", "ghost"]),
-    "an agent twice": part(0, lambda playing: ["agent_0", "agent_0"]),
     "another shape": part(1, lambda seen: dict.fromkeys(seen, np.zeros(3))),
     "words": part(1, lambda seen: dict.fromkeys(seen, "a")),
     "one observation": part(1, lambda seen: seen["agent_0"]),
@@ -83,12 +82,7 @@ def described(**changed):
 
 OPENINGS = {
     "no description": lambda r: r.ClearField("environment"),
-    "no agents": described(observation_spaces={}, action_spaces={}),
     "no spaces": described(observation_spaces={"agent_0": None}),
-    "no name": described(metadata={}),
-    "a name of code": described(metadata={"name": "os:system"}),
-    "a name of a server": described(metadata={"name": "grpc://127.0.0.1:1/x"}),
-    "a name for terminals": described(metadata={"name": "\x1b[31m"}),
     "teams": described(teams=[1]),
     "baselines": described(baselines={"random": "x"}),
 }

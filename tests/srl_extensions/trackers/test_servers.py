@@ -97,7 +97,7 @@ def test_trackio_runs_of_the_same_name_are_separate(tmp_path, trackio_here):
     for number in range(2):
         trackers = TrackerSink(opening(tmp_path / str(number), trackers=["trackio"]), {}, 5)
         trackers.write(round_row(number))
-        trackers.close(finished=True)
+        trackers.close()
     assert [run.name for run in trackio_here.Api().runs("core-srl")] == ["demo", "demo-2"]
     assert [log["train/round"] for log in trackio_logs("demo-2")] == [1]
 

@@ -66,7 +66,7 @@ def test_steps_count_passes_then_rounds(tmp_path, kept):
     trackers.write_evaluation("round_1", EVALUATION)
     trackers.write(round_row(9))
     trackers.write_evaluation("after", EVALUATION)
-    trackers.close(finished=True)
+    trackers.close()
     assert kept[0].got == [
         ("eval", 0), ("dpo", 2), ("eval", 2), ("eval", 5), ("train", 5), ("eval", 6),
         ("train", 14), ("eval", 15), "closed",
@@ -82,7 +82,7 @@ def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
         trackers.write(round_row(2))
         trackers._thread.submit(kept[0].failing.clear).result()
         trackers.write(round_row(3))
-        trackers.close(finished=False)
+        trackers.close()
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2 and "wandb lacks 2" in told[1]
     assert told[0].endswith("OSError: no route to https://...@host (gone)")

@@ -141,7 +141,7 @@ def test_concurrent_requests_are_grouped_by_model_and_settings(stub, adapters, m
 
 def test_answer_has_the_requested_version_and_drained_waits_for_it(served, adapters, stub):
     here, _ = adapters
-    version = ModelVersion("base", 1, "red", "digest")
+    version = ModelVersion("base", 1, "red")
 
     async def publication():
         stub._running.clear()  # Answers wait.

@@ -11,7 +11,6 @@ from srl_agents.errors import BackendError
 from srl_extensions.vllm import models as served_models
 from srl_extensions.vllm import publisher as served_publisher
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.loading import weights_digest
 from srl_train.trainer import Trainer
 from tests.servers.vllm_stub import sampled_versions, stub_server
 
@@ -38,13 +37,11 @@ def test_every_step_samples_the_newest_version(served_run, stub, tmp_path):
     trainer = served_run(stub, rounds=2)
     run = trainer.run
     for number in range(2):
-        digests = {m: weights_digest(own.weights()) for m, own in run.learners.items()}
         result = trainer.train_round()
         for agent, sampled_by in sampled_versions(result.episodes).items():
             [one] = sampled_by
             model = run.seats[agent]
             assert (one.version, one.adapter) == (number, model)
-            assert one.digest == digests[model]
         for model, row in result.row["models"].items():
             assert row["updates"] == number + 1
             assert row["sampler_divergence_max"] < 1e-4, model
@@ -79,12 +76,10 @@ def test_altered_weights_are_refused_and_the_previous_version_stays(served_run, 
 def test_resume_publishes_the_weights_of_the_checkpoint(served_run, stub):
     first = served_run(stub, rounds=2, checkpoints__every=1)
     first.train_round()
-    weights = {m: weights_digest(own.weights()) for m, own in first.run.learners.items()}
     first.close()
     second = served_run(stub, rounds=2, checkpoints__every=1)
     second.load_checkpoint()
-    published = second.run.players.publisher.current("model_1")
-    assert (published.version, published.digest) == (1, weights["model_1"])
+    assert second.run.players.publisher.current("model_1").version == 1
     assert second.fit()["training_completed"]
 
 

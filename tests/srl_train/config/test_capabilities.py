@@ -15,7 +15,7 @@ SETTINGS = {
     "algorithm.name ppo": PPO,
     "sampling with top_p or top_k": {"models.sampling.top_p": 0.9},
     "algorithm.trl off_policy_mask_threshold": {"algorithm.trl.off_policy_mask_threshold": 0.1},
-    "algorithm.value_normalisation running": {**PPO, "algorithm.value_normalisation": "running"},
+    "algorithm.value_normalization running": {**PPO, "algorithm.value_normalization": "running"},
     "algorithm.beta": {"algorithm.beta": 0.1},
     "algorithm.reference moving": {"algorithm.beta": 0.1, "algorithm.reference": "moving"},
     "credit.name": {"credit.name": "role"},

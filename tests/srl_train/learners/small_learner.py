@@ -51,5 +51,5 @@ def equal(one, other):
 
 
 def optimizer_tensors(one):
-    state = one.optimizer_state()["state"]
+    state = one.state()["optimizer"]["state"]
     return {f"{i}.{k}": torch.as_tensor(v).clone() for i, e in state.items() for k, v in e.items()}

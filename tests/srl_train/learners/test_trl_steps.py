@@ -90,14 +90,18 @@ def test_a_step_is_adamw_on_the_gradient_clipped_once(limit):
 def test_without_a_gradient_nothing_changes():
     one = learner()
     update(one, some_samples())  # momentum, which would carry a step with a zero gradient on
-    weights, moments, counters = copied(one.weights()), optimizer_tensors(one), one.counters()
+    weights, moments, counters = (
+        copied(one.weights()),
+        optimizer_tensors(one),
+        one.state()["counters"],
+    )
     one.begin_update(some_samples(), 1, 1)
     one.compute_gradients()
     one.apply_gradients(None)
     one.end_update()
     assert equal(weights, one.weights())
     assert equal(moments, optimizer_tensors(one))
-    assert counters == one.counters()
+    assert counters == one.state()["counters"]
     one.apply_gradients({name: torch.zeros_like(w) for name, w in weights.items()})
     assert not equal(weights, one.weights()), "the test cannot see momentum"
 

@@ -7,7 +7,7 @@ import argparse
 
 from mrlm.algorithms.ppo import PPOTrainer
 from mrlm.algorithms.trainer import load_policy
-from mrlm.config import ExperimentConfig, PPOConfig, TrainingConfig
+from mrlm.config import ExperimentConfig, TrainingConfig
 from mrlm.core import GenerationConfig
 from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
 
@@ -27,7 +27,6 @@ if __name__ == "__main__":
             batch_size=args.episodes // 2,
             learning_rate=5e-6,
         ),
-        ppo=PPOConfig(clip_range=0.2, gamma=0.99),
         output_dir="outputs/simple_ppo",
     )
     results = PPOTrainer(policy, environments, config).train(num_iterations=args.iterations)

@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mrlm.algorithms.trainer import PolicyTrainer
 from mrlm.config import ExperimentConfig
 from mrlm.core.language_model import LLMEnvironment
 from mrlm.core.types import Message
 from srl_agents.atomic_files import whole_file
+from srl_train import processes
 from srl_train.errors import DataError
 
 
@@ -43,7 +44,11 @@ class PreferenceDataset(tuple[PreferencePair, ...]):
     """Immutable sequence of preference pairs."""
 
     def to_json(self, path: str | Path) -> None:
-        """Write one line of JSON per pair, as `dpo.data` and TRL read the pairs."""
+        """Write one line of JSON per pair, as `dpo.data` and TRL read the pairs.
+
+        Args:
+            path: File to write; missing folders are created.
+        """
         with whole_file(Path(path)) as file:
             file.writelines(json.dumps(pair.row()) + "\n" for pair in self)
 
@@ -51,7 +56,15 @@ class PreferenceDataset(tuple[PreferencePair, ...]):
 class DPOTrainer(PolicyTrainer):
     """Trainer with DPO on pairs of answers, by `config.dpo`; an iteration is a pass over the pairs.
 
-    The reference is the model at the start of training. Raises DataError without pairs.
+    The reference is the model at the start of training.
+
+    Args:
+        policy_env: Policy in SERVER mode.
+        preference_dataset: One or more pairs.
+        config: Settings of the experiment; None selects the defaults.
+
+    Raises:
+        DataError: There are no pairs.
     """
 
     algorithm: ClassVar[str] = "dpo"
@@ -66,10 +79,12 @@ class DPOTrainer(PolicyTrainer):
         if not self.dataset:
             raise DataError("preference_dataset must contain one or more pairs, got none")
         config = config or ExperimentConfig()
-        self._path = Path(config.output_dir or "outputs/dpo") / "data" / "preferences.jsonl"
+        self._path = Path(f"{config.output_dir or 'outputs/dpo'}_preferences.jsonl")
         config = config.replaced(dpo=config.dpo.replaced(data=str(self._path)))
         super().__init__(policy_env, (), config)
 
-    def write_data(self) -> None:
-        """Write the pairs into the run's folder."""
-        self.dataset.to_json(self._path)
+    def train(self, num_iterations: int | None = None) -> dict[str, Any]:
+        """Write the pairs to a file next to the run's folder, and train; see PolicyTrainer."""
+        if processes.is_main():
+            self.dataset.to_json(self._path)
+        return super().train(num_iterations)

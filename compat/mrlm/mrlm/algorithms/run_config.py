@@ -40,12 +40,14 @@ def run_config(
     """
     training = config.training
     learner = training.algorithm if training.algorithm in ("sft", "dpo") else "algorithm"
-    settings: Settings = {"models.count": 1, "rounds": 0, "parallel": _parallel(config)}
+    settings: Settings = {"models.count": 1, "rounds": 0}
+    if config.distributed.enabled and processes.count() > 1:
+        settings["parallel"] = config.distributed.strategy
+    settings["logging.run_name"] = config.experiment_name
     settings |= _direct(training)
     settings[f"{learner}.schedule"] = training.lr_scheduler
     if training.lr_scheduler == "constant" and training.warmup_steps:
         settings[f"{learner}.schedule"] = "constant_with_warmup"
-    settings |= _trackers(config)
     if sampling is None:
         settings |= _model(config.model)
     else:
@@ -69,24 +71,10 @@ def _direct(section: Section) -> Settings:
     }
 
 
-def _trackers(config: ExperimentConfig) -> Settings:
-    training = config.training
-    wanted = {"tensorboard": training.use_tensorboard, "wandb": training.wandb_project is not None}
-    trackers = [name for name, used in wanted.items() if used]
-    if not trackers:
-        return {}
-    named = {"logging.trackers": trackers, "logging.run_name": config.experiment_name}
-    if training.wandb_project is not None:
-        named["logging.project"] = training.wandb_project
-    return named
-
-
 def _model(model: ModelConfig) -> Settings:
     settings = _direct(model)
     if not model.use_lora:
         settings = {p: v for p, v in settings.items() if not p.startswith("models.adapters.")}
-    if model.load_in_4bit or model.load_in_8bit:
-        settings["models.quantization"] = "nf4" if model.load_in_4bit else "int8"
     if model.torch_dtype == "float16":
         log.warning(
             "model.torch_dtype: training in bfloat16 instead of float16, with the same memory and "
@@ -166,17 +154,3 @@ def _stage(training: TrainingConfig, name: str) -> Settings:
             f"{training.gradient_accumulation_steps}"
         )
     return {f"{name}.epochs": training.num_epochs, f"{name}.batch_size": training.batch_size}
-
-
-def _parallel(config: ExperimentConfig) -> str:
-    wanted = config.distributed
-    if not wanted.enabled:
-        return "ddp"
-    if processes.count() == 1:
-        log.warning(
-            "distributed: there is one process, which trains the whole model; to use %s, start "
-            "torchrun --nproc_per_node=N -m mrlm.cli train ...",
-            wanted.strategy,
-        )
-        return "ddp"
-    return wanted.strategy

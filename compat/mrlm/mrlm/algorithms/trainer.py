@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,13 +39,13 @@ FINAL = "final"
 class PolicyTrainer:
     """Trainer of the model of `policy_env` on episodes of `eval_envs`.
 
-    Each episode is one of a random environment. Equal environments are drawn in proportion to their
-    number. The model object itself is trained.
+    Each episode is one of a random environment; equal environments count once. The model object
+    itself is trained.
 
     Args:
         policy_env: Policy in SERVER mode.
-        eval_envs: Environments.
-        config: Settings of the experiment.
+        eval_envs: Environments to train and evaluate in.
+        config: Settings of the experiment; None selects the defaults.
 
     Raises:
         EnvConfigError: The policy is frozen.
@@ -59,8 +59,6 @@ class PolicyTrainer:
         eval_envs: Sequence[SimulatedEnvironment],
         config: ExperimentConfig | None = None,
     ) -> None:
-        if not isinstance(policy_env, LLMEnvironment):
-            raise EnvConfigError(f"policy_env must be an LLMEnvironment, got {policy_env!r:.80}")
         if policy_env.mode is not EnvironmentMode.SERVER:
             raise EnvConfigError(
                 f"policy_env must be in server mode, got {policy_env.mode} mode, which is frozen"
@@ -68,16 +66,13 @@ class PolicyTrainer:
         self.policy_env, self.eval_envs = policy_env, list(eval_envs)
         self.config = config or ExperimentConfig()
 
-    def write_data(self) -> None:
-        """Write data for the run into its folder, in the first of several processes."""
-
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
         """Train the policy from its current weights, in the experiment's folder.
 
         A run that the folder already contains is moved to a folder next to it.
 
         Args:
-            num_iterations: Number of iterations instead of `config.training.num_epochs`.
+            num_iterations: Number of iterations; None selects `config.training.num_epochs`.
 
         Returns:
             Results of Trainer.fit, such as `evaluation` and `training_metrics`.
@@ -90,7 +85,7 @@ class PolicyTrainer:
         on_cpu = next(policy.model.parameters()).device.type == "cpu"
         if policy.device is None and on_cpu and torch.cuda.is_available():
             policy.model.to(f"cuda:{os.environ.get('LOCAL_RANK', 0)}")
-        return _train(config, self.eval_envs, policy=policy, write_data=self.write_data)[1]
+        return _train(config, self.eval_envs, policy=policy)[1]
 
 
 def train_configured(
@@ -121,7 +116,7 @@ def load_policy(
     Args:
         name: Folder, hub name, or "tiny": the embedded model, prepared for `environments`.
         environments: Environments that the policy will play.
-        generation_config: Sampling settings.
+        generation_config: Sampling settings; None selects GenerationConfig's defaults.
 
     Raises:
         BackendError: The model cannot be loaded.
@@ -137,7 +132,6 @@ def _train(
     environments: Sequence[SimulatedEnvironment],
     *,
     policy: LLMEnvironment | None = None,
-    write_data: Callable[[], None] | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     environment = make_env = None
@@ -154,8 +148,6 @@ def _train(
         moved = RunFiles(folder, folder / "checkpoints").set_aside()
         if moved is not None:
             log.warning("the run in %s was moved to %s", folder, moved)
-        if write_data is not None:
-            write_data()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # The threads cost more than they save
     with Trainer(
         run,
@@ -178,9 +170,7 @@ def _train(
 def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
     kind, server, options = section.env_type, section.server_address, dict(section.options)
     if ":" in kind:
-        made = loading.code(kind)(**options)
-        if not isinstance(made, SimulatedEnvironment):
-            raise ConfigError(f"env_type: {kind} must be a SimulatedEnvironment, got {made!r:.80}")
+        made: SimulatedEnvironment = loading.code(kind)(**options)
         if server is not None:
             raise ConfigError(f"server_address: not allowed for env_type {kind!r}, got {server!r}")
         if section.max_turns is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Self
 
@@ -39,14 +38,11 @@ class SimulatedEnvironment(ABC):
 
     @abstractmethod
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Apply the agent's answer; return the next observation and the answer's reward."""
+        """Apply the agent's answer; return the next observation and the answer's reward.
 
-    def sample_answers(self, rng: np.random.Generator, count: int) -> Sequence[str]:
-        """Return answers in the right format, true or not, for the warm start of the tiny model.
-
-        Without any, which is the default, the environment cannot train the tiny model.
+        Args:
+            action: Answer of the agent.
         """
-        return ()
 
     @property
     def rng(self) -> np.random.Generator:
@@ -55,7 +51,11 @@ class SimulatedEnvironment(ABC):
         return generator
 
     def seed(self, seed: int) -> None:
-        """Reset the random generator: equal seeds give equal next episodes."""
+        """Reset the random generator.
+
+        Args:
+            seed: Number of 0 or more; equal seeds give equal next episodes.
+        """
         self._rng = np.random.default_rng(seed)
 
     def copy(self) -> SimulatedEnvironment:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mrlm.core.environment import EnvironmentMode
@@ -44,13 +43,17 @@ class LLMEnvironment:
         self.tokenizer, self.device = tokenizer, device
         self.generation_config = generation_config or GenerationConfig()
         self.system_prompt = system_prompt
-        self.conversation: list[Message] = []
         self._backend: HuggingFaceBackend = HuggingFaceBackend(self.model, tokenizer)
         self._seeds = itertools.count()
         self.set_mode(mode)
+        self.reset()
 
     def set_mode(self, mode: EnvironmentMode | str) -> None:
-        """Make the weights trainable (SERVER) or freeze the weights (CLIENT)."""
+        """Make the weights trainable or freeze them.
+
+        Args:
+            mode: SERVER trains the weights, CLIENT freezes the weights.
+        """
         self.mode = EnvironmentMode(mode)
         self.model.requires_grad_(self.mode is EnvironmentMode.SERVER)
 
@@ -58,36 +61,21 @@ class LLMEnvironment:
         """Start a new conversation."""
         prompts = [] if self.system_prompt is None else [self.system_prompt]
         self.conversation = [Message(MessageRole.SYSTEM, text) for text in prompts]
+        self._ids: tuple[int, ...] = ()
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Send a message to the model; return the conversation with the answer, and no reward."""
-        if not self.conversation:
-            self.reset()
-        self.conversation.append(action)
-        ids = self._prompt_ids(self.conversation)
-        [completion] = self._backend.sample(
-            [Request(ids, self.generation_config, next(self._seeds))]
-        )
-        answer = self._backend.chat.text(completion.ids)
-        self.conversation.append(Message(MessageRole.ASSISTANT, answer))
+        """Send a message to the model; return the conversation with the answer, and no reward.
+
+        Args:
+            action: Next message to the model, which reads it as the user's.
+        """
+        chat, first = self._backend.chat, not self._ids
+        rules = self.system_prompt or "" if first else None
+        turn = ChatTurn(action.content, rules, None if first else self._ids[-1])
+        ids = self._ids + chat.prompts([turn])[0]
+        request = Request(ids, self.generation_config, next(self._seeds))
+        [completion] = self._backend.sample([request])
+        self._ids = ids + completion.ids
+        self.conversation += [action, Message(MessageRole.ASSISTANT, chat.text(completion.ids))]
         return Observation(list(self.conversation)), Reward(0.0)
-
-    def _prompt_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Tokenize a conversation turn by turn, as the model reads it in training."""
-        chat = self._backend.chat
-        rules = "\n\n".join(m.content for m in messages if m.role is MessageRole.SYSTEM)
-        ids: tuple[int, ...] = ()
-        unanswered: list[str] = []
-
-        def turn() -> tuple[int, ...]:
-            opening = (None, chat.end_of_turn) if ids else (rules, None)
-            return chat.prompts([ChatTurn("\n\n".join(unanswered), *opening)])[0]
-
-        for message in messages:
-            if message.role is MessageRole.ASSISTANT:
-                ids += (*turn(), *chat.answer(message.content), chat.end_of_turn)
-                unanswered.clear()
-            elif message.role is not MessageRole.SYSTEM:
-                unanswered.append(message.content)
-        return ids + turn()

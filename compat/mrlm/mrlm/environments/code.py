@@ -16,7 +16,7 @@ class CodeProblemGenerator(ProblemGenerator):
 class CodeExecutionEnvironment(ProblemEnvironment):
     """code_v0 of srl_envs: programs are run against shown and hidden tests in a sandbox.
 
-    Files of the option `path` have the layout of HumanEval or MBPP. Raises SandboxError if
+    Files of the option `path` have the layout of HumanEval. Raises SandboxError if
     programs cannot be confined on this machine.
     """
 

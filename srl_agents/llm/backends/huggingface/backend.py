@@ -80,8 +80,6 @@ class HuggingFaceBackend:
         """Version of the weights; caches of other versions are not used."""
         self.adapter_versions: dict[str, int | str] = {}
         """Adapter -> version, if it differs from `weights_version`."""
-        self.digests: dict[str | None, str] = {}
-        """Adapter, or None for the base -> digest of the weights, if known."""
         self.lock = threading.RLock()
         """Lock of the weights, acquired for each batch."""
         generation = getattr(model, "generation_config", None)
@@ -193,7 +191,7 @@ class HuggingFaceBackend:
         version = self.weights_version
         if adapter is not None:
             version = self.adapter_versions.get(adapter, version)
-        return ModelVersion(self.name, version, adapter, self.digests.get(adapter))
+        return ModelVersion(self.name, version, adapter)
 
     def release(self, conversation: int) -> None:
         self.caches.release(conversation)

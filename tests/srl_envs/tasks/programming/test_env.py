@@ -16,39 +16,16 @@ from srl_envs.tasks.programming import (
 from srl_envs.text import TextEnv
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
-HUMAN_EVAL = [
-    {
-        "task_id": "Own/0",
-        "prompt": "import math\n\ndef double(x):\n    return 2 * x\n\n\n"
-        'def root(x: float) -> float:\n    """The square root of x, which was doubled.\n'
-        '    >>> root(double(2.0))\n    2.0\n    """\n',
-        "entry_point": "root",
-        "canonical_solution": "    return math.sqrt(x)\n",
-        "test": "METADATA = {}\n\n\ndef check(candidate):\n    for x in range(5):\n"
-        "        assert math.isclose(candidate(double(x)) ** 2, double(x), abs_tol=1e-9)\n",
-    },
-]
-MBPP = [
-    {
-        "task_id": 1,
-        "text": "Write a function to find the shared elements of two tuples.",
-        "code": "def shared(a, b):\n    return tuple(set(a) & set(b))",
-        "test_list": [
-            "assert set(shared((3, 4), (4, 5))) == {4}",
-            "assert set(shared((1, 2), (3,))) == EMPTY",
-            "assert set(shared((1, 2), (2, 1))) == {1, 2}",
-        ],
-        "test_setup_code": "EMPTY = set()",
-        "challenge_test_list": [],
-    },
-    {
-        "task_id": 2,
-        "text": "Add up pairs.",
-        "code": "class Pair:\n    pass\n\ndef f(p):\n    return 1",
-        "test_list": ["assert f(Pair()) == 1"],
-        "test_setup_code": "",
-    },
-]
+HUMAN_EVAL = {
+    "task_id": "Own/0",
+    "prompt": "import math\n\ndef double(x):\n    return 2 * x\n\n\n"
+    'def root(x: float) -> float:\n    """The square root of x, which was doubled.\n'
+    '    >>> root(double(2.0))\n    2.0\n    """\n',
+    "entry_point": "root",
+    "canonical_solution": "    return math.sqrt(x)\n",
+    "test": "METADATA = {}\n\n\ndef check(candidate):\n    for x in range(5):\n"
+    "        assert math.isclose(candidate(double(x)) ** 2, double(x), abs_tol=1e-9)\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -134,27 +111,26 @@ def test_several_turns_show_the_failing_test(level):
     env.close()
 
 
-@pytest.mark.parametrize(("rows", "kept"), [(HUMAN_EVAL, 1), (MBPP, 1)])
-def test_load_problems_reads_both_layouts(sandbox, tmp_path, caplog, rows, kept):
+def test_load_problems_reads_human_eval(sandbox, tmp_path):
     path = tmp_path / "problems.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
-    problems = load_problems(path)
-    assert len(problems) == kept
-    assert ("class Pair" in caplog.text) is (kept < len(rows))
-    task = Programming(sandbox, problems=problems)
-    for each in problems:
-        assert task.grade(each, each.data["solution"]).score == 1.0
-        forged = (
-            "class Equal:\n    def __eq__(self, o): return True\n    __hash__ = None\n"
-            "    def __pow__(self, o): return self\n"
-            f"def {each.data['entry']}(*a): return Equal()"
-        )
-        assert task.grade(each, forged).score == pytest.approx(0.1)
-        assert task.grade(each, f"def {each.data['entry']}(").score == 0.0
-        if each.data["prompt"]:  # The answer is the body, or the whole function.
-            assert task.grade(each, "    return math.sqrt(x)").correct
-            assert task.grade(each, "def root(x):\n    return math.sqrt(x)").correct
-            assert task.grade(each, "    return 2.0").feedback == "1 of 1 tests fail."
+    path.write_text(json.dumps(HUMAN_EVAL) + "\n\n")
+    [problem] = load_problems(path)
+    task = Programming(sandbox, problems=[problem])
+    # The answer is the body, or the whole function.
+    for answer in (
+        problem.data["solution"],
+        "    return math.sqrt(x)",
+        "def root(x):\n    return math.sqrt(x)",
+    ):
+        assert task.grade(problem, answer).score == 1.0
+    forged = (
+        "class Equal:\n    def __eq__(self, o): return True\n    __hash__ = None\n"
+        "    def __pow__(self, o): return self\n"
+        "def root(*a): return Equal()"
+    )
+    assert task.grade(problem, forged).score == pytest.approx(0.1)
+    assert task.grade(problem, "def root(").score == 0.0
+    assert task.grade(problem, "    return 2.0").feedback == "1 of 1 tests fail."
 
 
 CHEATS = {
@@ -176,7 +152,7 @@ def test_cheating_programs_pass_no_test_and_read_none(level, tmp_path, layout):
     parameters = {"families": "lists", "problem_seed": 3}
     if layout != "generated":
         path = tmp_path / "problems.jsonl"
-        path.write_text(json.dumps(HUMAN_EVAL[0]))
+        path.write_text(json.dumps(HUMAN_EVAL))
         parameters = {"path": path}
     env = code_v0.parallel_env(sandbox_minimum=level, render_mode="ansi", wall=1.0, **parameters)
     for cheat in CHEATS.values():
@@ -190,7 +166,7 @@ def test_cheating_programs_pass_no_test_and_read_none(level, tmp_path, layout):
         if layout == "generated":
             assert not any(repr(test.call.args[0]) in told for test in data["hidden"])
         else:
-            assert not any(test.strip().splitlines()[-1] in told for test in data["hidden"])
+            assert data["trial"].strip().splitlines()[-1] not in told
     env.close()
 
 
@@ -198,8 +174,8 @@ def test_cheating_programs_pass_no_test_and_read_none(level, tmp_path, layout):
     ("line", "problem"),
     [
         ("{", "line 1"),
-        ('{"question": "?"}', "neither layout"),
-        ('{"text": "?", "code": "def f(): pass", "test_list": []}', "test_list must be"),
+        ('{"question": "?"}', "prompt must be a text"),
+        ('{"prompt": "?", "entry_point": "f", "test": []}', "test must be a text"),
         ("", "contains no problem"),
     ],
 )

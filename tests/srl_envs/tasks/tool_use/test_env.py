@@ -74,7 +74,7 @@ def test_results_are_in_the_next_observation(shop):
     assert rewards == [NEEDED / 2]
     assert text.startswith("What is the number in a.txt plus 2?")
     assert text.endswith("<tool_response>\n40\n</tool_response>")
-    assert (info["calls"], info["failed_calls"], info["unreadable"]) == (1, 0, None)
+    assert (info["needed_calls_made"], info["unreadable"]) == (1, None)
 
 
 @pytest.mark.parametrize(("answer", "reward"), [("42", 1 - NEEDED / 2), ("43", 0.0)])
@@ -88,7 +88,7 @@ def test_repeated_calls_have_no_reward(shop):
     read = call("read_file", path="a.txt")
     rewards, _, info = play(shop, read, read * 8, read, call("list_files"), *[read] * 4)
     assert rewards == [NEEDED / 2] + [0.0] * 7
-    assert info["repeated_calls"] == 13 and not shop.agents
+    assert info["needed_calls_made"] == 1 and not shop.agents
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ def url():
     games = {
         "three": ServedGame("coop_compete_v0", {"num_agents": 3, "max_cycles": 5}),
         "pair": ServedGame("coop_compete_v0", options, around=with_partner),
-        "repeating": ServedGame("coop_compete_v0", options, history=2, around=with_partner),
     }
     with in_background(create_app(games, max_sessions=40)) as address:
         yield address

@@ -5,13 +5,11 @@ import contextlib
 import http.client
 import json
 import socket
-import time
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from openenv.core.generic_client import GenericEnvClient
-from pettingzoo.utils import BaseParallelWrapper
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -105,29 +103,6 @@ def test_sessions_beyond_the_limit_are_refused():
         first.step({"actions": {"agent_0": "left"}})
 
 
-def test_unused_session_ends():
-    app = create_app({"bandit": ServedGame("bandit_v0")}, idle=0.1)
-    with in_background(app) as url, GenericEnvClient(base_url=url) as client:
-        client.reset()
-        time.sleep(1.0)
-        with pytest.raises(RuntimeError, match="its lease ran out"):
-            client.step({"actions": {"agent_0": "left"}})
-
-
-def test_step_has_a_time_limit():
-    app = create_app({"slow": ServedGame("bandit_v0", around=Slow)}, step_seconds=0.1)
-    with in_background(app) as url, GenericEnvClient(base_url=url) as client:
-        client.reset()
-        with pytest.raises(RuntimeError, match="longer than"):
-            client.step({"actions": {"agent_0": "left"}})
-
-
-class Slow(BaseParallelWrapper):
-    def step(self, actions):
-        time.sleep(1.0)
-        return self.env.step(actions)
-
-
 @pytest.mark.parametrize(
     ("host", "origin", "admitted"),
     [
@@ -170,7 +145,7 @@ def test_wrong_message_is_refused_and_the_game_continues(url):
         for arguments, told in (
             (
                 {"environment": "maze_v0"},
-                "is not served here; there are: three, pair, repeating",
+                "is not served here; there are: three, pair",
             ),
             ({"environment": "os:system"}, "is not served here"),
             ({"environment": ["three"]}, "is not served here"),
@@ -213,8 +188,8 @@ def test_state_names_the_game(url):
         client.reset(environment="pair", episode_id="mine")
         state = client.state()
     assert state["episode_id"] == "mine"
-    assert state["environments"] == ["three", "pair", "repeating"]
-    assert state["possible_agents"] == ["agent_0"] and state["text"] is True
+    assert state["environments"] == ["three", "pair"]
+    assert state["possible_agents"] == ["agent_0"]
     assert state["answers"] == {"agent_0": ["compete", "cooperate"]}
 
 

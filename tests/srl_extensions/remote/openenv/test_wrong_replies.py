@@ -118,7 +118,6 @@ def state(**changed):
         {"possible_agents": "a"},
         {"answers": None},
         {"answers": {"a": [1]}},
-        {"answers": {}},
     ],
 )
 def test_wrong_state_is_refused(changed):
