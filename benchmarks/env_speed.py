@@ -23,8 +23,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks import records
+from benchmarks.games import KuhnPoker
 from benchmarks.records import Repeats, in_turns
+from examples.custom_environment import RockPaperScissors
 from srl_envs import make, vector
+from srl_envs.text import TO_MOVE, TextEnv
 
 BATCH = 4096
 DIFFERENT = 64  # rounds of drawn actions, which are repeated
@@ -32,7 +35,13 @@ MANY = f"batch of {BATCH}"
 SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, {MANY}"
 TEAMS = "team_battle, 4 against 4"
 RPS = "PettingZoo rps_v2, parallel"
-TEXTARENA = "TextArena iterated prisoner's dilemma"
+TEXTARENA = {
+    "IteratedRockPaperScissors-v0": ("[rock]", "[paper]", "[scissors]"),
+    "KuhnPoker-v0": ("[check]", "[bet]", "[fold]", "[call]"),
+    "IteratedPrisonersDilemma-v0": ("[Cooperate]", "[Defect]"),
+    "SimpleNegotiation-v0": ("I have [Offer: 1 Wheat -> 1 Wood]", "[Deny]", "What do you want?"),
+}
+"""Answers by game of TextArena."""
 
 Play = Callable[[int], tuple[int, float]]
 """Function from a number of rounds to (agent-steps, CPU seconds)."""
@@ -58,25 +67,27 @@ class Row:
         return f"not installed: pip install {self.needs}"
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Quotient of two rows' speeds."""
+def single(
+    make_env: Callable[..., Any], *arguments: Any, text: bool = False, **options: Any
+) -> Play:
+    """Prepare a PettingZoo ParallelEnv, or its TextEnv.
 
-    row: str
-    peer: str
-    least: float | None = None
-    """Least quotient; None for information only."""
-
-
-def single(make_env: Callable[..., Any], *arguments: Any, **parameters: Any) -> Play:
-    """Prepare a PettingZoo ParallelEnv."""
-    env = make_env(*arguments, **parameters)
-    env.reset(seed=0)
-    agents, generator = list(env.agents), np.random.default_rng(0)
-    actions = [int(env.action_space(agent).n) for agent in agents]
+    Actions of agents that are not to move are not counted.
+    """
+    env = make_env(*arguments, **options)
+    env = TextEnv(env) if text else env
+    _, infos = env.reset(seed=0)
+    moving = sum(info.get(TO_MOVE, True) for info in infos.values())
+    actions = {
+        agent: env.unwrapped.text_view.answers(agent) if text else range(env.action_space(agent).n)
+        for agent in env.agents
+    }
+    numbers = np.random.default_rng(0).integers(
+        [len(own) for own in actions.values()], size=(DIFFERENT, len(actions))
+    )
     drawn = [
-        dict(zip(agents, generator.integers(actions).tolist(), strict=True))
-        for _ in range(DIFFERENT)
+        {agent: own[number] for (agent, own), number in zip(actions.items(), row, strict=True)}
+        for row in numbers.tolist()
     ]
 
     def play(rounds: int) -> tuple[int, float]:
@@ -86,7 +97,7 @@ def single(make_env: Callable[..., Any], *arguments: Any, **parameters: Any) -> 
             step(next(cycle))
             if not env.agents:
                 env.reset()
-        return rounds * len(agents), time.process_time() - start
+        return rounds * moving, time.process_time() - start
 
     return play
 
@@ -115,28 +126,31 @@ def batched(name: str, **parameters: Any) -> Play:
     return play
 
 
-def textarena() -> Play:
-    """Prepare TextArena's iterated prisoner's dilemma, in which every answer is a step.
+def textarena(name: str) -> Play:
+    """Prepare a game of TextArena, in which every answer is a step.
 
     Each episode has a new environment: one that is reset keeps the text of all former episodes.
     """
     import textarena as arena
 
     def begun() -> Any:
-        env = arena.make("IteratedPrisonersDilemma-v0")
+        env = arena.make(name)
         env.reset(num_players=2)
         return env
 
-    answers = np.array(["[Cooperate]", "[Defect]"])
-    drawn = np.random.default_rng(0).choice(answers, DIFFERENT).tolist()
+    answers, poker = np.random.default_rng(0).choice(TEXTARENA[name], DIFFERENT), "Kuhn" in name
 
     def play(rounds: int) -> tuple[int, float]:
-        cycle = itertools.cycle(drawn)
+        cycle = itertools.cycle(answers.tolist())
         start = time.process_time()
         env = begun()
         for _ in range(rounds):
-            env.get_observation()
-            done, _ = env.step(action=next(cycle))
+            _, seen = env.get_observation()
+            answer = next(cycle)
+            legal = seen.rpartition("available actions are:")[2] if poker else answer
+            while answer not in legal:
+                answer = next(cycle)
+            done, _ = env.step(action=answer)
             if done:
                 env.close()
                 env = begun()
@@ -148,6 +162,13 @@ def textarena() -> Play:
 TWO: dict[str, Any] = {"num_agents": 2}
 BATTLE: dict[str, Any] = {"team_size": 4, "warmup_episodes": 0}  # a warm-up is less work
 LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
+in_text = partial(partial, single, text=True)
+IN_TEXT = {  # in the order of TEXTARENA
+    "rock, paper, scissors in text": in_text(RockPaperScissors, max_cycles=9),
+    "Kuhn poker in text": in_text(KuhnPoker),
+    f"{SINGLE}, in text": in_text(make, "coop_compete_v0", **TWO, max_cycles=10),
+    "negotiation, 2 agents, in text": in_text(make, "social_negotiation_v0", **TWO),
+}
 ROWS = (
     Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3),
     Row(TEAMS, partial(single, make, "team_battle_v0", **BATTLE), 20_000, 250e3),
@@ -160,14 +181,14 @@ ROWS = (
     Row(f"maze 9x9, one of 500, {MANY}", partial(batched, "maze_v0", num_levels=500), 600, 3e6),
     Row(f"maze 9x9, always the same, {MANY}", partial(batched, "maze_v0", **LEVEL), 600, 3e6),
     Row(RPS, rps, 3000, needs="pygame"),
-    Row(TEXTARENA, textarena, 20_000, needs="textarena"),
+    *(Row(name, prepare, 20_000) for name, prepare in IN_TEXT.items()),
+    *(Row(name, partial(textarena, name), 20_000, needs="textarena") for name in TEXTARENA),
 )
-RATIOS = (
-    Ratio(BATCHED, RPS, 30),
-    Ratio(BATCHED, TEXTARENA, 10),
-    Ratio(SINGLE, RPS, 10),
-    Ratio(SINGLE, TEXTARENA, 3),
-    Ratio(BATCHED, SINGLE),
+RATIOS: tuple[tuple[str, str, int | None], ...] = (
+    (BATCHED, RPS, 30),
+    (SINGLE, RPS, 10),
+    *((ours, peer, None) for ours, peer in zip(IN_TEXT, TEXTARENA, strict=True)),
+    (BATCHED, SINGLE, None),
 )
 
 
@@ -203,15 +224,15 @@ def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
         lines.append((row.name, target, own, shown(rates[row.name].middle), share))
     headers = ("agent-steps per CPU-second", "target", "best", "median", "best / target")
     against = []
-    for ratio in RATIOS:
-        least, times = "" if ratio.least is None else f"{ratio.least:g}", "not installed"
-        if ratio.peer in best:
-            quotient = best[ratio.row] / best[ratio.peer]
+    for row_name, peer, least in RATIOS:
+        times = "not installed"
+        if peer in best:
+            quotient = best[row_name] / best[peer]
             times = f"{quotient:.0f}" if quotient >= 100.0 else f"{quotient:.3g}"
-            if ratio.least is not None:
-                claim = f"{ratio.row}: at least {least} times as fast as {ratio.peer}"
-                checks.append(records.Check(claim, quotient >= ratio.least, f"{times} times"))
-        against.append((ratio.row, ratio.peer, least, times))
+            if least is not None:
+                claim = f"{row_name}: at least {least} times as fast as {peer}"
+                checks.append(records.Check(claim, quotient >= least, f"{times} times"))
+        against.append((row_name, peer, "" if least is None else f"{least}", times))
     ratios = records.table(("", "against", "at least", "times as fast"), against)
     return f"{records.table(headers, lines)}\n\n{ratios}", checks
 

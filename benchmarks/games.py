@@ -41,7 +41,7 @@ class SmallGame(base.SimultaneousGame):
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         return self._rows_now()
 
-    def _rows_now(self) -> list[base.Row]:
+    def _rows_now(self) -> Sequence[base.Row]:
         raise NotImplementedError
 
 
@@ -248,6 +248,10 @@ PASS, BET = 0, 1
 History = tuple[int, ...]
 OPEN: tuple[History, ...] = ((), (PASS,), (BET,), (PASS, BET))
 """Histories before the end of a game; the opener chooses after an even number of choices."""
+FINISHED: History = (PASS, PASS)
+HISTORY_NUMBER = {history: number for number, history in enumerate(OPEN)}
+POKER_MASKS = np.array([[[1, 1], [1, 0]], [[1, 0], [1, 1]]], np.int8)
+"""Legal actions, indexed [agent to move, agent, action]."""
 DEALS = tuple(itertools.permutations(range(len(CARDS)), 2))
 """Pairs of (card of the opener, card of the other player)."""
 
@@ -262,23 +266,50 @@ def poker_value(deal: tuple[int, int], chosen: History) -> float:
     return stake if deal[0] > deal[1] else -stake
 
 
+POKER_RULES = (
+    "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, a bet adds 1. "
+    f"Write {any_of(BETS)} alone."
+)
+
+
+_DONE = ("You act first.", "The other passed.", "The other bet.", "You passed, it bet.")
+POKER_TEXTS = {
+    (history, card): f"{done} Your card: {name}"
+    for history, done in enumerate(_DONE)
+    for card, name in enumerate(CARDS)
+} | {(len(OPEN), card): "The game is over." for card in range(len(CARDS))}
+"""Situations by (number of the history, card)."""
+
+
 class PokerView(Choices):
     """Text view of Kuhn poker."""
 
     choices = BETS
 
     def rules(self, agent: str) -> str:
-        return (
-            "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, a bet adds 1. "
-            f"Write {any_of(BETS)} alone."
-        )
+        return POKER_RULES
 
     def describe(self, agent: str, observation: Any) -> str:
-        card, _, number = (round(float(value)) for value in observation)
-        if number == len(OPEN):
-            return "The game is over."
-        done = ("You act first.", "The other passed.", "The other bet.", "You passed, it bet.")
-        return f"{done[number]} Your card: {CARDS[card]}"
+        card, _, history = observation.tolist()
+        return POKER_TEXTS[history, card]
+
+
+def poker_row(card: int, first: bool, history: History) -> NDArray[np.float32]:
+    """Return the observation of a player with this card."""
+    return np.array((card, first, HISTORY_NUMBER.get(history, len(OPEN))), np.float32)
+
+
+POKER_ROWS = {
+    (deal, opener): np.array(
+        [
+            [poker_row(deal[agent != opener], agent == opener, history) for agent in range(2)]
+            for history in (*OPEN, FINISHED)
+        ]
+    )
+    for deal in DEALS
+    for opener in range(2)
+}
+"""Observations by (deal, opener), indexed [number of the history, agent]."""
 
 
 class KuhnPoker(SmallGame):
@@ -309,16 +340,15 @@ class KuhnPoker(SmallGame):
         return self._rows_now()
 
     def first_infos(self) -> list[dict[str, Any]]:
-        return [{TO_MOVE: agent == self._mover} for agent in range(2)]
+        mover = self._mover
+        return [{TO_MOVE: mover == 0}, {TO_MOVE: mover == 1}]
 
     def masks(self) -> np.ndarray:
-        masks = self._every_action.copy()
-        masks[1 - self._mover, BET] = 0
-        return masks
+        return POKER_MASKS[self._mover]
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
         self._history = (*self._history, chosen[self._mover])
-        self.finished = self._history not in OPEN
+        self.finished = self._history not in HISTORY_NUMBER
         won = poker_value(self._deal, self._history) if self.finished else 0.0
         paid = [won, -won] if self._opener == 0 else [-won, won]
         return self._rows_now(), paid, self.first_infos()
@@ -327,14 +357,7 @@ class KuhnPoker(SmallGame):
     def _mover(self) -> int:
         return (self._opener + len(self._history)) % 2
 
-    def _rows_now(self) -> list[base.Row]:
-        return [
-            poker_row(self._deal[agent != self._opener], agent == self._opener, self._history)
-            for agent in range(2)
-        ]
-
-
-def poker_row(card: int, first: bool, history: History) -> base.Row:
-    """Return the observation of a player with this card."""
-    number = OPEN.index(history) if history in OPEN else len(OPEN)
-    return (float(card), float(first), float(number))
+    def _rows_now(self) -> Sequence[base.Row]:
+        number = HISTORY_NUMBER.get(self._history, len(OPEN))
+        rows: Sequence[base.Row] = POKER_ROWS[self._deal, self._opener][number]
+        return rows

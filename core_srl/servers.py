@@ -294,8 +294,8 @@ class DistributedLoRAScheduler(_Servers):
         """Return url, model and state of each server, and port and version of each adapter."""
         servers, adapters = {}, {}
         for port, spec in self._specs.items() if self._fleet is not None else ():
-            [(url, own)] = self._running().routers[spec.served_name].servers.items()
-            servers[port] = {"url": url, "model": spec.served_name, "up": own.up}
+            up = any(own.up for own in self._running().routers[spec.served_name].servers.values())
+            servers[port] = {"url": spec.url, "model": spec.served_name, "up": up}
         for lora_id, config in self._configs.items():
             served = self._publisher and self._publisher.answering.get(config.name)
             version = served and served.version.version

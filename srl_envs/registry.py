@@ -17,7 +17,8 @@ from typing import Any
 import gymnasium
 import pettingzoo
 from pettingzoo import AECEnv, ParallelEnv
-from pettingzoo.utils import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, parallel_to_aec
+from pettingzoo.utils import AssertOutOfBoundsWrapper, OrderEnforcingWrapper
+from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
@@ -255,11 +256,25 @@ def served_name(name: str) -> str:
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
     """Make an environment as a PettingZoo AECEnv with PettingZoo's usual checks; see `make`."""
-    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
+    return CheckedAECEnv(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
+
+
+class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo ships no types
+    """PettingZoo's checks of the order of calls, with a faster `last`."""
+
+    def last(self, observe: bool = True) -> Any:
+        """Return the last step of the selected agent, read without the layers of wrappers."""
+        if not self._has_reset:
+            return super().last(observe)
+        return self.env.env.last(observe)
+
+    def __str__(self) -> str:
+        return str(self.env)
 
 
 def _unchecked_aec(name: str, /, **parameters: Any) -> AECEnv:
-    return parallel_to_aec(make(name, **parameters))
+    # PettingZoo's `parallel_to_aec` would add a second OrderEnforcingWrapper.
+    return parallel_to_aec_wrapper(make(name, **parameters))
 
 
 def remake(

@@ -6,7 +6,8 @@ import re
 import string
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -46,7 +47,7 @@ def _undressed(statement: str) -> str:
 
 def tagged(text: str) -> list[str]:
     """Return the content of each `<answer>...</answer>` in a text."""
-    return _TAGGED.findall(text)
+    return _TAGGED.findall(text) if "<" in text else []
 
 
 ANSWER_LENGTH = 16_384  # greatest number of characters of an answer in action spaces
@@ -110,6 +111,7 @@ LISTED = 10  # Rules list all answers if there are at most LISTED.
 TO_MOVE = "to_move"
 """Key of infos. False marks an agent with a single legal action in the next step, which the rollout
 plays without a policy."""
+NO_CHOICE = ParseFailure("no legal choice stood alone on the last line")
 NOT_LEGAL_NOW = "that choice is not allowed now"
 
 
@@ -127,7 +129,7 @@ class TextAction(int):
 
     def __new__(cls, action: int, text: str = "") -> TextAction:
         """Create the action with its text."""
-        self = super().__new__(cls, action)
+        self = int.__new__(cls, action)
         self.text = text
         return self
 
@@ -194,8 +196,12 @@ def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
     Returns:
         The index in `answers`, or a ParseFailure if no choice or two different ones are stated.
     """
-    legal = {choice.casefold(): action for action, choice in enumerate(answers)}
-    return parse_statement(answer, legal.get)
+    return parse_statement(answer, _legal(tuple(answers)).get)
+
+
+@lru_cache(maxsize=1024)
+def _legal(answers: tuple[str, ...]) -> dict[str, int]:
+    return {choice.casefold(): action for action, choice in enumerate(answers)}
 
 
 def parse_statement(
@@ -213,14 +219,20 @@ def parse_statement(
     text = answer.strip()
     if not text:
         return ParseFailure("the answer was empty")
+    lines = text.splitlines()
+    several_lines = [text] if len(lines) > 1 else []
+    if not several_lines and "<" not in text:
+        action = action_of(text.casefold())
+        if isinstance(action, int):
+            return action  # the usual answer, without the other readings
     found = set()
-    failure = ParseFailure("no legal choice stood alone on the last line")
-    statements = (text, text.splitlines()[-1], (tagged(text) or [""])[-1])
-    for place, statement in enumerate(statements):
+    failure = NO_CHOICE
+    for statement in (*several_lines, lines[-1], *tagged(text)[-1:]):
         for reading in readings(statement):
             action = action_of(reading)
             if isinstance(action, ParseFailure):
-                failure = action if place else failure  # The whole answer gives no good reason.
+                # The reason for the last line is better than the reason for several lines.
+                failure = failure if statement in several_lines else action
             elif action is not None:
                 found.add(action)
                 break
@@ -289,11 +301,23 @@ def read_answer(
     """
     view = view_for(view, observation)
     action = view.parse(agent, text)
-    if not isinstance(action, ParseFailure):
-        if mask is None or mask[action]:
-            return action
-        action = ParseFailure(NOT_LEGAL_NOW)
-    return replace(action, instead=fallback_action(view, mask))
+    if isinstance(action, ParseFailure):
+        return ParseFailure(action.reason, fallback_action(view, mask))
+    if mask is None or mask[action]:
+        return action
+    return ParseFailure(NOT_LEGAL_NOW, fallback_action(view, mask))
+
+
+WAITING = "It is not your turn. Any answer plays your only legal action."
+
+
+def only_action(info: Mapping[str, Any]) -> int | None:
+    """Return the single legal action of an agent that is not to move, otherwise None."""
+    mask = info.get("action_mask")
+    if info.get(TO_MOVE, True) or mask is None:
+        return None
+    [legal] = mask.nonzero()
+    return int(legal[0]) if len(legal) == 1 else None
 
 
 ANSWER_SHOWN = 500  # characters at the end of an earlier answer, where the choice is
@@ -343,7 +367,8 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
     An answer that cannot be parsed plays the fallback action (see `fallback_action`) and costs the
     view's `parse_penalty`. `infos[agent]["parse_failure"]` is the reason, or None, and
     `infos[agent]["action"]` is the action that was played. The environment receives TextAction.
-    Answers may be longer than the action space declares.
+    Answers may be longer than the action space declares. An agent that is not to move (see TO_MOVE)
+    plays its only legal action for any answer, and WAITING is its situation.
 
     Args:
         env: ParallelEnv whose `unwrapped` has a `text_view`.
@@ -363,49 +388,58 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self.history = None if history is None else whole_number("history", history, low=0)
         self.observation_spaces = {agent: TextSpace(TEXT_LENGTH) for agent in env.possible_agents}
         self.action_spaces = {agent: TextSpace(ANSWER_LENGTH) for agent in env.possible_agents}
+        self._begun = False
         self._masks: dict[str, Any] = {}
-        self._seen: dict[str, Any] = {}
+        self._seen: Mapping[str, Any] = {}
+        self._only_actions: dict[str, int] = {}
         self._situations: dict[str, str] = {}
         self._past: dict[str, TextHistory] = {}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observations, infos = self.env.reset(seed=seed, options=options)
         self._keep(observations, infos)
-        turns = self.history or 0
-        self._past = {agent: TextHistory(turns, TEXT_LENGTH) for agent in self.possible_agents}
-        return self._with_history(self._situations), infos
+        self._begun = True
+        if self.history is not None:
+            self._past = {a: TextHistory(self.history, TEXT_LENGTH) for a in self.possible_agents}
+            return self._with_history(self._situations), infos
+        view: TextView = self.env.unwrapped.text_view
+        return {
+            agent: f"{view_for(view, observations[agent]).rules(agent)}\n\n{now}"[:TEXT_LENGTH]
+            for agent, now in self._situations.items()
+        }, infos
 
     def step(self, actions: Mapping[str, str]) -> Step:
-        asks_nothing(bool(self._past), self.agents, actions)  # Raises for invalid actions.
+        asks_nothing(self._begun, self.env.agents, actions)  # Raises for invalid actions.
         view: TextView = self.env.unwrapped.text_view
         played: dict[str, Any] = {}
+        text_actions: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}
         notes: dict[str, str] = {}
         for agent, answer in actions.items():
+            if agent in self._only_actions:
+                played[agent] = text_actions[agent] = self._only_actions[agent]
+                continue
             seen = self._seen[agent]
             action = read_answer(view, agent, seen, answer, self._masks[agent])
             if isinstance(action, ParseFailure):
                 failures[agent], action = action, action.instead
                 notes[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
-            played[agent] = action
-        text_actions = {
-            agent: TextAction(action, str(actions[agent])) if isinstance(action, int) else action
-            for agent, action in played.items()
-        }
+            played[agent] = text_actions[agent] = action
+            if isinstance(action, int):
+                text_actions[agent] = TextAction(action, str(answer))
+            if self.history:
+                unread = failures[agent].reason if agent in failures else None
+                self._past[agent].add(self._situations[agent], str(answer), unread)
         observations, rewards, terminations, truncations, infos = self.env.step(text_actions)
-        for agent, answer in actions.items():
-            unread = failures[agent].reason if agent in failures else None
-            self._past[agent].add(self._situations[agent], str(answer), unread)
         for agent, info in infos.items():
             info["action"], info["parse_failure"] = played.get(agent), None
         for agent, failure in failures.items():
             rewards[agent] -= view.parse_penalty
             infos[agent]["parse_failure"] = failure.reason
         self._keep(observations, infos)
-        texts = {
-            agent: (notes.get(agent, "") + now)[:TEXT_LENGTH]
-            for agent, now in self._situations.items()
-        }
+        texts = self._situations
+        if notes:
+            texts = {a: (notes.get(a, "") + now)[:TEXT_LENGTH] for a, now in texts.items()}
         if self.history is not None:
             texts = self._with_history(texts)
         return texts, rewards, terminations, truncations, infos
@@ -418,14 +452,20 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         }
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
+        """Store the observations, masks and situations, and the actions of waiting agents."""
         view: TextView = self.env.unwrapped.text_view
-        self._seen = dict(seen)
-        self._situations = {
-            agent: view.describe(agent, seen[agent])[:TEXT_LENGTH] for agent in seen
-        }
-        # Masks are copied, because callers may change infos.
-        masks = {agent: infos.get(agent, {}).get("action_mask") for agent in seen}
-        self._masks = {a: None if mask is None else mask.copy() for a, mask in masks.items()}
+        agents = self.agents = self.env.agents
+        self._seen, self._masks, self._situations, self._only_actions = seen, {}, {}, {}
+        for agent, observation in seen.items():
+            info = infos.get(agent, {})
+            mask = info.get("action_mask")
+            only = only_action(info) if agent in agents else None
+            if only is not None:
+                self._only_actions[agent], self._situations[agent] = only, WAITING
+                continue
+            # Masks are copied, because callers may change infos.
+            self._masks[agent] = None if mask is None else mask.copy()
+            self._situations[agent] = view.describe(agent, observation)[:TEXT_LENGTH]
 
 
 class FocalAgent:

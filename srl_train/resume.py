@@ -204,7 +204,6 @@ class _Learner(_Record):
 
 class _UnfinishedStage(_Record):
     passes: Count
-    seconds: float
     losses: dict[str, list[float]]
     strategy: Any
     learners: dict[str, _StageLearner]

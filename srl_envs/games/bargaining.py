@@ -14,10 +14,11 @@ Agents settle several issues at once. Each agent has private points for every op
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -125,12 +126,13 @@ class NegotiationRules:
         rising = generator.random(count) < 0.5
         points = []
         for _ in range(self.num_agents):
-            cuts = np.sort(generator.integers(0, POINTS + 1, count - 1))
-            shares = np.diff(cuts, prepend=0, append=POINTS)
+            cuts = sorted(generator.integers(0, POINTS + 1, count - 1).tolist())
             points.append(
                 tuple(
-                    _ramp(int(share), len(options), bool(up))
-                    for share, (_, options), up in zip(shares, self.issues, rising, strict=True)
+                    _ramp(after - before, len(options), up)
+                    for before, after, (_, options), up in zip(
+                        [0, *cuts], [*cuts, POINTS], self.issues, rising.tolist(), strict=True
+                    )
                 )
             )
             rising = rising ^ (generator.random(count) < self.conflict)
@@ -138,6 +140,7 @@ class NegotiationRules:
         return points, generator.integers(low, high + 1, self.num_agents).tolist()
 
 
+@lru_cache(maxsize=1024)
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
     steps = tuple(round(share * step / (options - 1)) for step in range(options))
     return steps if rising else steps[::-1]
@@ -156,10 +159,8 @@ class Bargain:
         size = rules.num_agents
         self.rules, self.points, self.reservations = rules, points, reservations
         self._generator = generator
-        self.utilities = [
-            tuple(sum(own[issue][option] for issue, option in enumerate(deal)) for own in points)
-            for deal in rules.deals
-        ]
+        by_agent = (map(sum, product(*own)) for own in points)  # in the order of `rules.deals`
+        self.utilities = list(zip(*by_agent, strict=True))
         """Utility of each agent, by deal."""
         self.alternating = rules.offers == "alternating"
         self.mover = int(generator.integers(size)) if self.alternating else -1
@@ -178,8 +179,9 @@ class Bargain:
 
     def may_accept(self, agent: int) -> bool:
         """Return True if the agent can accept another agent's proposal."""
-        others = any(stands for maker, stands in enumerate(self.stands) if maker != agent)
-        return self.may_move(agent) and others and not self.consents[agent]
+        if not self.may_move(agent) or self.consents[agent]:
+            return False
+        return sum(self.stands) > self.stands[agent]
 
     def play(self, chosen: Sequence[int]) -> list[bool]:
         """Play one round; return a bool per agent, True for an illegal action, which is a pass."""
@@ -217,7 +219,7 @@ class Bargain:
 
 
 def assessment(
-    utilities: Sequence[Sequence[int]], reservations: Sequence[int], agreed: int | None
+    utilities: Sequence[tuple[int, ...]], reservations: Sequence[int], agreed: int | None
 ) -> dict[str, Any]:
     """Return measures of an outcome's quality, undiscounted.
 
@@ -233,18 +235,13 @@ def assessment(
         as 0. `nash_share`: `nash_product` / the greatest of any deal, None if that is 0.
         `individually_rational`: marks of the agents with at least their reservation.
     """
-
-    def product_of_gains(deal: Sequence[int]) -> int:
-        pairs = zip(deal, reservations, strict=True)
-        return math.prod(max(0, worth - least) for worth, least in pairs)
-
-    ends = reservations if agreed is None else utilities[agreed]
-    reached, best = product_of_gains(ends), max(map(product_of_gains, utilities))
+    ends = tuple(reservations) if agreed is None else utilities[agreed]
+    by_agent = zip(zip(*utilities, ends, strict=True), reservations, strict=True)
+    gains = ([max(0, worth - least) for worth in worths] for worths, least in by_agent)
+    *products, reached = map(math.prod, zip(*gains, strict=True))
+    best = max(products)
     greatest = max(map(sum, (*utilities, reservations)))
-    dominated = any(
-        all(new >= old for new, old in zip(deal, ends, strict=True)) and tuple(deal) != tuple(ends)
-        for deal in utilities
-    )
+    dominated = any(deal != ends and all(map(operator.ge, deal, ends)) for deal in utilities)
     return {
         "utilities": [end / POINTS for end in ends],
         "pareto_efficient": not dominated,

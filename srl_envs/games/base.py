@@ -43,7 +43,13 @@ Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
 def metadata_of(
     name: str, *, render_modes: Sequence[str] = RENDER_MODES, fps: int = 1
 ) -> dict[str, Any]:
-    """Return a game's PettingZoo `metadata`; `fps` is the number of rounds per second of video."""
+    """Return the `metadata` of a PettingZoo environment.
+
+    Args:
+        name: Name of the environment, with its version.
+        render_modes: Modes that the constructor accepts as `render_mode`.
+        fps: Number of rounds per second of video.
+    """
     return {
         "name": name,
         "render_modes": list(render_modes),
@@ -142,9 +148,9 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             EnvConfigError: The seed, an option or `max_cycles` is invalid.
         """
         seed, given = reset_arguments(seed, options)
-        rounds = whole_number("max_cycles", self.max_cycles, low=1)
-        if rounds != self.rounds:
-            self.rounds, self.text_view = rounds, self.make_view()
+        if self.max_cycles is not self.rounds:
+            self.rounds = whole_number("max_cycles", self.max_cycles, low=1)
+            self.text_view = self.make_view()
         self._episode += 1
         if seed is not None:
             self.np_random, self._episode = np.random.default_rng(seed), 0
@@ -247,11 +253,20 @@ class SimultaneousGame(RoundGame):
     # Defined by each game.
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[Row]:
-        """Start an episode; return the first observation vector of each agent."""
+        """Start an episode; return the first observation vector of each agent.
+
+        Args:
+            options: Options of `reset`, empty without any. Unknown ones are ignored.
+        """
         raise NotImplementedError
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Played:
-        """Play one round with an action per agent; `over` is True in the last possible round."""
+        """Play one round; return observation vectors, rewards and infos, each in agent order.
+
+        Args:
+            chosen: Number of each agent's action, in agent order.
+            over: True in the last possible round.
+        """
         raise NotImplementedError
 
     # Overridden by some games.
@@ -280,7 +295,11 @@ class SimultaneousGame(RoundGame):
         return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
-        """Return `count` normal random numbers, clipped at NOISE_LIMIT, times `noise_std`."""
+        """Return normal random numbers, clipped at NOISE_LIMIT, times `noise_std`.
+
+        Args:
+            count: Number of random numbers.
+        """
         if len(self._noise) < count:
             # One call of the generator takes longer than the rest of a round.
             block = self.np_random.standard_normal(count + NOISE_BLOCK)
@@ -299,7 +318,9 @@ class SimultaneousGame(RoundGame):
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round with one action per agent; return PettingZoo's five dicts.
 
-        After the end of an episode, an empty mapping of actions returns five empty dicts.
+        Args:
+            actions: Agent -> number of its action. After the end of an episode, an empty mapping
+                returns five empty dicts.
 
         Raises:
             EnvError: An agent is missing or unknown, an action is outside the space, or no episode
@@ -317,17 +338,10 @@ class SimultaneousGame(RoundGame):
             self._shown = (chosen, earned)
         if self.render_mode == "human":
             self.render()
-        vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
-        observations, rewards, infos = {}, {}, {}
-        # `strict` would double the time: asking an array for a row past its end is slow.
-        for agent, vector, reward, info, mask in zip(
-            agents, vectors, earned, round_infos, masks, strict=False
-        ):
-            info["action_mask"] = mask
-            observations[agent], rewards[agent], infos[agent] = vector, reward, info
+        observations, infos = self._outgoing(agents, round_infos)
         return (
-            self._observations(observations),
-            rewards,
+            observations,
+            dict(zip(agents, earned, strict=True)),
             dict.fromkeys(agents, self.finished),
             dict.fromkeys(agents, out_of_time and not self.finished),
             infos,
@@ -343,11 +357,17 @@ class SimultaneousGame(RoundGame):
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
         self._shown = nothing, nothing
-        infos = dict(zip(self.agents, self.first_infos(), strict=True))
-        for info, mask in zip(infos.values(), np.array(self.masks()), strict=True):
+        return self._outgoing(self.agents, self.first_infos())
+
+    def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
+        """Return observations of the current rows, and infos with masks, both by agent."""
+        vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
+        observations, infos = {}, {}
+        # `strict` would double the time: asking an array for a row past its end is slow.
+        for agent, vector, info, mask in zip(agents, vectors, round_infos, masks, strict=False):
             info["action_mask"] = mask
-        vectors = dict(zip(self.agents, np.array(self._rows, FLOAT), strict=True))
-        return self._observations(vectors), infos
+            observations[agent], infos[agent] = vector, info
+        return self._observations(observations), infos
 
     def _vectors(self) -> Sequence[Row]:
         return self._rows
@@ -390,7 +410,11 @@ class SimultaneousGame(RoundGame):
 
 
 def vector_of(observation: Any) -> Any:
-    """Return the observation vector of an observation in any mode."""
+    """Return the observation vector of an observation.
+
+    Args:
+        observation: Observation in any `obs_mode`: the vector, or a mapping with "observation".
+    """
     return observation["observation"] if isinstance(observation, Mapping) else observation
 
 
@@ -413,3 +437,8 @@ class VectorLayout:
                 "construct the policy for the environment that it plays"
             )
         return {name: vector[place] for name, place in self._places.items()}
+
+    def lists(self, observation: Any) -> dict[str, list[float]]:
+        """Return field name -> list of values of an observation, which has the right length."""
+        values = vector_of(observation).tolist()
+        return {name: values[place] for name, place in self._places.items()}

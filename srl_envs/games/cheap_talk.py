@@ -31,8 +31,9 @@ def message_in(answer: str) -> str:
 
 def message_lines(observation: Any) -> str:
     """Return the messages in an observation as text, each on a new line."""
-    messages = observation.get("messages", "") if isinstance(observation, Mapping) else ""
-    return "".join(f"\n{line}" for line in messages.splitlines())
+    if not isinstance(observation, Mapping):
+        return ""
+    return "".join(f"\n{line}" for line in observation.get("messages", "").splitlines())
 
 
 class TalkingGame(base.SimultaneousGame):
@@ -55,7 +56,9 @@ class TalkingGame(base.SimultaneousGame):
 
     def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
         chosen = super()._chosen(actions)
-        self._texts = {a: act.text for a, act in actions.items() if isinstance(act, TextAction)}
+        if self.messages:
+            texts = ((a, act.text) for a, act in actions.items() if isinstance(act, TextAction))
+            self._texts = dict(texts)
         return chosen
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import compress
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,12 +52,17 @@ def _terms(named: Mapping[str, str]) -> str:
     return " ".join(f"{issue}={option}" for issue, option in named.items())
 
 
-@lru_cache(maxsize=64)
-def _actions(rules: NegotiationRules) -> dict[str, int]:
-    """Return the action number of each answer, in action order."""
-    proposals = (f"propose {_terms(rules.named(deal))}" for deal in range(len(rules.deals)))
-    answers = ("pass", "accept", "walk away", *proposals)
-    return {answer: action for action, answer in enumerate(answers)}
+@lru_cache(maxsize=1024)
+def _points(
+    issues: tuple[tuple[str, tuple[str, ...]], ...], utility: tuple[float, ...], reservation: float
+) -> str:
+    """Return the sentences about an agent's points, which are the same in a whole episode."""
+    points = iter(utility)
+    listed = [
+        f"{issue} " + ", ".join(f"{option} {100 * next(points):.0f}" for option in options)
+        for issue, options in issues
+    ]
+    return f"Your points: {'; '.join(listed)}. No deal: {100 * reservation:.0f}."
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,23 @@ class NegotiationView:
     messages: bool = False
     default_action: int = bargaining.PASS
     parse_penalty: float = 0.1
+
+    @cached_property
+    def _layout(self) -> VectorLayout:
+        return VectorLayout(field_sizes(self.bargain))
+
+    @cached_property
+    def _terms_of_options(self) -> list[str]:
+        """Term of each option of each issue, such as "price=low"."""
+        return [f"{issue}={option}" for issue, options in self.bargain.issues for option in options]
+
+    @cached_property
+    def _actions(self) -> dict[str, int]:
+        """Action number of each answer, in action order."""
+        deals = range(len(self.bargain.deals))
+        proposals = (f"propose {_terms(self.bargain.named(deal))}" for deal in deals)
+        answers = ("pass", "accept", "walk away", *proposals)
+        return {answer: action for action, answer in enumerate(answers)}
 
     def rules(self, agent: str) -> str:
         others = [other for other in self.agents if other != agent]
@@ -96,8 +120,7 @@ class NegotiationView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        layout = VectorLayout(field_sizes(self.bargain))
-        seen = {name: numbers.tolist() for name, numbers in layout(observation).items()}
+        seen = self._layout.lists(observation)
         parts = [f"{round_of(seen['time'][0], self.rounds)}."]
         if seen["settled"][0]:
             parts.append("There is a deal." if seen["settled"][0] > 0 else "Somebody walked away.")
@@ -105,18 +128,12 @@ class NegotiationView:
             parts.append("Your move.")
         else:
             parts.append("Not your move, so you can only pass.")
-        points = iter(seen["utility"])
-        issues = [
-            f"{issue} " + ", ".join(f"{option} {100 * next(points):.0f}" for option in options)
-            for issue, options in self.bargain.issues
-        ]
-        parts.append(f"Your points: {'; '.join(issues)}.")
-        parts.append(f"No deal: {100 * seen['reservation'][0]:.0f}.")
+        parts.append(_points(self.bargain.issues, tuple(seen["utility"]), *seen["reservation"]))
         parts += self._proposals(agent, seen)
-        return " ".join(parts) + message_lines(observation)
+        return " ".join(parts) + (message_lines(observation) if self.messages else "")
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return tuple(_actions(self.bargain))
+        return tuple(self._actions)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
         """Return the action that an answer names, as parse_choice does. Never raises.
@@ -124,11 +141,12 @@ class NegotiationView:
         The issues of a proposal may be in any order, with or without commas. The reason of a
         failure names the wrong part of a proposal.
         """
-        actions = _actions(self.bargain)
 
         def action_of(statement: str) -> int | ParseFailure | None:
             plain = " ".join(statement.split())
-            return self._proposed(plain) if plain.startswith("propose ") else actions.get(plain)
+            if plain not in self._actions and plain.startswith("propose "):
+                return self._proposed(plain)
+            return self._actions.get(plain)
 
         return parse_statement(answer, action_of)
 
@@ -149,29 +167,24 @@ class NegotiationView:
             if issue not in chosen:
                 return ParseFailure(f"{issue} was missing from the proposal")
         terms = _terms({issue: chosen[issue] for issue in issues})
-        return _actions(self.bargain)[f"propose {terms}"]
+        return self._actions[f"propose {terms}"]
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
         """Return sentences about each agent's latest proposal and the agents that accepted it."""
-        agents = [agent, *(other for other in self.agents if other != agent)]
-        sentences, flags = [], iter(seen["proposal"])
-        for place, other in enumerate(agents):
-            named = {
-                issue: option
-                for issue, options in self.bargain.issues
-                for option in options
-                if next(flags)
-            }
-            if not named:
-                continue
-            name = "You" if place == 0 else other
-            earlier = "" if seen["stands"][place] else "earlier "
-            worth = f"{100 * seen['worth'][place]:.0f} points for you"
-            sentences.append(f"{name} {earlier}proposed {_terms(named)} ({worth}).")
-        if len(agents) > 2:
+        names = ["You", *self.agents]
+        names.remove(agent)
+        sentences, size = [], len(seen["utility"])
+        for place, name in enumerate(names):
+            chosen = seen["proposal"][place * size : (place + 1) * size]
+            if any(chosen):
+                terms = " ".join(compress(self._terms_of_options, chosen))
+                earlier = "" if seen["stands"][place] else "earlier "
+                worth = f"{100 * seen['worth'][place]:.0f} points for you"
+                sentences.append(f"{name} {earlier}proposed {terms} ({worth}).")
+        if len(names) > 2:
             sentences += [
-                f"{'You' if place == 0 else other} agreed."
-                for place, other in enumerate(agents)
+                f"{name} agreed."
+                for place, name in enumerate(names)
                 if seen["consents"][place] and not seen["stands"][place]
             ]
         return sentences
@@ -232,6 +245,9 @@ class SocialNegotiation(TalkingGame):
             )
             for deal in self.rules.deals
         ]
+        agents = range(self.rules.num_agents)
+        # Functions that return an agent's entry of a list, then those of the others.
+        self._in_order = [itemgetter(a, *agents[:a], *agents[a + 1 :]) for a in agents]
         low = dict.fromkeys(OBSERVATION_FIELDS, 0.0) | {"settled": -1.0}
         sizes = field_sizes(self.rules).items()
         super().__init__(
@@ -283,26 +299,25 @@ class SocialNegotiation(TalkingGame):
         bargain, size = self.bargain, self.rules.num_agents
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
-        nothing = (0,) * len(self._flags[0])
-        flags = [nothing if deal is None else self._flags[deal] for deal in bargain.proposals]
+        nothing = (0,) * len(self._flags[0]), (0,) * size
+        flags, utilities = zip(
+            *(
+                nothing if deal is None else (self._flags[deal], bargain.utilities[deal])
+                for deal in bargain.proposals
+            ),
+            strict=True,
+        )
         rows: list[base.Row] = []
         self._legal_now: list[np.ndarray] = []
-        for agent in range(size):
-            order = [agent, *range(agent), *range(agent + 1, size)]
+        for agent, in_order in enumerate(self._in_order):
             may_move = bargain.may_move(agent) and not settled
-            worth = [
-                0.0 if deal is None else bargain.utilities[deal][agent] / POINTS
-                for deal in (bargain.proposals[other] for other in order)
-            ]
-            rows.append(
-                (
-                    *(time, may_move, settled, *self._own[agent]),
-                    *(flag for other in order for flag in flags[other]),
-                    *worth,
-                    *(bargain.stands[other] for other in order),
-                    *(bargain.consents[other] for other in order),
-                )
-            )
+            row = [time, may_move, settled, *self._own[agent]]
+            for proposal in in_order(flags):
+                row += proposal
+            row += [utility[agent] / POINTS for utility in in_order(utilities)]
+            row += in_order(bargain.stands)
+            row += in_order(bargain.consents)
+            rows.append(row)
             if not may_move:
                 self._legal_now.append(self._pass_only)
             else:
@@ -312,8 +327,9 @@ class SocialNegotiation(TalkingGame):
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
         bargain, agreed = self.bargain, self.bargain.agreed
+        measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:
-            found = assessment(bargain.utilities, bargain.reservations, agreed)
+            found = measures.copy()
             for name in ("utilities", "individually_rational"):
                 found[name] = dict(zip(self.possible_agents, found[name], strict=True))
             info["outcome"] = "walked away" if bargain.walked_away else "deadline"

@@ -5,7 +5,6 @@ Tested with AReaL 1.0.4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -76,13 +75,12 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
         )
         if played is None:
             return None
-        sample, answers = played
         stats_tracker.get(workflow_context.stat_scope()).scalar(
-            reward=sample.reward,
-            num_turns=len(sample.answers),
-            unreadable_answers=sample.parse_failures,
+            reward=played.tokens.episode_return,
+            num_turns=len(played.tokens.turns),
+            unreadable_answers=played.parse_failures,
         )
-        return _tensors(sample, answers)
+        return _tensors(played)
 
     def _room(self, prompt: int) -> int:
         return int(self.gconfig.max_tokens) - prompt
@@ -113,19 +111,20 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
         return generate
 
 
-def _tensors(sample: FocalSample, answers: Sequence[EngineAnswer]) -> dict[str, torch.Tensor]:
-    prompt = len(sample.prompt_ids)
-    length = prompt + len(sample.response_ids)
-    versions = [NOT_SAMPLED] * length
+def _tensors(sample: FocalSample) -> dict[str, torch.Tensor]:
+    tokens = sample.tokens
+    before = [0] * len(tokens.prompt_ids)
+    ids = tokens.prompt_ids + tokens.completion_ids
+    versions = [NOT_SAMPLED] * len(ids)
     # The last answer may belong to a step that did not complete.
-    for (start, stop), answer in zip(sample.answers, answers, strict=False):
-        versions[prompt + start : prompt + stop] = answer.versions
+    for (start, stop), answer in zip(tokens.turns, sample.answers, strict=False):
+        versions[len(before) + start : len(before) + stop] = answer.versions
     rows = {
-        "input_ids": torch.tensor(sample.prompt_ids + sample.response_ids, dtype=torch.int32),
-        "logprobs": torch.tensor([0.0] * prompt + sample.logprobs, dtype=torch.float32),
-        "loss_mask": torch.tensor([0] * prompt + sample.mask, dtype=torch.int32),
+        "input_ids": torch.tensor(ids, dtype=torch.int32),
+        "logprobs": torch.tensor([*before, *tokens.logprobs], dtype=torch.float32),
+        "loss_mask": torch.tensor([*before, *tokens.mask], dtype=torch.int32),
         "versions": torch.tensor(versions, dtype=torch.int32),
-        "attention_mask": torch.ones(length, dtype=torch.bool),
-        "rewards": torch.tensor(sample.reward, dtype=torch.float32),
+        "attention_mask": torch.ones(len(ids), dtype=torch.bool),
+        "rewards": torch.tensor(tokens.episode_return, dtype=torch.float32),
     }
     return {name: row.unsqueeze(0) for name, row in rows.items()}

@@ -13,9 +13,9 @@ experimental in TRL; this module was tested with TRL 1.16.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
@@ -41,23 +41,21 @@ def make_rollout_func(
     make_env: Callable[[], Any],
     *,
     others: Mapping[str, Policy] | None = None,
-    trained_seat: str | None = None,
     max_new_tokens: int = 16,
     seed: int = 0,
 ) -> RolloutFunc:
     """Return a `rollout_func` for GRPOTrainer.
 
     Answers are sampled from the trainer's current model with its temperature, top_p and top_k. The
-    rows of a group contain the same agent in different episodes with the same reset seed. All
+    rows of a group contain the same agent in different episodes with the same reset seed. The
+    groups of a batch take the model's agents in turn, in random order, and share episodes. All
     randomness comes from `seed`, the trainer's global step and the number of the call in that step,
     so a resumed training plays the same episodes.
 
     Args:
         make_env: Constructor of the environment.
-        others: Policies of the agents that the model does not play.
-        trained_seat: Agent of all rows, with one episode per row. Without it, the groups of a batch
-            take the model's agents in turn, in random order, and share episodes.
-        max_new_tokens: Limit of one answer.
+        others: Agent -> policy, for the agents that the model does not play.
+        max_new_tokens: Maximum number of tokens in an answer.
         seed: Seed of all randomness.
 
     Returns:
@@ -65,60 +63,37 @@ def make_rollout_func(
         tokens) and episode_return (sum of rewards minus the text view's parse penalties). It raises
         ConfigError for settings that do not fit, and RolloutError for a failed episode.
     """
-    return _Rollout(make_env, dict(others or {}), trained_seat, max_new_tokens, seed)
+    partners = dict(others or {})
+    calls: Counter[int] = Counter()
 
-
-def episode_return_reward(
-    prompts: Sequence[Any],
-    completions: Sequence[Any],
-    episode_return: Sequence[float],
-    **columns: Any,
-) -> list[float]:
-    """Return each row's episode return, as a reward function for GRPOTrainer."""
-    return list(episode_return)
-
-
-@dataclass
-class _Rollout:
-    make_env: Callable[[], Any]
-    others: dict[str, Policy]
-    trained_seat: str | None
-    max_new_tokens: int
-    seed: int
-    backend: HuggingFaceBackend | None = field(default=None, init=False)
-    _last_step: int = field(default=-1, init=False)
-    _calls: int = field(default=0, init=False)
-
-    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         _check(trainer, len(prompts), size)
-        with closing(self.make_env()) as env:
-            agents, view = self._model_agents(env), env.unwrapped.text_view
+        with closing(make_env()) as env:
+            view = env.unwrapped.text_view
+            agents = [agent for agent in env.possible_agents if agent not in partners]
+            if not agents or not set(partners) <= set(env.possible_agents):
+                raise ConfigError(
+                    f"others must name agents of {', '.join(env.possible_agents)} and leave at "
+                    f"least one, got {', '.join(partners)}"
+                )
         step = trainer.state.global_step
-        self._calls = self._calls + 1 if step == self._last_step else 0
-        self._last_step = step
-        rng = generator(self.seed, "trl_rollout", step, self._calls)
-        trained = [self.trained_seat] if self.trained_seat else rng.permutation(agents).tolist()
+        rng = generator(seed, "trl_rollout", step, calls[step])
+        calls[step] += 1
+        trained = rng.permutation(agents).tolist()
         groups = len(prompts) // size
         env_seeds, policy_seeds = of_games(rng, ceil(groups / len(trained)) * size, size)
-        if self.backend is None or self.backend.model is not trainer.model:
-            self.backend = HuggingFaceBackend(trainer.model, trainer.processing_class)
-        self.backend.weights_version = step
+        backend = HuggingFaceBackend(trainer.model, trainer.processing_class)
+        backend.weights_version = step
         sampling = Sampling(
             temperature=trainer.args.temperature,
             top_p=trainer.args.top_p,
             top_k=trainer.args.top_k,
-            max_new_tokens=self.max_new_tokens,
+            max_new_tokens=max_new_tokens,
         )
-        episodes = play_many(
-            self.make_env,
-            {
-                **dict.fromkeys(agents, TextPolicy(self.backend, view, sampling=sampling)),
-                **self.others,
-            },
-            env_seeds,
-            policy_seeds=policy_seeds,
-        )
+        model = TextPolicy(backend, view, sampling=sampling)
+        policies = {**dict.fromkeys(agents, model), **partners}
+        episodes = play_many(make_env, policies, env_seeds, policy_seeds=policy_seeds)
         columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         for row in range(len(prompts)):
             group, member = divmod(row, size)
@@ -137,24 +112,24 @@ class _Rollout:
             columns["episode_return"].append(sample.episode_return)
         return columns
 
-    def _model_agents(self, env: Any) -> list[str]:
-        """Return the agents that the model plays; raise ConfigError for an unsuitable setting."""
-        if getattr(env.unwrapped, "text_view", None) is None:
-            raise ConfigError(
-                f"{env.metadata['name']} has no text_view, which language models need"
-            )
-        for agent in self.others:
-            if agent not in env.possible_agents:
-                known = ", ".join(env.possible_agents)
-                raise ConfigError(f"others must name agents of {known}, got {agent!r}")
-        agents = [agent for agent in env.possible_agents if agent not in self.others]
-        if not agents:
-            raise ConfigError("others must leave at least one agent to the model, got all agents")
-        if self.trained_seat is not None and self.trained_seat not in agents:
-            raise ConfigError(
-                f"trained_seat must be one of {', '.join(agents)}, got {self.trained_seat!r}"
-            )
-        return agents
+    return rollout
+
+
+def episode_return_reward(
+    prompts: Sequence[Any],
+    completions: Sequence[Any],
+    episode_return: Sequence[float],
+    **columns: Any,
+) -> list[float]:
+    """Return each row's episode return, as a reward function for GRPOTrainer.
+
+    Args:
+        prompts: Prompts of the dataset, which are ignored.
+        completions: Texts of the completions, which are ignored.
+        episode_return: Column of the rollout function.
+        columns: All other columns, which are ignored.
+    """
+    return list(episode_return)
 
 
 def _check(trainer: Any, rows: int, size: int) -> None:

@@ -13,12 +13,14 @@ from functools import partial
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError, RolloutError
+from srl_agents.evaluation.episode_stats import parse_failures
 from srl_agents.llm.backends.chat_backend import ChatAnswer, ChatRequest, Usage
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many_async
 from srl_envs.loading import needed_by
-from srl_extensions.bridges.focal_game import FocalGame, penalized_return, rows
+from srl_extensions.bridges.focal_game import FocalGame, rows
+from srl_train.trajectory import shaped_game
 
 with needed_by("games as a verifiers environment"):
     import verifiers.v1 as vf
@@ -113,10 +115,10 @@ class GameEnv(vf.Env[GameEnvConfig]):
             [episode] = await play_many_async(make, policies, [task.data.seed])
         if episode.failure is not None and not model.over:
             raise RolloutError(f"the episode of {task.data.name} failed: {episode.failure}")
-        reward, failures = penalized_return(episode, game.agent, view.parse_penalty)
-        interaction.trace.record_reward("episode_return", reward)
-        answers = len(list(episode.asked_of(game.agent)))
-        interaction.trace.record_metric("unreadable_answers", failures / max(answers, 1))
+        shaped = shaped_game(episode, (game.agent,), lambda raw: raw, view.parse_penalty)
+        own = shaped[game.agent]
+        interaction.trace.record_reward("episode_return", sum(own.shaped))
+        interaction.trace.record_metric("unreadable_answers", parse_failures(own.steps))
 
 
 class _Player:

@@ -6,7 +6,6 @@ The entry point `verl.plugins` imports this module in every process of verl. Tes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -74,7 +73,7 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
             raise RolloutError(
                 f"the episode with seed {seed} ended before {game.agent} acted: remove the row"
             )
-        return _output(*played, metrics)
+        return _output(played, metrics)
 
     def _room(self, prompt: int) -> int:
         longest = self.rollout_config.prompt_length
@@ -109,18 +108,17 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         return generate
 
 
-def _output(
-    sample: FocalSample, answers: Sequence[EngineAnswer], metrics: dict[str, Any]
-) -> AgentLoopOutput:
-    known = all(answer.logprobs is not None for answer in answers)
-    steps = [step for answer in answers for step in answer.versions]
+def _output(sample: FocalSample, metrics: dict[str, Any]) -> AgentLoopOutput:
+    tokens = sample.tokens
+    known = all(answer.logprobs is not None for answer in sample.answers)
+    steps = [step for answer in sample.answers for step in answer.versions]
     return AgentLoopOutput(
-        prompt_ids=sample.prompt_ids,
-        response_ids=sample.response_ids,
-        response_mask=sample.mask,
-        response_logprobs=sample.logprobs if known else None,
-        reward_score=sample.reward,
-        num_turns=2 * len(sample.answers),
+        prompt_ids=list(tokens.prompt_ids),
+        response_ids=list(tokens.completion_ids),
+        response_mask=list(tokens.mask),
+        response_logprobs=list(tokens.logprobs) if known else None,
+        reward_score=tokens.episode_return,
+        num_turns=2 * len(tokens.turns),
         metrics=AgentLoopMetrics(**metrics),
         extra_fields={
             "turn_scores": [],  # column of verl's own loops

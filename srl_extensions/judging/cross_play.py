@@ -14,7 +14,7 @@ from srl_agents.policy import Policy
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.errors import EnvConfigError
 from srl_envs.validation import whole_number
-from srl_extensions.judging.episodes import UNRECORDED, EpisodeRunner, EpisodePlan
+from srl_extensions.judging.episodes import UNRECORDED, EpisodePlan, EpisodeRunner
 from srl_extensions.judging.scenarios import DRAWN
 
 

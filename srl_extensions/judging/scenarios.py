@@ -22,7 +22,7 @@ from srl_agents.scripted.registry import classic_policy
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
-from srl_extensions.judging.episodes import UNRECORDED, EpisodeRunner, EpisodePlan
+from srl_extensions.judging.episodes import UNRECORDED, EpisodePlan, EpisodeRunner
 from srl_extensions.judging.solved import Solved, problem_of, solved
 
 AT_THE_END = (

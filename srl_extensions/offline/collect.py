@@ -17,7 +17,6 @@ from srl_agents.scripted.registry import classic_policy, is_held_out
 from srl_agents.scripted.registry import names as policy_names
 from srl_agents.seeding import generator, of_games
 from srl_envs import loading
-from srl_envs.errors import UntrustedError
 from srl_extensions.offline.data import KEPT, best_of, parts_of
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
@@ -52,7 +51,17 @@ def play_games(
     group_size: int = 1,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
-    """Play `games` episodes, each group of `group_size` from one start; see `starts_of`."""
+    """Play episodes to learn from.
+
+    Args:
+        make_env: Constructor of the environment.
+        policies: Policy of each agent.
+        games: Number of episodes.
+        seed: Seed of all randomness.
+        stage: Number of the training stage; each stage has separate starts.
+        group_size: Number of consecutive episodes from the same start.
+        speaks_first: Leaders, which decide before the other agents.
+    """
     env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
     return play_many(
         make_env,
@@ -67,30 +76,27 @@ def play_games(
 def starts_of(
     games: int, seed: int, *, stage: int | None = None, group_size: int = 1
 ) -> tuple[list[int], list[int], list[dict[str, Any]]]:
-    """Return the reset seeds, policy seeds and reset options of episodes to learn from.
+    """Return the reset seeds, policy seeds and reset options of `play_games`.
 
-    Each `stage` of training has separate starts. An environment that changes over training is in
-    its last phase, as in evaluations.
+    An environment that changes over training is in its last phase, as in evaluations.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
     return *of_games(rng, games, group_size), [{"episode": LONG_AFTER}] * games
 
 
 def filtered(
-    episodes: Sequence[Episode],
-    *,
-    agents: Sequence[str] | None = None,
-    min_return: float | None = None,
-    top_fraction: float = 1.0,
+    episodes: Sequence[Episode], *, min_return: float | None = None, top_fraction: float = 1.0
 ) -> list[Episode]:
     """Return the episodes of which an agent is selected, with the selected agents in `extra`.
 
-    Failed episodes are left out. `agents` limits the agents, `min_return` is the lowest raw return
-    of an agent, and `top_fraction` is the share of the best episodes per start and agent.
+    Args:
+        episodes: Episodes; failed ones are left out.
+        min_return: Lowest raw return of a selected agent.
+        top_fraction: Share of the best episodes to select, per start and agent.
     """
     played = [episode for episode in episodes if episode.failure is None]
     best = best_of(
-        parts_of(played, agents),
+        parts_of(played),
         played,
         Episode.returns,
         min_return=min_return,
@@ -100,11 +106,10 @@ def filtered(
     for index, agent in best:
         kept.setdefault(index, []).append(agent)
     return [
-        episode
-        if len(kept[index]) == len(episode.seats)
-        else dataclasses.replace(episode, extra={**episode.extra, KEPT: kept[index]})
-        for index, episode in enumerate(played)
-        if index in kept
+        played[index]
+        if len(agents) == len(played[index].seats)
+        else dataclasses.replace(played[index], extra={**played[index].extra, KEPT: agents})
+        for index, agents in kept.items()
     ]
 
 
@@ -118,12 +123,16 @@ def build_policies(
 ) -> dict[str, Policy]:
     """Return agent -> policy for all agents of the environment.
 
-    `config` assigns all agents that `wanted` (agent to a player's name) does not. Its models play
-    as in the run folder `trained`, or without it as their bases. Players outside the run that its
-    configuration names are loaded only with `trusted`.
+    Args:
+        config: Configuration, which assigns the agents that `wanted` does not contain.
+        make_env: Constructor of the environment.
+        wanted: Agent -> name of a player.
+        trained: Run folder of the models; without it, models play as their bases.
+        trusted: Load players outside the run that its configuration names.
 
     Raises:
         ConfigError: If a player is unknown, a pool, or reserved for evaluation.
+        UntrustedError: If an untrusted run names code, files or an API model.
     """
     with closing(make_env()) as env:
         agents = env.possible_agents
@@ -131,29 +140,18 @@ def build_policies(
             raise ConfigError(f"no agent {min(unknown)!r}: the agents are {', '.join(agents)}")
         assigned = {} if set(wanted) == set(agents) else matchmaking_of(config, env).usual
     there = {} if trained is None else models_of_run(trained)
-    bases = {**config.models.bases, **config.models.frozen_models}
+    known = {**config.models.bases, **config.models.frozen_models, **there}
     players = {}
     for agent in agents:
         name = assigned.get(agent, "")
-        who, inside = wanted.get(agent), True
-        if who is None and name in config.opponent_pools:
+        if agent not in wanted and name in config.opponent_pools:
             raise ConfigError(
                 f"{agent} is played by the pool {name!r}: use --players {agent}=WHO, such as "
                 f"{agent}=CHECKPOINT:model_0"
             )
-        if who is None:
-            who = there.get(name) or bases.get(name, name)
-            inside = trained is None or name in there
-        try:
-            with nullcontext() if inside or trusted else loading.closed():
-                players[agent] = parse_player(who)
-        except UntrustedError as error:
-            if inside:
-                raise
-            raise ConfigError(
-                f"{trained}/config.yaml gives {agent} to {who}, which is not in that run: use "
-                f"--players {agent}=WHO, or --trust (trusted=True)"
-            ) from error
+        allowed = trusted or trained is None or agent in wanted or name in there
+        with nullcontext() if allowed else loading.closed():
+            players[agent] = parse_player(wanted.get(agent) or known.get(name, name))
     resolver = Resolver(
         ModelSettings.of(config.models),
         device=config.models.device,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,6 @@ from srl_train.player_names import PLAYERS, config_tree, refuse_missing_folder
 from srl_train.players import refuse_levels
 
 if TYPE_CHECKING:
-    from srl_agents.episode import Episode
     from srl_train.config.run import RunConfig
 
 
@@ -49,7 +46,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
+    from srl_agents.evaluation.episode_stats import parse_failures
     from srl_extensions.offline.collect import build_policies, filtered, play_games
+    from srl_extensions.offline.data import parts_of
     from srl_train.environment import build_env
     from srl_train.run_files import asked_for, refuse_unwritable
 
@@ -60,33 +59,19 @@ def run(args: argparse.Namespace) -> int:
     refuse_unwritable("--out", args.out)
     policies = build_policies(config, make_env, wanted, trained, trusted=args.trust)
     played = play_games(make_env, policies, args.episodes, config.seed, group_size=args.group_size)
-    good = [episode for episode in played if episode.failure is None]
-    if not good:
-        raise RolloutError(f"every game failed; the first: {played[0].failure}")
+    if all(episode.failure for episode in played):
+        raise RolloutError(f"all episodes failed; the first: {played[0].failure}")
     kept = filtered(played, min_return=args.min_return, top_fraction=args.top_fraction)
     with asked_for("--out", args.out):
         write_jsonl(args.out, kept)
-    tell(_summary("played", good))
-    tell(_summary("kept", kept))
-    if len(good) < len(played):
-        tell(f"left out: {len(played) - len(good)} games that failed")
+    steps = [step for index, agent in parts_of(kept) for step in kept[index].steps_of(agent)]
+    failed = sum(episode.failure is not None for episode in played)
     tell(f"written: {args.out}")
-    return 0
-
-
-def _summary(what: str, episodes: Sequence[Episode]) -> str:
-    from srl_agents.evaluation.episode_stats import parse_failures
-    from srl_extensions.offline.data import parts_of
-
-    parts = parts_of(episodes)
-    steps = [step for index, agent in parts for step in episodes[index].steps_of(agent)]
-    if not steps:
-        return f"{what}: 0 games"
-    return (
-        f"{what}: {len(episodes)} games, {len(parts)} agents' parts with {len(steps)} answers, "
-        f"{parse_failures(steps):.1%} of them unread; "
-        f"mean return {sum(step.reward for step in steps) / len(parts):.4f}"
+    tell(
+        f"{len(kept)} of {len(played)} episodes ({failed} failed) with {len(steps)} answers, "
+        f"{parse_failures(steps):.1%} not parsed"
     )
+    return 0
 
 
 def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
@@ -99,8 +84,6 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
         raise ConfigError(
             f"--episodes is {args.episodes}, must be a multiple of --group-size ({args.group_size})"
         )
-    if not math.isfinite(args.min_return or 0.0):
-        raise ConfigError(f"--min-return is {args.min_return}, must be finite")
     if not 0.0 < args.top_fraction <= 1.0:
         raise ConfigError(f"--top-fraction is {args.top_fraction}, must be in (0, 1]")
     overrides = settings(args.overrides)

@@ -72,7 +72,14 @@ class DpoConfig(OfflineConfig):
     """Gap in mean shaped return above which one answer is preferred to another."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if a group of played episodes would be incomplete."""
+        """Check that played episodes form complete groups.
+
+        Args:
+            size: Number of episodes per group (rollout.group_size).
+
+        Raises:
+            ConfigError: If `episodes` is not a multiple of `size`, and no data is given.
+        """
         if not self.data and self.episodes % size:
             raise ConfigError(
                 f"dpo.episodes must be a multiple of rollout.group_size ({size}), got "

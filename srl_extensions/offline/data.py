@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from srl_agents.episode import AgentStep, Episode, from_json
 from srl_agents.errors import EpisodeError
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
-from srl_envs.errors import DocumentError
 from srl_envs.text import ParseFailure, TextView
-from srl_envs.untrusted import read_json
 from srl_train.errors import DataError
 from srl_train.trajectory import Game
 
@@ -49,6 +48,9 @@ class Demonstration:
         """Number of tokens in one forward pass."""
         return len(self.input_ids)
 
+    longest = tokens
+    """Length of the longest sequence in tokens."""
+
 
 @dataclass(frozen=True)
 class Preference:
@@ -66,13 +68,10 @@ class Preference:
         """Number of tokens in one forward pass: the prompt with either answer."""
         return 2 * len(self.prompt_ids) + len(self.chosen_ids) + len(self.rejected_ids)
 
-
-def with_references(pairs: Sequence[Preference], references: References) -> list[Preference]:
-    """Return the pairs with their log-probabilities under the reference."""
-    return [
-        dataclasses.replace(pair, reference=(float(better), float(worse)))
-        for pair, (better, worse) in zip(pairs, references, strict=True)
-    ]
+    @property
+    def longest(self) -> int:
+        """Length of the longest sequence in tokens."""
+        return len(self.prompt_ids) + max(len(self.chosen_ids), len(self.rejected_ids))
 
 
 # Files
@@ -89,22 +88,10 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
         raise DataError(f"cannot read the data {path} as text in UTF-8: {error}") from error
 
 
-def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ("FILE, line N", JSON object) of each line with text; raise DataError for others."""
-    for where, line in _lines(path):
-        try:
-            row = read_json(line)
-        except DocumentError as error:
-            raise DataError(f"{where}: {error}") from error
-        if not isinstance(row, dict):
-            raise DataError(f"{where}: must be a JSON object, got {line[:60].strip()}")
-        yield where, row
-
-
 def begins_with_episode(path: str | Path) -> bool:
     """Return True if the file's first line is an episode; raises DataError for an empty file."""
-    for _, row in _rows(path):
-        return "schema_version" in row
+    for _, line in _lines(path):
+        return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
 
 
@@ -120,53 +107,59 @@ def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> 
             episode = from_json(line)
         except EpisodeError as error:
             raise DataError(f"{where}: {error}") from error
-        for name, found, wanted in (
-            ("environment", [episode.environment], [environment]),
-            ("agents", sorted(episode.seats), sorted(agents)),
-        ):
-            if found != wanted:
-                raise DataError(
-                    f"{where}: {name} must be the run's ({', '.join(wanted)}), got "
-                    f"{', '.join(found)}"
-                )
+        if episode.environment != environment or set(episode.seats) != set(agents):
+            raise DataError(
+                f"{where}: the episode must be of {environment} with {', '.join(agents)}, got "
+                f"{episode.environment} with {', '.join(episode.seats)}"
+            )
         if episode.failure is None and episode.turns:
             episodes.append(episode)
     return episodes
 
 
-def read_preferences(path: str | Path) -> list[dict[str, Any]]:
-    """Read the rows of a file in TRL's formats, all with text or all with lists of messages.
+class Message(TypedDict):
+    """Message of a conversation."""
+
+    role: str
+    content: str
+
+
+class TextPair(TypedDict):
+    """Preference in TRL's standard format."""
+
+    prompt: Annotated[str, Field(min_length=1)]
+    chosen: Annotated[str, Field(min_length=1)]
+    rejected: Annotated[str, Field(min_length=1)]
+
+
+class ChatPair(TypedDict):
+    """Preference in TRL's conversational format."""
+
+    prompt: Annotated[list[Message], Field(min_length=1)]
+    chosen: Annotated[list[Message], Field(min_length=1)]
+    rejected: Annotated[list[Message], Field(min_length=1)]
+
+
+_PAIR: TypeAdapter[TextPair | ChatPair] = TypeAdapter(TextPair | ChatPair)
+
+
+def read_preferences(path: str | Path) -> list[TextPair | ChatPair]:
+    """Read the rows of a file in TRL's formats, without other columns.
 
     Raises:
         DataError: With file and line.
     """
-    rows: list[dict[str, Any]] = []
-    for where, row in _rows(path):
-        if set(row) != set(COLUMNS):
-            raise DataError(f"{where}: keys must be {', '.join(COLUMNS)}, got {', '.join(row)}")
-        for column, value in row.items():
-            if not _is_chat(value) and not (value and isinstance(value, str)):
-                raise DataError(
-                    f"{where}: {column} must be text, or a list of messages with role and "
-                    f"content, got {json.dumps(value)[:60]}"
-                )
-            if type(value) is not type((rows or [row])[0]["prompt"]):
-                raise DataError(f"{where}: text and lists of messages cannot be mixed in a file")
-        if row["chosen"] == row["rejected"]:
-            raise DataError(f"{where}: chosen and rejected must differ, got the same answer")
-        rows.append(row)
+    rows = []
+    for where, line in _lines(path):
+        try:
+            rows.append(_PAIR.validate_json(line))
+        except ValidationError as error:
+            [wrong, *_] = error.errors()
+            raise DataError(
+                f"{where}: prompt, chosen and rejected must be texts, or lists of messages with "
+                f"role and content: {wrong['loc']}: {wrong['msg']}"
+            ) from error
     return rows
-
-
-def _is_chat(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(
-            isinstance(one, dict) and all(isinstance(one.get(k), str) for k in ("role", "content"))
-            for one in value
-        )
-    )
 
 
 # Parts of episodes
@@ -205,24 +198,20 @@ def best_of(
         DataError: If `top_fraction` is below 1 and every start was played once.
     """
     worth = [returns(episode) for episode in episodes]
-
-    def alike(some: Sequence[Part]) -> dict[tuple[str, int, str], list[Part]]:
-        groups = defaultdict(list)
-        for index, agent in some:
-            groups[episodes[index].environment, episodes[index].seed, agent].append((index, agent))
-        return groups
-
-    if top_fraction < 1 and parts and len(alike(parts)) == len(parts):
+    alike: dict[tuple[str, int, str], list[Part]] = defaultdict(list)
+    for index, agent in parts:
+        alike[episodes[index].environment, episodes[index].seed, agent].append((index, agent))
+    if top_fraction < 1 and parts and len(alike) == len(parts):
         raise DataError(
             f"top_fraction must be 1 if each of {len(parts)} parts is the only one of its start "
             f"and agent (srl collect --group-size plays several), got {top_fraction:g}"
         )
-    good = [part for part in parts if min_return is None or worth[part[0]][part[1]] >= min_return]
     kept: set[Part] = set()
-    for own in alike(good).values():
-        places = math.ceil(top_fraction * len(own) - 1e-9)  # 0.07 * 100 > 7 in floats
-        kept.update(sorted(own, key=lambda part: -worth[part[0]][part[1]])[:places])
-    return [part for part in good if part in kept]
+    for own in alike.values():
+        good = [part for part in own if min_return is None or worth[part[0]][part[1]] >= min_return]
+        places = math.ceil(top_fraction * len(good) - 1e-9)  # 0.07 * 100 > 7 in floats
+        kept.update(sorted(good, key=lambda part: -worth[part[0]][part[1]])[:places])
+    return [part for part in parts if part in kept]
 
 
 # Tokens

@@ -7,13 +7,13 @@ as tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from trl import DPOConfig as TrlDpoConfig
 from trl import DPOTrainer, SFTTrainer
 from trl import SFTConfig as TrlSftConfig
@@ -69,15 +69,10 @@ class OfflineLearner(SteppedLearner):
                     max_length=None,
                     **self._own_arguments(),
                 ),
-                train_dataset=self._rows(),
+                train_dataset=Dataset.from_list([dict(self.ROW)]),
                 processing_class=tokenizer,
             )
             self._step_from_outside(trainer, planned_steps)
-
-    @classmethod
-    @cache
-    def _rows(cls) -> Dataset:
-        return Dataset.from_list([dict(cls.ROW)])
 
     def __enter__(self) -> Self:
         return self
@@ -169,22 +164,18 @@ class SftLearner(OfflineLearner):
         answer = self._config.answer_weight / answers / alike
         observation = self._config.observation_weight / observations / alike
         weights = [
-            [
-                answer * is_answer + observation * is_observation
-                for is_answer, is_observation in zip(one.answers, one.observations, strict=True)
-            ]
-            for one in own
+            answer * np.array(one.answers) + observation * np.array(one.observations) for one in own
         ]
-        rows = []
-        for one, values in zip(own, weights, strict=True):
-            labelled = zip(one.input_ids, values, strict=True)
-            labels = [token if weight else IGNORED for token, weight in labelled]
-            rows.append({"input_ids": list(one.input_ids), "labels": labels})
+        rows = [
+            {
+                "input_ids": list(one.input_ids),
+                "labels": np.where(values, one.input_ids, IGNORED).tolist(),
+            }
+            for one, values in zip(own, weights, strict=True)
+        ]
         inputs: dict[str, Tensor] = self._trainer.data_collator(rows)
-        table = torch.zeros(inputs["input_ids"].shape)
-        for row, values in zip(table, weights, strict=True):
-            row[: len(values)] = torch.tensor(values)
-        return {**inputs, "weights": table}
+        tables = [torch.tensor(values, dtype=torch.float32) for values in weights]
+        return {**inputs, "weights": pad_sequence(tables, batch_first=True)}
 
 
 class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
-from srl_agents.evaluation.progress import watched
 from srl_agents.seeding import STAGE_UPDATES
 from srl_extensions.offline.collect import play_games, scripted_player, starts_of
 from srl_extensions.offline.config import DpoConfig, SftConfig
@@ -26,7 +25,6 @@ from srl_extensions.offline.data import (
     preferences,
     read_episodes,
     read_preferences,
-    with_references,
 )
 from srl_train import processes
 from srl_train.config.stages import STAGES
@@ -48,16 +46,14 @@ class Stage:
     """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:
-        began = time.perf_counter()
         self.name = name
         self.passes = 0
         self._run, self._index = run, STAGES.index(name)
         self._config: Any = run.config.stages[name]
         self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
         saved = run.stages.saved
-        self._pairs: list[dict[str, Any]] = []
+        self._pairs: list[Any] = []
         self._episodes = self._read(folder, resumed=saved is not None)
-        self._parts = {model: self._parts_of(model) for model in run.learners}
         samples = {model: self._samples_of(model) for model in run.learners}
         if not self._pairs and not any(samples.values()):
             raise DataError(
@@ -69,22 +65,21 @@ class Stage:
         if self._pairs:
             for model, own in self._each("tokenised", dict.fromkeys(samples, self._pairs)).items():
                 samples[model] += own
+        for model, own in samples.items():
+            self._check_length(model, max((sample.longest for sample in own), default=0))
         self._references: dict[str, References | None] = dict.fromkeys(samples)
-        if isinstance(self._config, DpoConfig):
-            for model, own in samples.items():
-                for pair in own:
-                    answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
-                    self._check_length(model, len(pair.prompt_ids) + answer)
-            if saved is None:
-                self._references = self._each("reference_logprobs", samples)
+        if isinstance(self._config, DpoConfig) and saved is None:
+            self._references = self._each("reference_logprobs", samples)
         strategy_state = run.strategy.init(list(run.learners))
-        self._seconds = time.perf_counter() - began
         if saved is not None:
             strategy_state = saved["strategy"]
             self._restore(saved)
         for model, references in self._references.items():
             if references is not None:
-                samples[model] = with_references(samples[model], references)
+                samples[model] = [
+                    dataclasses.replace(pair, reference=tuple(map(float, two)))
+                    for pair, two in zip(samples[model], references, strict=True)
+                ]
         self._samples = samples
         # The run with the stage's learners and strategy state, not those of the rounds.
         self._stepped = dataclasses.replace(
@@ -123,13 +118,11 @@ class Stage:
         for model, update in updates.items():
             if "loss" in update.metrics:  # missing for a model without data
                 self._losses[model].append(update.metrics["loss"])
-        spent = time.perf_counter() - began
-        self._seconds += spent
         return {
             "round": number,
             "stage": self.name,
             "pass": self.passes - 1,
-            "seconds": spent,
+            "seconds": time.perf_counter() - began,
             "models": {
                 model: {
                     "samples": update.samples,
@@ -144,20 +137,14 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """Summarize the stage; rewards are raw, per agent and turn, or None without episodes."""
-        kept = {part for own in self._parts.values() for part in own}
-
-        def mean_reward(parts: Sequence[tuple[int, str]]) -> float | None:
-            steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]
-            return sum(step.reward for step in steps) / len(steps) if steps else None
-
+        """Summarize the stage; its reward is raw, per agent and turn, or None without episodes."""
+        parts = parts_of(self._episodes)
+        steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]
         return {
             "stage": self.name,
             "passes": self.passes,
-            "seconds": self._seconds,
             "games": len(self._episodes),
-            "games_reward": mean_reward(parts_of(self._episodes)),
-            "kept_reward": mean_reward(sorted(kept)),
+            "games_reward": sum(s.reward for s in steps) / len(steps) if steps else None,
             "models": {
                 model: {
                     "samples": len(own),
@@ -172,7 +159,6 @@ class Stage:
         """Return plain data and tensors for a checkpoint, without the samples."""
         return {
             "passes": self.passes,
-            "seconds": self._seconds,
             "losses": self._losses,
             "strategy": self._stepped.strategy_state,
             "learners": {
@@ -182,7 +168,7 @@ class Stage:
         }
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
-        self.passes, self._seconds = saved["passes"], saved["seconds"]
+        self.passes = saved["passes"]
         self._losses = {model: list(losses) for model, losses in saved["losses"].items()}
         for model, learner in self._learners.items():
             own = saved["learners"][model]
@@ -211,12 +197,10 @@ class Stage:
             return episodes
         episodes = []
         for path in self._config.data or (played,):
-            if path is played or begins_with_episode(path):
-                episodes += read_episodes(path, *expected)
-            elif isinstance(self._config, DpoConfig):
+            if isinstance(self._config, DpoConfig) and not begins_with_episode(path):
                 self._pairs += read_preferences(path)
             else:
-                raise DataError(f"{path}: must contain episodes of `srl collect`")
+                episodes += read_episodes(path, *expected)
         return episodes
 
     def _play(self) -> list[Episode]:
@@ -254,18 +238,16 @@ class Stage:
         )
 
     def _samples_of(self, model: str) -> list[Any]:
-        run, config, parts = self._run, self._config, self._parts[model]
+        run, config, parts = self._run, self._config, self._parts_of(model)
         view, chat = run.view, run.players.texts[model].chat
         if isinstance(config, DpoConfig):
             gap = config.min_return_gap
-            episodes, game = self._episodes, run.game
-            return [*preferences(parts, episodes, view, chat, game, min_return_gap=gap)]
+            return preferences(parts, self._episodes, view, chat, run.game, min_return_gap=gap)
         drop = config.drop_parse_failures
         answer, observation = config.answer_weight, config.observation_weight
         found = []
-        for index, agent in watched(f"{self.name}, preparing {model}'s data", parts):
+        for index, agent in parts:
             one = demonstration(self._episodes[index], agent, view, chat, drop_parse_failures=drop)
-            self._check_length(model, one.tokens)  # before the next is tokenized
             # The first token of a conversation is never predicted.
             if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):
                 found.append(one)

@@ -17,7 +17,6 @@ from typing import Any
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.network import RejectedError
 from srl_agents.llm.backends.token_backend import (
     Batcher,
     Completion,
@@ -52,7 +51,7 @@ class _Versioned:
     conversation: int | None
 
 
-_Answers = asyncio.Future[list[Sampled | BaseException]]
+_Answers = asyncio.Future[list[Sampled]]
 """Answers of one call."""
 
 
@@ -140,10 +139,7 @@ class VLLMBackend:
             else:
                 versioned = _Versioned(request, served, request.conversation)
                 answers, place = await self._batcher.submit(versioned)
-                received = (await asyncio.shield(answers))[place]
-                if isinstance(received, BaseException):
-                    raise received
-                sampled = received
+                sampled = (await asyncio.shield(answers))[place]
         check_vocabulary(sampled, self.vocabulary, served.name)
         return completion(sampled, request, trie, served.version)
 
@@ -183,23 +179,11 @@ class VLLMBackend:
         for indices in groups.values():
             for start in range(0, len(indices), PROMPTS_PER_CALL):
                 part = indices[start : start + PROMPTS_PER_CALL]
-                calling = background_loop.submit(self._answers([batch[n] for n in part]))
+                calling = background_loop.submit(self._call([batch[n] for n in part]))
                 # The requests share one future, so their next requests are made together again.
                 answers = asyncio.wrap_future(calling)
                 places.update((index, (answers, place)) for place, index in enumerate(part))
         return [places[index] for index in range(len(batch))]
-
-    async def _answers(self, group: Sequence[_Versioned]) -> list[Sampled | BaseException]:
-        """Return the answers of one call, or of one call per request if the server refuses one."""
-        try:
-            return [*await self._call(group)]
-        except RejectedError as error:
-            if len(group) == 1:
-                return [error]
-        alone = await asyncio.gather(
-            *(self._answers([one]) for one in group), return_exceptions=True
-        )
-        return [one if isinstance(one, BaseException) else one[0] for one in alone]
 
     async def _call(self, group: Sequence[_Versioned]) -> list[Sampled]:
         """Return the answers of one call, for requests that differ only in their contexts."""

@@ -64,7 +64,6 @@ class VLLMClient:
         url: str,
         *,
         deadline: float = DEADLINE,
-        timeout: float = TIMEOUT,
         retries: RetryPolicy | None = None,
     ) -> None:
         """Create the client; the first request opens a connection.
@@ -72,7 +71,6 @@ class VLLMClient:
         Args:
             url: Address of the server, such as http://127.0.0.1:8000.
             deadline: Seconds for all attempts of a request.
-            timeout: Seconds for one attempt.
             retries: Policy that replaces the default one and `deadline`.
 
         Raises:
@@ -87,7 +85,7 @@ class VLLMClient:
             base_url=f"{self.url}/v1",
             api_key="none",
             max_retries=0,
-            timeout=timeout,
+            timeout=TIMEOUT,
             http_client=http_client(openai, self.url, most_bytes=MOST_BYTES),
         )
 

@@ -77,10 +77,7 @@ def program(python: str) -> str:
 
 
 def arguments(spec: ServerSpec) -> list[str]:
-    """Return the command line of a server, the interpreter first.
-
-    Raises ServingError for too high a rank.
-    """
+    """Return the command line of a server, the interpreter first."""
     words: list[str | int | float] = [
         spec.python, "-m", MODULE,
         "--model", spec.model,
@@ -100,9 +97,8 @@ def arguments(spec: ServerSpec) -> list[str]:
         "--disable-uvicorn-access-log",
     ]  # fmt: skip
     if spec.adapter_slots:
-        rank = next((rank for rank in LORA_RANKS if spec.max_rank <= rank), None)
-        if rank is None:
-            raise ServingError(f"adapters of rank {spec.max_rank}: vLLM takes at most 512")
+        # vLLM refuses to start with a higher rank.
+        rank = next((rank for rank in LORA_RANKS if spec.max_rank <= rank), spec.max_rank)
         words += ["--enable-lora", "--max-loras", spec.adapter_slots]
         words += ["--max-cpu-loras", spec.adapter_slots, "--max-lora-rank", rank]
     if spec.gpus:

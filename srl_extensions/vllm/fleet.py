@@ -183,14 +183,14 @@ class Fleet:
         while True:
             await self._until_down(member)
             member.up = False
-            router.mark_down(member.client)
+            router.remove(member.client)
             cause = f"{name} does not answer"
             if server is not None:
                 cause = f"{name} died: {await asyncio.to_thread(server.cause_of_death)}"
             log.warning("%s", cause)
             while not member.up:
                 if member.restarts >= self._restarts:
-                    router.remove(member.client)
+                    router.close()
                     raise ServingError(
                         f"{self._restarts} restarts are allowed and were not enough: {cause}"
                     )
@@ -240,23 +240,20 @@ class Fleet:
 
     async def _take_in(self, member: Member) -> None:
         """Load the current weights on a server by `on_up`, then let it receive requests."""
-        client, router = member.client, self.routers[member.base]
+        client = member.client
         if member.server is None:
             await client.check_ready(member.base)
         for load in self._on_up:
             await load(member.base, client)
         member.up = True
-        if client.name in router.servers:
-            router.mark_up(client)
-        else:
-            router.add(client, capacity=self._concurrency)
+        self.routers[member.base].add(client, capacity=self._concurrency)
 
     async def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for member in self.members:
-            self.routers[member.base].remove(member.client)
+        for router in self.routers.values():
+            router.close()
         servers = [member.server for member in self.members if member.server is not None]
         await asyncio.gather(*(in_thread(server.stop) for server in servers))
         for member in self.members:

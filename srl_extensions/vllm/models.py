@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srl_agents.errors import PlacementError, ServingError
+from srl_agents.errors import PlacementError, ServerUnavailable, ServingError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import source_of
@@ -28,6 +29,7 @@ from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import CONCURRENCY, MAX_RESTARTS, Fleet
 from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, write_weights
+from srl_extensions.vllm.routing import MAX_WAIT
 from srl_extensions.vllm.server import free_port, logs_folder
 from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
@@ -188,7 +190,15 @@ def _attach(
     served: Mapping[str, str],
     concurrency: int,
 ) -> Samplers:
-    fleet = Fleet.attached(urls, concurrency=concurrency)
+    latest = time.monotonic() + MAX_WAIT
+    while True:
+        try:
+            fleet = Fleet.attached(urls, concurrency=concurrency)
+            break
+        except ServerUnavailable:  # A server is restarted at the same time as this player.
+            if time.monotonic() > latest:
+                raise
+            time.sleep(1.0)
     backends = _backends(config, fleet, facts, served)
     return Samplers({}, backends, PublishedElsewhere(), fleet.close)
 

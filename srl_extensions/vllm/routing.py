@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -60,12 +59,11 @@ class ServerState:
     running: int = 0
     done: int = 0
     rests_until: float = 0.0
-    """Time of the event loop before which the server receives no request: 0 after a success, and
-    infinity from `mark_down` to `mark_up`."""
+    """Time of the event loop before which the server receives no request; 0 after a success."""
 
     @property
     def up(self) -> bool:
-        """False if the last request failed, and from `mark_down` to `mark_up`."""
+        """False if the last request failed."""
         return self.rests_until == 0.0
 
 
@@ -74,7 +72,8 @@ class Router(Generic[S]):
 
     Each server has a limit on open requests. When all are busy, the next request belongs to the
     owner with the fewest tokens so far in proportion to its share. A request whose server fails
-    moves to another one. All methods except `set_score` and the counts must run in one event loop.
+    moves to another one, or waits for one. All methods except `set_score` and the counts must run
+    in one event loop.
     """
 
     def __init__(
@@ -89,15 +88,17 @@ class Router(Generic[S]):
         self.owners: dict[str, OwnerStats] = {}
         self._by_score, self._max_wait = sharing == "priority", max_wait
         self._states: dict[S, ServerState] = {}
-        self._queues: dict[str, deque[tuple[RoutedTask, asyncio.Future[ServerState]]]] = {}
+        self._waiting: dict[asyncio.Future[ServerState], RoutedTask] = {}
+        """Requests without a server, in the order of their arrival."""
         self._used: dict[str, float] = {}
         """Tokens of each owner divided by the owner's share; the smallest is next."""
         self._clock = 0.0
         """`_used` of the last owner served, from which an owner that was idle continues."""
+        self._closed = False
 
     @property
     def servers(self) -> dict[str, ServerState]:
-        """State and counts of each server, by its name."""
+        """State and counts of each server that takes part, by its name."""
         return {state.server.name: state for state in list(self._states.values())}
 
     def add(self, server: S, *, capacity: int) -> None:
@@ -106,21 +107,15 @@ class Router(Generic[S]):
         self._dispatch()
 
     def remove(self, server: S) -> None:
-        """Remove a server, if it is here. Waiting requests fail if no other server is left."""
+        """Send no further request to a server, if it is here. Requests wait for others."""
         self._states.pop(server, None)
-        waiting = [] if self._states else [turn for q in self._queues.values() for _, turn in q]
-        for turn in waiting:
+
+    def close(self) -> None:
+        """Fail all requests that wait for a server, and all later ones."""
+        self._closed = True
+        for turn in self._waiting:
             if not turn.done():
                 turn.set_exception(BackendError("no server takes part any more"))
-
-    def mark_down(self, server: S) -> None:
-        """Send no request to a server until `mark_up`."""
-        self._states[server].rests_until = math.inf
-
-    def mark_up(self, server: S) -> None:
-        """Send requests to a server again."""
-        self._states[server].rests_until = 0.0
-        self._dispatch()
 
     def set_score(self, owner: str, score: float) -> None:
         """Set the score of an owner, which is -10 to 10; a higher score receives a larger share.
@@ -144,10 +139,10 @@ class Router(Generic[S]):
                 request moves to another server.
 
         Raises:
-            BackendError: If there is no server, after `max_wait` seconds in the queue, after
+            BackendError: After `close`, after `max_wait` seconds without a server, after
                 MOST_MOVES failed servers, and as raised by `call`.
         """
-        owner, loop = self._stats_of(task.owner), asyncio.get_running_loop()
+        owner = self._stats_of(task.owner)
         trouble = None
         try:
             for _ in range(MOST_MOVES + 1):
@@ -156,12 +151,11 @@ class Router(Generic[S]):
                 try:
                     result = await call(state.server)
                 except ServerUnavailable as error:
-                    trouble = error
-                    state.rests_until = max(state.rests_until, loop.time() + REST)
+                    trouble, loop = error, asyncio.get_running_loop()
+                    state.rests_until = loop.time() + REST
                     loop.call_later(REST, self._dispatch)
                 else:
-                    if state.rests_until < math.inf:
-                        state.rests_until = 0.0
+                    state.rests_until = 0.0
                     state.done += 1
                     owner.done += 1
                     owner.tokens += task.cost
@@ -178,17 +172,13 @@ class Router(Generic[S]):
             raise
 
     async def _turn(self, task: RoutedTask) -> ServerState:
-        """Wait until a server is free for the request, and return its state.
-
-        Raises BackendError without servers, and after `max_wait` seconds.
-        """
-        if not self._states:
-            raise BackendError("no server takes part")
+        """Wait until a server is free for the request, and return its state."""
+        if self._closed:
+            raise BackendError("no server takes part any more")
         turn: asyncio.Future[ServerState] = asyncio.get_running_loop().create_future()
-        queue = self._queues.setdefault(task.owner, deque())
-        if not queue:
+        if all(task.owner != waiting.owner for waiting in self._waiting.values()):
             self._used[task.owner] = max(self._used.get(task.owner, 0.0), self._clock)
-        queue.append((task, turn))
+        self._waiting[turn] = task
         self._dispatch()
         try:
             async with asyncio.timeout(self._max_wait):
@@ -202,31 +192,28 @@ class Router(Generic[S]):
         except TimeoutError as error:
             raise BackendError(
                 f"{task.owner} waited {self._max_wait:g} s (max_wait) for a server: "
-                f"{sum(state.up for state in self.servers.values())} of {len(self._states)} answer"
+                f"{sum(state.up for state in self._states.values())} of {len(self._states)} answer"
             ) from error
+        finally:
+            self._waiting.pop(turn, None)
 
     def _dispatch(self) -> None:
         """Send waiting requests to free servers."""
         now = asyncio.get_running_loop().time()
         while True:
-            free = [
-                state
-                for state in self._states.values()
-                if now >= state.rests_until and state.running < state.capacity
-            ]
-            waiting = [owner for owner, queue in self._queues.items() if queue]
+            states = list(self._states.values())
+            free = [one for one in states if now >= one.rests_until and one.running < one.capacity]
+            waiting = [turn for turn in self._waiting if not turn.done()]
             if not free or not waiting:
                 return
-            owner = min(waiting, key=self._used.__getitem__)
-            task, turn = self._queues[owner].popleft()
-            if turn.done():  # The request was cancelled.
-                continue
-            self._clock = self._used[owner]
-            self._used[owner] += task.cost / math.exp(self._stats_of(owner).score or 0.0)
+            turn = min(waiting, key=lambda one: self._used[self._waiting[one].owner])
+            task = self._waiting.pop(turn)
+            self._clock = self._used[task.owner]
+            self._used[task.owner] += task.cost / math.exp(self._stats_of(task.owner).score or 0.0)
             # The server of the prefix keeps its cache, unless it is busy.
             chosen = min(free, key=lambda state: (state.running / state.capacity, state.done))
             if task.prefix is not None:
-                home = list(self._states.values())[hash(task.prefix) % len(self._states)]
+                home = states[hash(task.prefix) % len(states)]
                 if home in free and home.running <= chosen.running + SLACK:
                     chosen = home
             chosen.running += 1

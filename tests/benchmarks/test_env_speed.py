@@ -17,9 +17,9 @@ def test_all_rows_are_measured_and_recorded(tmp_path, monkeypatch, capsys):
 def test_threshold_uses_the_best_repeat(monkeypatch):
     monkeypatch.setattr(env_speed.Row, "missing", lambda row: "not installed: pip install it")
     rates = {row.name: Repeats([10.0, row.target or 20.0, 30.0]) for row in env_speed.ROWS}
-    del rates[env_speed.TEXTARENA]
+    del rates["KuhnPoker-v0"]
     markdown, checks = env_speed.tables(rates)
-    assert f"| {env_speed.TEXTARENA} |  | not installed: pip install it |" in markdown
+    assert "| KuhnPoker-v0 |  | not installed: pip install it |" in markdown
     assert f"| {env_speed.SINGLE} | 200k | 200k | 0k | 1.00 |" in markdown
     assert sum(check.held for check in checks) == len(checks) == 10 + 2
     rates[env_speed.SINGLE] = Repeats([199e3] * 3)

@@ -7,7 +7,7 @@ from srl_agents.rollout import play
 from srl_agents.scripted.basic import Uniform
 from srl_envs import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text import TextEnv
+from srl_envs.text import WAITING, TextEnv
 from srl_envs.wrappers import with_text
 from tests.srl_envs.third_party_games import Counted, InCycles, NeverTwice, Nim
 
@@ -67,16 +67,20 @@ def test_texts_of_a_turn_based_game():
     seen, infos = env.reset(seed=0)
     assert "On your turn 'pass', or what cannot be read, plays the first move" in seen["player_1"]
     assert seen["player_1"].endswith("\nYou see: 7 left")
-    assert seen["player_2"].endswith("\nYou see: 7 left\nIt is not your turn: write 'pass'.")
+    assert seen["player_2"].endswith(f"\n\n{WAITING}")
     assert infos["player_1"]["action_mask"].tolist() == [0, 1, 1]
     assert infos["player_2"]["action_mask"].tolist() == [1, 0, 0]
     assert [infos[seat]["to_move"] for seat in ("player_1", "player_2")] == [True, False]
     seen, _, _, _, infos = env.step({"player_1": "two", "player_2": "pass"})
     assert seen == {
-        "player_1": "You see: 5 left\nIt is not your turn: write 'pass'.",
+        "player_1": WAITING,
         "player_2": "You see: 5 left",
     }
     assert infos["player_2"]["action_mask"].tolist() == [0, 1, 1]
+    assert (
+        env.unwrapped.text_view.describe("player_1", {"observation": 5, "action_mask": [1, 0, 0]})
+        == "You see: 5 left\nIt is not your turn: write 'pass'."
+    )
 
 
 def test_turns_to_the_end():
@@ -121,11 +125,11 @@ def test_feedback_names_the_played_action():
     assert not any(info["illegal"] for info in infos.values())
     told = {seat: text.partition("\n")[0] for seat, text in seen.items()}
     assert told["player_1"] == f"Your last answer was not read: {reason}. So one was played."
-    assert told["player_2"] == f"Your last answer was not read: {reason}. So pass was played."
+    assert infos["player_2"]["parse_failure"] is None  # It was not to move.
     seen, _, _, _, infos = env.step({"player_1": "pass", "player_2": "Pass."})
     assert seen["player_2"].startswith(
         "Your last answer was not read: that choice is not allowed now. So one was played.\n"
-        "You see: 5"
+        f"{WAITING}"
     )
 
     same = TextEnv(never_twice(default_action=1))

@@ -7,17 +7,19 @@ logits, and all others get minus infinity, as in training.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Annotated
 
 import torch
+from annotated_types import MinLen
+from pydantic import NonNegativeInt, TypeAdapter
 from vllm.sampling_params import SamplingParams
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 ARGUMENT = "answers"
 Trie = dict[int, "Trie"]
+ANSWERS = TypeAdapter(Annotated[list[Annotated[list[NonNegativeInt], MinLen(1)]], MinLen(1)])
 
 
 class AnswerTrie(AdapterLogitsProcessor):  # type: ignore[misc]
@@ -66,23 +68,12 @@ def _trie_of(params: SamplingParams) -> Trie | None:
 @lru_cache(maxsize=256)  # Many requests of an environment list the same answers.
 def _parsed(text: str) -> Trie:
     try:
-        answers = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{ARGUMENT} must be JSON: {error}") from None
-    if not _is_list_of_answers(answers):
-        raise ValueError(f"{ARGUMENT} must be a JSON list of non-empty lists of token ids")
+        answers = ANSWERS.validate_json(text, strict=True)
+    except ValueError as error:
+        raise ValueError(f"{ARGUMENT} must be a JSON list of lists of token ids: {error}") from None
     root: Trie = {}
     for answer in answers:
         node = root
         for token in answer:
             node = node.setdefault(token, {})
     return root
-
-
-def _is_list_of_answers(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(answer, list) and answer for answer in value)
-        and all(type(token) is int and token >= 0 for answer in value for token in answer)
-    )

@@ -22,7 +22,7 @@ pytestmark = [
     # AReaL and its dependencies warn about each other's releases.
     pytest.mark.filterwarnings("ignore"),
 ]
-EXAMPLE = Path(__file__).parents[2] / "examples/interop/areal_games.py"
+EXAMPLE = Path(__file__).parents[3] / "examples/interop/areal_games.py"
 
 
 class Engine:

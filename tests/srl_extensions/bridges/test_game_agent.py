@@ -12,7 +12,8 @@ from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
 from srl_envs.errors import EnvError
-from srl_extensions.bridges.focal_game import FocalGame, GameAgent, sample_of
+from srl_extensions.bridges.focal_game import FocalGame, GameAgent
+from srl_train.trajectory import shaped_game
 from tests.fakes import ScriptedBackend
 
 OPTIONS = {"variant": "pair", "num_agents": 2, "max_cycles": 3}
@@ -41,14 +42,16 @@ CALLS = {
 
 
 def ours(answers, seed):
-    """Return our trainer's sample for an agent with these answers."""
+    """Return our trainer's reward for an agent with these answers."""
     env = make(GAME.environment, **OPTIONS)
     view = env.unwrapped.text_view
     policies = {
         "agent_0": TextPolicy(ScriptedBackend(answers), view),
         "agent_1": classic_policy("uniform", env),
     }
-    return sample_of(play(env, policies, seed=seed), "agent_0", view.parse_penalty)
+    episode = play(env, policies, seed=seed)
+    game = shaped_game(episode, ("agent_0",), lambda raw: raw, view.parse_penalty)
+    return sum(game["agent_0"].shaped)
 
 
 def test_reward_equals_that_of_our_trainer():
@@ -57,8 +60,7 @@ def test_reward_equals_that_of_our_trainer():
         assert "agent_0" in agent.reset(seed=seed, prompt="a row's other columns")
         told = [agent.play(answer) for answer in answers]
         assert told[-1].endswith("The game is over.") and agent.play("more") == "The game is over."
-        assert agent.get_reward() == pytest.approx(ours(answers, seed).reward)
-    assert ours(("cooperate", "compete", "who knows"), 3).parse_failures == pytest.approx(1 / 3)
+        assert agent.get_reward() == pytest.approx(ours(answers, seed))
 
 
 def test_partners_leave_one_agent_and_are_checked():
@@ -131,7 +133,7 @@ def test_trl_trainer_plays_by_tool_calls(caller, tmp_path, monkeypatch):
         ),
     )
     trainer.train()
-    assert told["rewards"] == pytest.approx([ours(scripts[s], 3).reward for s in (3, 4)])
+    assert told["rewards"] == pytest.approx([ours(scripts[s], 3) for s in (3, 4)])
     [row] = [row for row in trainer.state.log_history if "rewards/GameAgent/mean" in row]
     assert row["rewards/GameAgent/mean"] == pytest.approx(sum(told["rewards"]) / 2)
     assert row["tools/failure_frequency"] == 0.0

@@ -14,7 +14,7 @@ from srl_envs.text import TextEnv
 from tests.servers.chat_server import chat_server
 
 pytestmark = [pytest.mark.verifiers, pytest.mark.filterwarnings("ignore")]
-NAME = Path(__file__).parents[2] / "compat" / "srl_games"
+NAME = Path(__file__).parents[3] / "compat" / "srl_games"
 SAID = ("cooperate", "I cannot decide", "compete")
 OPTIONS = {"max_cycles": 3}
 

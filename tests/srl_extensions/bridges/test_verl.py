@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 LENGTH = 512
-EXAMPLE = Path(__file__).parents[2] / "examples/interop/verl_games.py"
+EXAMPLE = Path(__file__).parents[3] / "examples/interop/verl_games.py"
 
 
 class Server:
@@ -71,7 +71,7 @@ def play(model_folder, tmp_path):
     from verl.protocol import DataProto
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
-    def batch(made, response_length=LENGTH):
+    def batch(made, response_length=LENGTH, agent=()):
         path = tmp_path / "games.jsonl"
         write_rows(path, made)
         rollout = "actor_rollout_ref.rollout"
@@ -84,6 +84,7 @@ def play(model_folder, tmp_path):
             "data.filter_overlong_prompts=False",
             f"{rollout}.name=vllm",
             f"{rollout}.calculate_log_probs=True",
+            *(f"{rollout}.agent.{setting}" for setting in agent),
         ]
         with initialize_config_module("verl.trainer.config", version_base=None):
             config = compose("ppo_trainer", overrides=settings)

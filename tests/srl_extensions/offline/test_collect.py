@@ -71,7 +71,7 @@ def test_scripted_episodes_contain_text_answers(tmp_path, capsys):
     assert games[0].seats == {"agent_0": "always_cooperate", "agent_1": "tit_for_tat"}
     assert {s.decision.text for e in games for turn in e.turns for s in turn} == {"cooperate"}
     said = capsys.readouterr().out
-    assert "kept: 4 games, 8 agents' parts with 24 answers, 0.0% of them unread" in said
+    assert "4 of 4 episodes (0 failed) with 24 answers, 0.0% not parsed" in said
     again = tmp_path / "again.jsonl"
     run(*GAME, *players, "--episodes", 4, "--seed", 1, "--out", again)
     assert again.read_bytes() == out.read_bytes()
@@ -118,7 +118,7 @@ def test_models_of_a_run_play_its_agents(tmp_path, short_run, tiny_folder, capsy
         ),
         ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes must be from 1"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "a multiple of --group-size"),
-        ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan"),
+        ([*GAME, "--players", "uniform", "--top-fraction", "2"], "--top-fraction is 2.0"),
         (
             [*GAME, "--players", "uniform", "tiny"],
             "--players: must be one player for all agents, got uniform, tiny",

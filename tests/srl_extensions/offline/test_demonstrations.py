@@ -145,8 +145,8 @@ def test_failed_episodes_of_a_file_are_skipped(tmp_path):
     [
         ("{", "line 2: an episode must be a line of JSON"),
         (json.dumps({"schema_version": 99}), "line 2: schema_version must be 4, got 99"),
-        ("team", "line 2: environment must be the run's (coop_compete_v0), got team"),
-        ("seats", "line 2: agents must be the run's (agent_0, agent_1), got agent_0"),
+        ("team", "line 2: the episode must be of coop_compete_v0 with agent_0, agent_1, got team"),
+        ("seats", "got coop_compete_v0 with agent_0"),
     ],
 )
 def test_error_names_an_invalid_line(line, says, tmp_path):

@@ -1,11 +1,13 @@
 """The DPO learner's gradients are the formula's, and TRL still has the seams we use."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tokenizers import pre_tokenizers
 
 from srl_extensions.offline.config import DpoConfig
-from srl_extensions.offline.data import Preference, with_references
+from srl_extensions.offline.data import Preference
 from srl_extensions.offline.learners import DpoLearner
 from srl_train.config.models import AdapterConfig
 from srl_train.learners.lora import adapter_models
@@ -33,6 +35,11 @@ def dpo_learner(model=None, **dpo):
         DpoConfig(**dpo),
         planned_steps=10,
     )
+
+
+def with_references(pairs, references):
+    """Return the pairs with their log-probabilities under the reference."""
+    return [replace(pair, reference=two) for pair, two in zip(pairs, references, strict=True)]
 
 
 def log_probability(model, prompt, answer):

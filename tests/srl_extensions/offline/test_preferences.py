@@ -108,18 +108,16 @@ TALK = {
 @pytest.mark.parametrize("row", [TEXT, TALK], ids=["standard", "conversational"])
 def test_files_in_trls_formats(row, tmp_path):
     path = tmp_path / "pairs.jsonl"
-    path.write_text(json.dumps(row) + "\n\n" + json.dumps(row) + "\n")
+    path.write_text(json.dumps(row) + "\n\n" + json.dumps({**row, "score": 1}) + "\n")
     assert read_preferences(path) == [row, row]
 
 
 @pytest.mark.parametrize(
     "line, says",
     [
-        ("{", "not JSON"),
-        (json.dumps({**TEXT, "score": 1}), "keys must be prompt, chosen, rejected"),
-        (json.dumps({**TEXT, "chosen": 4}), "chosen must be text"),
-        (json.dumps(TALK), "cannot be mixed"),
-        (json.dumps({**TEXT, "rejected": " 4"}), "chosen and rejected must differ"),
+        ("{", "Invalid JSON"),
+        (json.dumps({"prompt": "2 + 2 =", "chosen": " 4"}), "'rejected'"),
+        (json.dumps({**TEXT, "chosen": 4}), "'chosen'"),
     ],
 )
 def test_error_names_an_invalid_line(line, says, tmp_path):

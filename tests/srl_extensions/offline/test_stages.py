@@ -107,7 +107,7 @@ def test_run_of_stages_continues_with_rounds(short_run, tmp_path, capsys):
     assert list(summary["evaluation"]) == ["before", "after"]
     assert (out / "models" / "model_1" / "config.json").is_file()
     assert main(["report", str(out)]) == 0
-    assert "(evaluations before" in capsys.readouterr().out
+    assert "evaluations before" in capsys.readouterr().out
     assert main(["train", str(config), "--out", str(out), "--quiet"]) == 2  # never written over
     assert "already contains a run" in capsys.readouterr().err
     more = ["--resume", "--quiet", "--set", "rounds=1"]
@@ -189,11 +189,11 @@ def test_preferences_of_a_file(short_run, tmp_path):
     margins = [row["models"]["model_0"]["rewards/margins"] for row in written]
     assert margins == sorted(margins) and margins[-1] > 0.1
     [report] = trainer.run.stages.reports
-    assert report["games"] == 0 and report["kept_reward"] is None
+    assert report["games"] == 0 and report["games_reward"] is None
 
     path.write_text("{}\n")
     broken = Trainer(short_run(dpo=dpo, rounds=0), tmp_path / "broken")
-    with pytest.raises(DataError, match=r"pairs\.jsonl, line 1: keys must be prompt"):
+    with pytest.raises(DataError, match=r"pairs\.jsonl, line 1: prompt, chosen and rejected must"):
         broken.fit()
 
 

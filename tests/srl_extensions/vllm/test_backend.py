@@ -211,20 +211,6 @@ def test_unknown_token_ids_fail_only_their_own_request(stub, adapters, monkeypat
         background_loop.run(endpoint.close())
 
 
-def test_a_rejected_request_does_not_fail_others_of_its_batch(stub, adapters):
-    here, _ = adapters
-    backend, [endpoint] = served_by(stub, here=here)  # It does not know how long a context may be.
-    requests = [Request((9,) * length, Sampling(max_new_tokens=2), 0) for length in (5, 5000, 7)]
-
-    async def ask():
-        return await asyncio.gather(*map(backend.complete, requests), return_exceptions=True)
-
-    first, second, third = run(ask())
-    assert first.ids and third.ids
-    assert isinstance(second, BackendError) and "400" in str(second)
-    background_loop.run(endpoint.close())
-
-
 def test_single_legal_answer_needs_no_request(served, adapters, stub):
     here, _ = adapters
     only = here.chat.answer("cooperate")

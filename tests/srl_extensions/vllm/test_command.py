@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.errors import ServingError
 from srl_extensions.vllm.command import PLUGINS, ServerSpec, arguments, environment
 
 CPU = ServerSpec(
@@ -54,11 +53,6 @@ def test_rank_is_rounded_up_to_one_that_vllm_supports(rank, reserved):
     found = options(replace(CPU, adapter_slots=5, max_rank=rank))
     assert found["--enable-lora"] == [] and found["--max-lora-rank"] == [reserved]
     assert found["--max-loras"] == found["--max-cpu-loras"] == ["5"]
-
-
-def test_impossible_ranks_are_refused():
-    with pytest.raises(ServingError, match="rank 513: vLLM takes at most 512"):
-        arguments(replace(CPU, adapter_slots=1, max_rank=513))
 
 
 def test_environment_drops_variables_of_the_trainer(tmp_path):
