@@ -25,6 +25,7 @@ from pettingzoo.utils.conversions import (
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import (
+    ANSWER_LENGTH,
     LISTED,
     TO_MOVE,
     ParseFailure,
@@ -531,3 +532,63 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
     """Return `registry.make(name, **parameters)`, an environment of one agent, for Gymnasium."""
     return SingleAgentEnv(registry.make(name, **parameters))
+
+
+class FocalAgent:
+    """Tools of the single agent of a text game, for TRL's `environment_factory`.
+
+    TRL makes a tool of every public method except `reset` and `get_reward`, and creates one object
+    per concurrent completion. TRL records an exception of a tool as a failed call, so `get_reward`
+    raises it again.
+
+    Args:
+        game: ParallelEnv with texts as actions. Its other agents are played by partners.
+
+    Raises:
+        EnvError: The game has more than one agent.
+    """
+
+    def __init__(self, game: Any) -> None:
+        if len(game.possible_agents) != 1:
+            raise EnvError(
+                f"game must have one agent, got {', '.join(game.possible_agents)}: add partners"
+            )
+        self._game = game
+        [self._agent] = game.possible_agents
+        self._return = 0.0
+        self._error: EnvError | None = None
+
+    def reset(self, seed: int | None = None, **row: Any) -> str:
+        """Start the episode of the row's `seed`; return the rules and the first situation."""
+        self._return, self._error = 0.0, None
+        observations, _ = self._game.reset(seed=seed)
+        first: str = observations[self._agent]
+        return first
+
+    def play(self, answer: str) -> str:
+        """Play your next turn of the game.
+
+        Args:
+            answer: Your answer, written as the rules say.
+
+        Returns:
+            Your situation after the turn.
+        """
+        if not self._game.agents:
+            return "The game is over."
+        try:
+            # A model may call the tool with an argument of any type and length.
+            text = str(answer)[:ANSWER_LENGTH]
+            seen, rewards, *_ = self._game.step({self._agent: text})
+        except EnvError as error:
+            self._error = error
+            raise
+        self._return += rewards[self._agent]
+        situation: str = seen[self._agent]
+        return situation if self._game.agents else f"{situation}\nThe game is over."
+
+    def get_reward(self) -> float:
+        """Return the sum of rewards since the last reset; raise the error of a failed step."""
+        if self._error is not None:
+            raise self._error
+        return self._return

@@ -31,9 +31,10 @@ from srl_agents.seeding import MOST
 from srl_envs import loading, registry
 from srl_envs.errors import DocumentError, UntrustedError
 from srl_envs.scenarios import refuse_levels
-from srl_envs.text import FocalAgent, TextEnv
+from srl_envs.text import TextEnv
 from srl_envs.untrusted import read_json
 from srl_envs.validation import whole_number
+from srl_envs.wrappers import FocalAgent
 from srl_train.samples import TokenSample, sample_of
 from srl_train.trajectory import shaped_game
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from pettingzoo import ParallelEnv
 
-from srl_envs import text
+from srl_envs import wrappers
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.loading import needed_by
 from srl_envs.tasks.free_text_game import FreeTextView
@@ -266,7 +266,7 @@ class PartnerGame(OpenEnvGame):
         return texts.get(self._agent) if isinstance(texts, dict) else None
 
 
-class FocalAgent(text.FocalAgent):
+class FocalAgent(wrappers.FocalAgent):
     """One agent of a game on a server, for TRL's `environment_factory`.
 
     Partners on the server play the other agents. The server needs one session per concurrent
