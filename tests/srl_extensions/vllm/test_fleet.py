@@ -155,9 +155,10 @@ def test_attached_server_may_end_and_return(new_server):
         fleet.on_up(loads)
         assert send(fleet) == [server.spec.url]
         server.kill()
+        # A request that is sent earlier could repeat its call until the server is back.
+        until(lambda: not fleet.clients("base"))
         waiting = threading.Thread(target=send, args=(fleet,))
         waiting.start()
-        until(lambda: not fleet.clients("base"))
         assert waiting.is_alive() and not loads.urls
         server.start()
         waiting.join(20)
