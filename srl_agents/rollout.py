@@ -22,7 +22,7 @@ from srl_agents.policy import AgentObservation, Closing, Policy, waits
 from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
 from srl_envs.records import is_plain
-from srl_envs.text import TO_MOVE, TextAction
+from srl_envs.text import TextAction, only_action
 
 SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> agents that read the leader's answer before they decide in the same step."""
@@ -128,11 +128,8 @@ class Game:
 
     def forced_decision(self, agent: str) -> Decision | None:
         """Return the only legal action of an agent that is not to move, otherwise None."""
-        info = self.infos.get(agent, {})
-        mask = info.get("action_mask")
-        if info.get(TO_MOVE, True) or mask is None or np.count_nonzero(mask) != 1:
-            return None
-        return Decision(int(np.argmax(mask)), asked=False)
+        action = only_action(self.infos.get(agent, {}))
+        return None if action is None else Decision(action, asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
         """Return the current observation of an agent with these messages."""

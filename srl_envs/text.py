@@ -316,7 +316,7 @@ def only_action(info: Mapping[str, Any]) -> int | None:
     mask = info.get("action_mask")
     if info.get(TO_MOVE, True) or mask is None:
         return None
-    [legal] = mask.nonzero()
+    legal = np.flatnonzero(mask)
     return int(legal[0]) if len(legal) == 1 else None
 
 

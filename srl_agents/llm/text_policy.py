@@ -166,9 +166,8 @@ class TextPolicy:
                 f"{self.name} has none: set models.constrained, or give --constrained"
             )
         [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
-        legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         found = np.zeros(len(self._view.answers(seen.agent)))
-        found[legal] = compute(self._request(seen, state, prompt))
+        found[_legal_actions(seen, len(found))] = compute(self._request(seen, state, prompt))
         return found
 
     def continued(self, seen: AgentObservation, state: Conversation, action: int) -> Conversation:

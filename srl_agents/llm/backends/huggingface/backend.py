@@ -218,18 +218,19 @@ class HuggingFaceBackend:
         """
         assert request.answers is not None
         end, found = self.chat.end_of_turn, []
-        extra = self._adapter_names([request])
+        root = known_trie(request.answers, end)
+        adapters = self._adapter_names([request])
+        named = {} if adapters is None else {"adapter_names": adapters}
         device = next(self.model.parameters()).device
         with self.lock, torch.inference_mode(), evaluating(self.model):
             known: dict[tuple[int, ...], torch.Tensor] = {}
             for answer in request.answers:
-                tree, chance = known_trie(request.answers, end), 1.0
+                tree, chance = root, 1.0
                 written: tuple[int, ...] = ()
                 for token in (*answer, end):
                     if len(tree.allowed) > 1:
                         if written not in known:
                             ids = torch.tensor([[*request.context, *written]], device=device)
-                            named = {} if extra is None else {"adapter_names": extra}
                             logits = self.model(ids, **named).logits[0, -1]
                             allowed = logits[list(tree.allowed)].double()
                             known[written] = (allowed / request.sampling.temperature).softmax(-1)
