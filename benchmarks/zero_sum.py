@@ -191,9 +191,13 @@ JUDGES: Mapping[str, tuple[Any, Any, Any]] = {
 def answer_probabilities(
     backend: HuggingFaceBackend, view: TextView, agent: str, course: Sequence[tuple[Any, int]]
 ) -> list[float]:
-    """Return the probabilities of the legal answers to the last observation of `course`.
+    """Return the probabilities of the legal answers at an agent's last turn.
 
-    `course` are the agent's observations, each with its answer; the last answer is ignored.
+    Args:
+        backend: Model.
+        view: Text view of the game.
+        agent: Agent that answers.
+        course: The agent's observations, each with its answer; the last answer is ignored.
     """
     policy = TextPolicy(backend, view, constrained=True)
     state = policy.start(0)

@@ -43,8 +43,8 @@ class ModelVersion:
 class Tokens:
     """Prompt and completion of one answer, exactly as sampled.
 
-    The context of an agent is append-only: the concatenation of `prompt_ids` and `completion_ids`
-    of all its steps.
+    The context of an agent is append-only, the concatenation of `prompt_ids` and `completion_ids`
+    of all its steps, unless `whole_context` is True.
     """
 
     prompt_ids: tuple[int, ...]
@@ -56,6 +56,8 @@ class Tokens:
     model: ModelVersion
     allowed: tuple[tuple[int, ...], ...] | None = None
     """Allowed token ids at each sampled token; None for unconstrained sampling."""
+    whole_context: bool = False
+    """True if `prompt_ids` are all token ids before the completion (srl_agents.llm.context)."""
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,19 @@ class Closing(Protocol):
         ...
 
 
+@runtime_checkable
+class Exact(Protocol):
+    """Policy whose action probabilities can be computed, as exact exploitability requires."""
+
+    def probabilities(self, seen: AgentObservation, state: Any) -> np.ndarray:
+        """Return the probability of each action, shape (actions,)."""
+        ...
+
+    def continued(self, seen: AgentObservation, state: Any, action: int) -> Any:
+        """Return the memory after the agent has chosen an action."""
+        ...
+
+
 def missing_methods(thing: object) -> list[str]:
     """Return the names of the policy protocol's methods that a class or object lacks."""
     is_async = iscoroutinefunction(getattr(thing, "act", None))

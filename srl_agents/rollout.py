@@ -22,7 +22,7 @@ from srl_agents.policy import AgentObservation, Closing, Policy, waits
 from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
 from srl_envs.records import is_plain
-from srl_envs.text import TextAction, only_action
+from srl_envs.text import TO_MOVE, TextAction, only_action
 
 SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> agents that read the leader's answer before they decide in the same step."""
@@ -127,8 +127,15 @@ class Game:
             decisions[agent], self.memories[agent] = decision, memory
 
     def forced_decision(self, agent: str) -> Decision | None:
-        """Return the only legal action of an agent that is not to move, otherwise None."""
-        action = only_action(self.infos.get(agent, {}))
+        """Return the only action of an agent that is not to move, otherwise None.
+
+        In games with texts as actions, this is the default action of the text view.
+        """
+        info = self.infos.get(agent, {})
+        action: Any = only_action(info)
+        if action is None and not info.get(TO_MOVE, True) and "action_mask" not in info:
+            view = getattr(self.env.unwrapped, "text_view", None)
+            action = None if view is None else view.default_action
         return None if action is None else Decision(action, asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:

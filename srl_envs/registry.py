@@ -31,7 +31,11 @@ HANDED_OVER = "custom"
 SERVED = "grpc://"
 ENV_SCHEMES = PluginTable(
     "core_srl.env_schemes",
-    {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a server")},
+    {
+        "grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a server"),
+        "openspiel": Plugin("srl_extensions.bridges.openspiel:parallel_env", "a game of OpenSpiel"),
+        "textarena": Plugin("srl_extensions.bridges.textarena:parallel_env", "a game of TextArena"),
+    },
 )
 """Functions (name, **parameters) -> environment, by the scheme of the name."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from srl_agents.llm.backends.registry import is_api_name
+from srl_agents.llm.context import ContextFunction, context_function
 from srl_agents.llm.model_folders import is_gguf
 from srl_agents.llm.sampling import Sampling
 from srl_agents.scripted.registry import POLICIES, is_scripted
@@ -204,11 +205,23 @@ class ModelSettings:
     constrained: bool = False
     loading: Loading = field(default_factory=Loading)
 
+    context: ContextFunction | None = None
+    """Function that selects the messages of each prompt; None sends the whole conversation."""
+
     @classmethod
-    def of(cls, models: ModelsConfig) -> ModelSettings:
-        """Return the settings of the section `models`."""
+    def of(cls, models: ModelsConfig, *, trusted: bool = True) -> ModelSettings:
+        """Return the settings of the section `models`.
+
+        Raises UntrustedError if the section is not `trusted` and names a function.
+        """
         loading = Loading.of(models)
-        return cls(models.sampling.build(), models.per_agent, models.constrained, loading)
+        return cls(
+            models.sampling.build(),
+            models.per_agent,
+            models.constrained,
+            loading,
+            context_function(models.context, models.context_steps, trusted=trusted),
+        )
 
     def on_device(self, device: str) -> ModelSettings:
         """Return a copy with another device: 'auto', 'cpu' or 'cuda'."""
@@ -238,18 +251,19 @@ class ModelSettings:
             raise ConfigError(str(error)) from error
 
 
-def settings_of_run(place: Path) -> ModelSettings:
+def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
     """Return the settings of the models of a run or checkpoint.
 
     Only the section `models` is read, because other sections may name objects passed to the run.
-    Raises ConfigError if the section cannot be read.
+    Raises ConfigError if the section cannot be read, and UntrustedError as ModelSettings.of.
     """
     from srl_train.config.models import ModelsConfig
     from srl_train.config.yaml_file import section_from_tree
 
     tree = config_tree(place)
     section = tree.get("models") if isinstance(tree, dict) else None
-    return ModelSettings.of(section_from_tree(ModelsConfig, section or {}, "models"))
+    models = section_from_tree(ModelsConfig, section or {}, "models")
+    return ModelSettings.of(models, trusted=trusted)
 
 
 def config_tree(place: Path) -> Any:

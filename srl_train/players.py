@@ -87,7 +87,15 @@ class Resolver:
                 per_agent = {agent: settings.per_agent.get(agent, sampling) for agent in agents}
             shared = sampling if agents is None else None
             try:
-                return [ChatPolicy(model, view, sampling=shared, per_agent=per_agent)]
+                return [
+                    ChatPolicy(
+                        model,
+                        view,
+                        sampling=shared,
+                        per_agent=per_agent,
+                        context=settings.context,
+                    )
+                ]
             except PolicyError as error:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
         from srl_agents.llm.text_policy import TextPolicy
@@ -108,6 +116,7 @@ class Resolver:
                 per_agent=settings.per_agent,
                 adapter=one.adapter,
                 constrained=settings.constrained,
+                context=settings.context,
                 name=labels[one.name],
             )
             for one in self._loaded[player.name]
@@ -133,7 +142,7 @@ class Resolver:
     def settings_of(self, player: PlayerSpec) -> ModelSettings:
         """Return the settings of a player's models. Raises ConfigError if they are impossible."""
         if player.run is not None:
-            given = settings_of_run(player.run).on_device(self.device)
+            given = settings_of_run(player.run, trusted=self.trusted).on_device(self.device)
         elif self.settings is not None:
             given = self.settings
         else:
@@ -261,6 +270,7 @@ def policies_by_seats(
                 per_agent=sampling,
                 adapter={a: n for a, n in adapters.items() if backends[n] is backend} or None,
                 constrained=config.models.constrained,
+                context=settings.context,
             )
             for backend in backends.values()
         }

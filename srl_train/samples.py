@@ -54,6 +54,9 @@ class TokenSample:
     of the completion. None for all other episodes."""
     closing_state: tuple[float, ...] | None = None
     """Joint state at the truncation, if recorded."""
+    contexts: tuple[tuple[int, ...], ...] | None = None
+    """Per answer: all token ids before it, if models.context selects messages. The completion then
+    contains the answers only. None if every prompt continues the earlier tokens."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +108,16 @@ def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> 
     allowed: list[tuple[int, ...] | None] = []
     turns: list[tuple[int, int]] = []
     versions: list[int] = []
+    contexts: list[tuple[int, ...]] = []
     prompt: tuple[int, ...] = ()
     for number in asked:
         tokens = tokens_of(agent, number, steps[number].decision)
         versions.append(int(tokens.model.version))
         if number == asked[0]:
             prompt = tokens.prompt_ids
-        else:
+        if tokens.whole_context:
+            contexts.append(tokens.prompt_ids)
+        elif number != asked[0]:
             observed = len(tokens.prompt_ids)
             completion += tokens.prompt_ids
             mask += [0] * observed
@@ -140,6 +146,7 @@ def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> 
         None if states is None else tuple(tuple(states[number].tolist()) for number in asked),
         end.prompt_ids,
         None if end.state is None else tuple(end.state.tolist()),
+        tuple(contexts) or None,
     )
 
 

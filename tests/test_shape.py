@@ -38,6 +38,15 @@ PLACES = dict.fromkeys(
         "srl_extensions/bridges/areal.py",  # AReaL provides torch
     ),
 ) | {
+    "datasets": (
+        "srl_envs/tasks/text_task.py",
+        "srl_train/*",
+        "srl_extensions/*",
+        "core_srl/*",
+        "compat/*",
+        "benchmarks/*",
+        "examples/*",
+    ),
     "trl": (
         "srl_train/learners/trl_*.py",
         "srl_extensions/offline/learners.py",
@@ -67,8 +76,8 @@ PLACES = dict.fromkeys(
     # Weights are safetensors and everything else is JSON. Only pickle's error class is used.
     "pickle": ("srl_train/adapters.py",),
     # Randomness comes from seeded generators. The global generators are only saved and restored
-    # around TRL, and read to check that environments do not use them.
-    "random": ("srl_train/learners/trl_*.py", "srl_envs/env_checker.py"),
+    # around TRL and TextArena.
+    "random": ("srl_train/learners/trl_*.py", "srl_extensions/bridges/textarena.py"),
 }
 VAGUE = re.compile(r"util|helper|common|misc|manager|^core$|^stuff")
 DOCUMENTED = ("managers", "test_managers", "core")  # documented names

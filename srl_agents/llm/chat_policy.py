@@ -10,6 +10,7 @@ import numpy as np
 from srl_agents.episode import Decision
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, seed_from
+from srl_agents.llm.context import ContextFunction
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import decided, rules_for, situation
 from srl_agents.policy import AgentObservation
@@ -40,6 +41,7 @@ class ChatPolicy:
         *,
         sampling: Sampling | None = None,
         per_agent: Mapping[str, Sampling] | None = None,
+        context: ContextFunction | None = None,
         name: str | None = None,
     ) -> None:
         """Create a policy.
@@ -49,12 +51,15 @@ class ChatPolicy:
             view: Text view of the environment.
             sampling: Sampling settings of agents that are not in `per_agent`.
             per_agent: Agent -> sampling settings.
+            context: Function that selects the messages of each request (srl_agents.llm.context).
+                None sends the whole conversation.
             name: Name in records; by default the model's.
 
         Raises:
             PolicyError: The API does not support a sampling setting.
         """
         self.name = name or model.name
+        self._context = context
         self._model, self._view = model, view
         self._sampling, self._per_agent = sampling or Sampling(), dict(per_agent or {})
         for settings in (self._sampling, *self._per_agent.values()):
@@ -75,7 +80,7 @@ class ChatPolicy:
             conversations.append((*messages, _message("user", words)))
         requests = [
             ChatRequest(
-                messages,
+                messages if self._context is None else tuple(self._context(list(messages))),
                 self._per_agent.get(one.agent, self._sampling),
                 seed_from(state.rng) if self._model.takes_seed else None,
             )

@@ -13,6 +13,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import ChatTurn
+from srl_agents.llm.context import ContextFunction, Exchange, context_tokens
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
 from srl_envs.text import ParseFailure, TextView, feedback, read_answer, tells_time, view_for
@@ -73,7 +74,9 @@ class Conversation:
     draws: int = 0
     """Number of random draws of all answers so far (`Request.draws_before`)."""
     context: tuple[int, ...] = ()
-    """Token ids of all prompts and answers so far."""
+    """Token ids of all prompts and answers so far; unused with a context function."""
+    history: tuple[Exchange, ...] = ()
+    """Steps so far, for a context function."""
     failure: ParseFailure | None = None
     """Reason why the last answer could not be parsed; None if it was parsed."""
 
@@ -95,6 +98,7 @@ class TextPolicy:
         per_agent: Mapping[str, Sampling] | None = None,
         adapter: str | Mapping[str, str] | None = None,
         constrained: bool = False,
+        context: ContextFunction | None = None,
         name: str | None = None,
     ):
         """Create a policy.
@@ -106,6 +110,8 @@ class TextPolicy:
             per_agent: Agent -> sampling settings.
             adapter: Name of the LoRA adapter, for all agents or per agent.
             constrained: True to sample only legal answers.
+            context: Function that selects the messages of each prompt (srl_agents.llm.context).
+                None sends the whole conversation.
             name: Name in records; by default the backend's.
         """
         self.name = name or backend.name
@@ -113,6 +119,7 @@ class TextPolicy:
         self._sampling, self._per_agent = sampling or Sampling(), dict(per_agent or {})
         self._adapter = adapter
         self._constrained = constrained
+        self._context = context
         self._answers: dict[tuple[str, bytes | None], tuple[tuple[int, ...], ...]] = {}
 
     def start(self, seed: int) -> Conversation:
@@ -122,9 +129,7 @@ class TextPolicy:
         self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> tuple[list[Decision], list[Conversation]]:
         chat = self._backend.chat
-        prompts = chat.prompts(
-            [self._turn(one, state) for one, state in zip(seen, states, strict=True)]
-        )
+        prompts = self._prompts(seen, states)
         requests = [
             self._request(one, state, prompt)
             for one, state, prompt in zip(seen, states, prompts, strict=True)
@@ -135,18 +140,19 @@ class TextPolicy:
             seen, states, prompts, requests, completions, strict=True
         ):
             tokens = Tokens(
-                prompt, completion.ids, completion.logprobs, completion.model, completion.allowed
+                prompt,
+                completion.ids,
+                completion.logprobs,
+                completion.model,
+                completion.allowed,
+                whole_context=self._context is not None,
             )
-            decision, failure = decided(self._view, one, chat.text(completion.ids), tokens)
+            text = chat.text(completion.ids)
+            decision, failure = decided(self._view, one, text, tokens)
             decisions.append(decision)
-            memories.append(
-                replace(
-                    state,
-                    context=request.context + completion.ids,
-                    draws=state.draws + request.longest,
-                    failure=failure,
-                )
-            )
+            memory = self._after(one, state, request, completion.ids)
+            draws = state.draws + request.longest
+            memories.append(replace(memory, draws=draws, failure=failure))
         return decisions, memories
 
     def probabilities(self, seen: AgentObservation, state: Conversation) -> np.ndarray:
@@ -165,7 +171,7 @@ class TextPolicy:
                 f"exact probabilities require constrained answers of a model in this process, and "
                 f"{self.name} has none: set models.constrained, or give --constrained"
             )
-        [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
+        [prompt] = self._prompts([seen], [state])
         found = np.zeros(len(self._view.answers(seen.agent)))
         found[_legal_actions(seen, len(found))] = compute(self._request(seen, state, prompt))
         return found
@@ -178,11 +184,12 @@ class TextPolicy:
             state: Conversation before the answer.
             action: Number of a legal action.
         """
-        [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
+        [prompt] = self._prompts([seen], [state])
         legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         answer = self._legal_answers(seen)[legal.index(action)]
-        written = (*prompt, *answer, self._backend.chat.end_of_turn)
-        return replace(state, context=state.context + written, failure=None)
+        request = self._request(seen, state, prompt)
+        written = (*answer, self._backend.chat.end_of_turn)
+        return replace(self._after(seen, state, request, written), failure=None)
 
     def branch(self, state: Conversation, seed: int) -> Conversation:
         """Return a new conversation with the same past and other random draws.
@@ -197,10 +204,39 @@ class TextPolicy:
         self._backend.release(state.number)
 
     def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
-        if not state.context or tells_time(self._view, seen.observation):
+        if not (state.context or state.history) or tells_time(self._view, seen.observation):
             return None
-        [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
+        [prompt] = self._prompts([seen], [state])
         return prompt
+
+    def _prompts(
+        self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
+    ) -> list[tuple[int, ...]]:
+        """Return the new token ids of each prompt; with a context function, all token ids."""
+        pairs = list(zip(seen, states, strict=True))
+        chat, view = self._backend.chat, self._view
+        if self._context is None:
+            return chat.prompts([self._turn(one, state) for one, state in pairs])
+        return [
+            context_tokens(
+                chat,
+                self._context,
+                rules_for(view, one),
+                state.history,
+                situation(view, one, state.failure),
+            )
+            for one, state in pairs
+        ]
+
+    def _after(
+        self, seen: AgentObservation, state: Conversation, request: Request, ids: tuple[int, ...]
+    ) -> Conversation:
+        """Return the conversation with the answer `ids` to a request."""
+        if self._context is None:
+            return replace(state, context=request.context + ids)
+        words = situation(self._view, seen, state.failure)
+        exchange = Exchange(words, self._backend.chat.text(ids), ids)
+        return replace(state, history=(*state.history, exchange))
 
     def _request(
         self, seen: AgentObservation, state: Conversation, prompt: tuple[int, ...]
@@ -213,7 +249,8 @@ class TextPolicy:
             draws_before=state.draws,
             answers=self._legal_answers(seen) if self._constrained else None,
             adapter=adapter.get(seen.agent) if isinstance(adapter, Mapping) else adapter,
-            conversation=state.number,
+            # With a context function, the next prompt does not continue this one.
+            conversation=state.number if self._context is None else None,
         )
 
     def _turn(self, seen: AgentObservation, state: Conversation) -> ChatTurn:

@@ -34,12 +34,28 @@ class Uniform(PerAgentPolicy):
         self._actions = actions
 
     def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
-        actions = self._actions
-        legal: Sequence[int] = range(actions if isinstance(actions, int) else actions[seen.agent])
-        if seen.action_mask is not None:
-            legal = np.flatnonzero(seen.action_mask).tolist()
+        legal = self._legal(seen)
         action = legal[int(state.integers(len(legal)))]
         return Decision(action, logprob=-log(len(legal)))
+
+    def probabilities(self, seen: AgentObservation, state: np.random.Generator) -> Floats:
+        actions = self._actions
+        found = np.zeros(actions if isinstance(actions, int) else actions[seen.agent])
+        legal = list(self._legal(seen))
+        found[legal] = 1 / len(legal)
+        return found
+
+    def continued(
+        self, seen: AgentObservation, state: np.random.Generator, action: int
+    ) -> np.random.Generator:
+        return state
+
+    def _legal(self, seen: AgentObservation) -> Sequence[int]:
+        if seen.action_mask is not None:
+            legal: list[int] = np.flatnonzero(seen.action_mask).tolist()
+            return legal
+        actions = self._actions
+        return range(actions if isinstance(actions, int) else actions[seen.agent])
 
 
 RIGHT = 1

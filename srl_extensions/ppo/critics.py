@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.errors import TrainingError
@@ -117,6 +118,33 @@ def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
         use_cache=False,
     ).last_hidden_state
     return hidden
+
+
+def values_after(
+    head: nn.Linear, backbone: Any, contexts: Sequence[Sequence[int]], rows_at_once: int
+) -> Tensor:
+    """Return the head's value (N,) after the last token of each of N contexts.
+
+    The contexts are read in parts of `rows_at_once`, and again in the backward pass, so that memory
+    does not grow with their number.
+    """
+
+    def values(ids: Tensor, mask: Tensor) -> Tensor:
+        output = backbone(input_ids=ids, attention_mask=mask, use_cache=False)
+        found: Tensor = head(output.last_hidden_state[:, -1].float())
+        return found.squeeze(-1)
+
+    parts = []
+    for first in range(0, len(contexts), rows_at_once):
+        part = contexts[first : first + rows_at_once]
+        ids = torch.zeros((len(part), max(map(len, part))), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, context in enumerate(part):
+            ids[row, -len(context) :] = torch.tensor(context)
+            mask[row, -len(context) :] = 1
+        device = head.weight.device
+        parts.append(checkpoint(values, ids.to(device), mask.to(device), use_reentrant=False))
+    return torch.cat(parts)
 
 
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:

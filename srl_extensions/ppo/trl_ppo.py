@@ -20,10 +20,12 @@ from srl_extensions.ppo.critics import (
     CRITICS,
     CentralCritic,
     Critic,
+    SeparateCritic,
     backbone_of,
     joint_states,
     last_hidden,
     total_length,
+    values_after,
     with_closings,
 )
 from srl_extensions.ppo.values import (
@@ -89,11 +91,41 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         with self._watched_backbone() as seen:
             policy_loss: Tensor = super()._compute_loss(model, inputs)
-        [hidden] = seen  # one forward pass for both losses
         self._note_divergence(inputs)
-        loss = self._value_loss(inputs, self.critic(inputs, hidden))
+        if self._reads_contexts(inputs):
+            contexts = [
+                (row, turn, ids)
+                for row, own in enumerate(inputs["contexts"])
+                for turn, (_, _, ids) in enumerate(own)
+            ]
+            values = self._values_of_contexts(contexts, inputs["returns"].shape)
+        else:
+            values = self.critic(inputs, seen[0])  # one forward pass for both losses
+        loss = self._value_loss(inputs, values)
         self._metrics["train"]["value_loss"].append(loss.item())
         return policy_loss + self.settings.value_coefficient * loss
+
+    def _reads_contexts(self, batch: Mapping[str, Any]) -> bool:
+        """Return True if the critic reads tokens, and every answer has a separate context."""
+        return batch["contexts"][0] is not None and not isinstance(self.critic, CentralCritic)
+
+    def _values_of_contexts(
+        self, contexts: Sequence[tuple[int, int, Sequence[int]]], shape: Sequence[int]
+    ) -> Tensor:
+        """Return the values (B, K) after contexts, given as (row, column, token ids); else 0."""
+        critic = self.critic
+        assert not isinstance(critic, CentralCritic)
+        if isinstance(critic, SeparateCritic):
+            backbone = critic.backbone
+        else:
+            backbone = backbone_of(self.accelerator.unwrap_model(self.model))
+        rows, columns, ids = zip(*contexts, strict=True)
+        values = values_after(critic.head, backbone, ids, self.args.per_device_train_batch_size)
+        places = (
+            torch.tensor(rows, device=values.device),
+            torch.tensor(columns, device=values.device),
+        )
+        return values.new_zeros(*shape).index_put(places, values)
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
         """Return half the weighted squared error of the values (B, K), clipped as in PPO2.
@@ -148,7 +180,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         cut = [s.closing_ids is not None for s in samples]
         # The critic evaluates the last observation of truncated episodes, but is not trained on it.
         valued = with_closings(batch, samples, self.agents) if any(cut) else batch
-        raw = self._values_now(valued).double().cpu().numpy()
+        raw = self._values_now(valued, samples).double().cpu().numpy()
         values = raw if self.scale is None else self.scale.restore(raw)
         values, last = values[:, : max(counts)], np.where(cut, values[:, -1], 0.0)
 
@@ -199,7 +231,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         }
 
     @torch.no_grad()
-    def _values_now(self, batch: Mapping[str, Any]) -> Tensor:
+    def _values_now(self, batch: Mapping[str, Any], samples: Sequence[TokenSample]) -> Tensor:
         """Return the critic's values (B, K) without dropout, in parts of TRL's batch size."""
         names = ["prompt_ids", "prompt_mask", "completion_ids", "completion_mask"]
         names += ["value_positions", "states"]
@@ -208,10 +240,24 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         self.model.eval()
         self.critic.eval()
         found, size = [], self.args.per_device_train_batch_size
-        for start in range(0, len(batch["completion_ids"]), size):
-            part = {name: tensor[start : start + size] for name, tensor in rows.items()}
-            hidden = last_hidden(backbone, part) if self.critic.reads_policy else None
-            found.append(self.critic(part, hidden))
+        if self._reads_contexts(batch):
+            shape = batch["value_positions"].shape
+            contexts = [
+                (row, turn, ids)
+                for row, sample in enumerate(samples)
+                for turn, ids in enumerate(sample.contexts or ())
+            ]
+            contexts += [
+                (row, shape[1] - 1, sample.closing_ids)
+                for row, sample in enumerate(samples)
+                if sample.closing_ids is not None
+            ]
+            found.append(self._values_of_contexts(contexts, shape))
+        else:
+            for start in range(0, len(batch["completion_ids"]), size):
+                part = {name: tensor[start : start + size] for name, tensor in rows.items()}
+                hidden = last_hidden(backbone, part) if self.critic.reads_policy else None
+                found.append(self.critic(part, hidden))
         self.critic.train()
         self.model.train()  # TRL derives its own mode from this
         return torch.cat(found)
@@ -270,7 +316,8 @@ class PpoLearner(PlayedLearner):
         """Raise TrainingError if the last observation of an episode exceeds the model's context."""
         text = self._trainer.accelerator.unwrap_model(self._trainer.model).config.get_text_config()
         limit = getattr(text, "max_position_embeddings", None)
-        lengths = [len(s.prompt_ids) + total_length(s) for s in samples if s.closing_ids]
+        whole = [sample for sample in samples if sample.contexts is None and sample.closing_ids]
+        lengths = [len(sample.prompt_ids) + total_length(sample) for sample in whole]
         if limit is not None and max(lengths, default=0) > limit:
             raise TrainingError(
                 f"{self.name}: a truncated episode has {max(lengths)} tokens with its last "

@@ -41,6 +41,7 @@ FACTS = {
     "reference_twice": "DPO loads a reference adapter of its own",
     "moving": "the reference follows the weights",
     "api": "an API model plays",
+    "contexts": "every answer has a separate context",
     "truncated": "answers are sampled from a part of the vocabulary",
 }
 """Fact to its description."""
@@ -138,6 +139,12 @@ PARTS = (
         "adapters pools offline own_advantages moving api",
     ),
     Part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
+    Part(
+        "models.context",
+        lambda c: c.models.context != "full",
+        "contexts",
+        "processes sharded offline branches",
+    ),
     Part("models.quantization", lambda c: c.models.quantization, "quantized"),
     Part(
         "models.frozen_models behind an API",

@@ -74,6 +74,12 @@ class ModelsConfig(Section):
     """Sampling settings by agent. In a file, omitted settings are those of models.sampling."""
     constrained: bool = False
     """If true, models sample only legal answers and train with the same mask."""
+    context: Annotated[str, Field(pattern=r"^(full|window|last|[\w.]+:\w+)$")] = "full"
+    """Messages that a model reads before an answer: all (`full`), the rules and the last
+    context_steps observations with the answers between them (`window`), the rules and the current
+    observation (`last`), or the result of MODULE:FUNCTION (docs/agents/language_models.md)."""
+    context_steps: Annotated[int, Field(ge=1)] = 8
+    """Number of observations of the context `window`, with the current one."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device of the models. `auto` uses an accelerator if there is one."""
     dtype: Literal["float32", "bfloat16"] = "float32"

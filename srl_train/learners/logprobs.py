@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from srl_train.samples import TokenSample
 
@@ -85,6 +87,95 @@ def answer_log_probs(
         None if entropies is None else at_places(entropies),
         output.aux_loss if aux_loss else None,
     )
+
+
+Contexts = Sequence[tuple[int, int, tuple[int, ...]]] | None
+"""Per answer of a row: its first and last + 1 position in the completion, and all token ids before
+it. None for a row whose prompt and completion are one conversation."""
+
+
+def contexts_of(sample: TokenSample) -> Contexts:
+    """Return the contexts of the sample's answers, or None."""
+    if sample.contexts is None:
+        return None
+    turns = zip(sample.turns, sample.contexts, strict=True)
+    return [(start, stop, context) for (start, stop), context in turns]
+
+
+def context_log_probs(
+    model: Any,
+    unwrapped: Any,
+    completion_ids: Tensor,
+    choices: Sequence[Choices],
+    contexts: Sequence[Contexts],
+    *,
+    pad_id: int,
+    rows_at_once: int,
+    **settings: Any,
+) -> AnswerLogProbs:
+    """Compute the log-probabilities of answers with separate contexts.
+
+    Every answer is a separate row: its context, then its tokens. The rows are read in parts of
+    `rows_at_once`, and again in the backward pass, so that memory does not grow with the number of
+    steps of an episode.
+
+    Args:
+        model: As in `answer_log_probs`, also `unwrapped` and the other settings.
+        unwrapped: PreTrainedModel in `model`.
+        completion_ids: Answers of each episode, one after the other (B, T).
+        choices: Chosen tokens of each episode.
+        contexts: Contexts of each episode's answers.
+        pad_id: Token id for padding.
+        rows_at_once: Number of answers in a forward pass.
+        **settings: `temperature` and `aux_loss`.
+    """
+    answers = [
+        (row, start, stop, context, [(t - start, ids) for t, ids in chosen if start <= t < stop])
+        for row, (chosen, own) in enumerate(zip(choices, contexts, strict=True))
+        for start, stop, context in own or ()
+    ]
+    answers = [answer for answer in answers if answer[-1]]
+    logps = completion_ids.new_zeros(completion_ids.shape, dtype=torch.float32)
+    entropies: Tensor | None = torch.zeros_like(logps)
+    aux_losses = []
+    for first in range(0, len(answers), rows_at_once):
+        part = answers[first : first + rows_at_once]
+        before = max(len(context) for *_, context, _ in part)
+        length = max(stop - start for _, start, stop, *_ in part)
+        ids = completion_ids.new_full((len(part), before + length), pad_id)
+        mask = torch.zeros_like(ids)
+        for place, (row, start, stop, context, _) in enumerate(part):
+            end = before + stop - start
+            ids[place, before - len(context) : before] = ids.new_tensor(context)
+            ids[place, before:end] = completion_ids[row, start:stop]
+            mask[place, before - len(context) : end] = 1
+        found = checkpoint(
+            partial(answer_log_probs, length=length, **settings),
+            model,
+            unwrapped,
+            ids,
+            mask,
+            [chosen for *_, chosen in part],
+            use_reentrant=False,
+        )
+        rows, columns = _places(ids, [(row, start, stop) for row, start, stop, *_ in part])
+        inside = mask[:, before:].bool()
+        logps = logps.index_put((rows, columns), found.logps[inside].to(logps.dtype))
+        if found.entropies is None:
+            entropies = None
+        elif entropies is not None:
+            values = found.entropies[inside].to(logps.dtype)
+            entropies = entropies.index_put((rows, columns), values)
+        if found.aux_loss is not None:
+            aux_losses.append(found.aux_loss)
+    return AnswerLogProbs(logps, entropies, torch.stack(aux_losses).mean() if aux_losses else None)
+
+
+def _places(like: Tensor, spans: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Tensor]:
+    """Return rows and columns of (row, start, stop) spans, as index tensors."""
+    rows = [row for row, start, stop in spans for _ in range(start, stop)]
+    columns = [column for _, start, stop in spans for column in range(start, stop)]
+    return like.new_tensor(rows), like.new_tensor(columns)
 
 
 @contextmanager

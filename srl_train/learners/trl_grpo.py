@@ -22,9 +22,12 @@ from srl_train.config.section import shown
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.logprobs import (
     Choices,
+    Contexts,
     Divergence,
     answer_log_probs,
     choices_of,
+    context_log_probs,
+    contexts_of,
     divergence,
     sampler_weights,
 )
@@ -44,6 +47,7 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     these columns to the batch, which TRL shuffles and splits with its own:
 
     - `choices`: the model's tokens with their allowed ids.
+    - `contexts`: the contexts of the answers, if models.context selects messages.
     - `old_per_token_logps`, for samples of older weights or another engine: the log-probabilities
       at sampling time, which the ratio refers to.
     - `advantages`, for samples with an advantage per turn; they replace TRL's.
@@ -62,12 +66,15 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """Latest log-probabilities (B, T), detached."""
     choices: Sequence[Choices]
     """Choices of the rows in the next forward pass."""
+    contexts: Sequence[Contexts] = ()
+    """Contexts of the answers of these rows, if models.context selects messages."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         samples: list[TokenSample] = [row["sample"] for row in inputs]
         self.choices = [choices_of(sample) for sample in samples]
+        self.contexts = [contexts_of(sample) for sample in samples]
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        batch["choices"] = self.choices
+        batch["choices"], batch["contexts"] = self.choices, self.contexts
         same = [sample.version == self.version for sample in samples]
         batch["same_weights"] = torch.tensor(same, device=batch["completion_ids"].device)
         if self.surrogate.sampler_correction != "none":
@@ -81,7 +88,7 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return batch
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        self.choices = inputs["choices"]
+        self.choices, self.contexts = inputs["choices"], inputs["contexts"]
         if "sampler_weights" in inputs:
             # Every loss that supports a correction is linear in the advantages.
             advantages: Tensor = inputs["advantages"]
@@ -136,19 +143,33 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         parts = []
         for start in range(0, len(input_ids), size):
             part = slice(start, start + size)
+            settings = {"temperature": self.temperature, "aux_loss": compute_aux_loss}
             with self.accelerator.autocast():
-                parts.append(
-                    answer_log_probs(
-                        model,
-                        unwrapped,
-                        input_ids[part],
-                        attention_mask[part],
-                        self.choices[part],
-                        length=logits_to_keep,
-                        temperature=self.temperature,
-                        aux_loss=compute_aux_loss,
+                if not any(self.contexts):
+                    parts.append(
+                        answer_log_probs(
+                            model,
+                            unwrapped,
+                            input_ids[part],
+                            attention_mask[part],
+                            self.choices[part],
+                            length=logits_to_keep,
+                            **settings,
+                        )
                     )
-                )
+                else:
+                    parts.append(
+                        context_log_probs(
+                            model,
+                            unwrapped,
+                            input_ids[part, -logits_to_keep:],
+                            self.choices[part],
+                            self.contexts[part],
+                            pad_id=self._tokenizer.pad_token_id,
+                            rows_at_once=self.args.per_device_train_batch_size,
+                            **settings,
+                        )
+                    )
         logps, entropies, aux_losses = zip(*parts, strict=True)
         self.newest_logps = torch.cat(logps).detach()
         return (

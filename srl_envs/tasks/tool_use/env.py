@@ -25,9 +25,16 @@ from srl_envs.tasks.grading import same_value, words_of
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, CallStep
 from srl_envs.tasks.tool_use.search import SearchProvider
-from srl_envs.tasks.tool_use.tools import CLOSE, OPEN, Tool, ToolCall, ToolResult, read_turn
+from srl_envs.tasks.tool_use.tools import (
+    CLOSE,
+    OPEN,
+    Tool,
+    ToolCall,
+    ToolResult,
+    read_turn,
+    response,
+)
 from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
-from srl_envs.untrusted import framed
 from srl_envs.validation import (
     check_choice,
     entries_of,
@@ -197,7 +204,7 @@ class ToolUse(Task):
         results = session.turn(turn) if isinstance(turn, tuple) else ()
         info = {"needed_calls_made": len(session.made)}
         if isinstance(turn, tuple):
-            feedback = "\n".join(_response(result, len(results)) for result in results)
+            feedback = "\n".join(response(result, len(results)) for result in results)
             share = len(session.made) / max(1, len(session.steps))
             return Grade(NEEDED * share, False, feedback, False, info)
         grade = self.grade(attempt.problem, str(turn))
@@ -277,12 +284,6 @@ class ToolUseEnv(TaskEnv):
         if self.attempt(agent).turns < self.rounds - 1:
             return samples
         return tuple(text for text in samples if isinstance(read_turn(text), str))
-
-
-def _response(result: ToolResult, results: int) -> str:
-    """Return a result between tags, cut so that `results` such results fit into a text."""
-    content = result.content[: 3 * TEXT_LENGTH // 4 // results]
-    return framed("tool_response", content if result.ok else f"Error: {content}")
 
 
 def _families(

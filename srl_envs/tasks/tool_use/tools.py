@@ -24,8 +24,8 @@ from pydantic.errors import PydanticUserError
 from srl_envs.errors import DocumentError, EnvConfigError, EnvError
 from srl_envs.loading import needed_by
 from srl_envs.tasks.grading import final_answer
-from srl_envs.text import ParseFailure
-from srl_envs.untrusted import read_json, read_json_at
+from srl_envs.text import TEXT_LENGTH, ParseFailure
+from srl_envs.untrusted import framed, read_json, read_json_at
 
 CALLS_A_TURN = 8
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -336,3 +336,34 @@ def _call(message: Any) -> ToolCall:
     if not isinstance(arguments, Mapping):
         raise _NoCall("a tool call's arguments are a JSON object")
     return ToolCall(message["name"], dict(arguments))
+
+
+def tool_rules(registry: ToolRegistry) -> str:
+    """Return the tools' schemas and the form of a call, for a system message."""
+    listed = "\n".join(json.dumps(schema) for schema in registry.schemas())
+    example = '{"name": <tool>, "arguments": {<name>: <value>}}'
+    return (
+        f"You may use tools:\n<tools>\n{listed}\n</tools>\n"
+        f"To call one, write {OPEN}{example}{CLOSE} and nothing else. Your next turn shows the "
+        "result."
+    )
+
+
+def tool_turn(registry: ToolRegistry, text: str) -> str | None:
+    """Make the tool calls in a text, and return their results as text.
+
+    Returns None if there is no call, and the reason if a call cannot be read.
+    """
+    turn = read_turn(text)
+    if isinstance(turn, tuple):
+        results = [registry.call(call) for call in turn]
+        return "\n".join(response(result, len(results)) for result in results)
+    if isinstance(turn, ParseFailure) and OPEN in text:
+        return f"Not read: {turn.reason}."
+    return None
+
+
+def response(result: ToolResult, results: int) -> str:
+    """Return a result between tags, cut so that `results` such results fit into a text."""
+    content = result.content[: 3 * TEXT_LENGTH // 4 // results]
+    return framed("tool_response", content if result.ok else f"Error: {content}")

@@ -8,5 +8,5 @@ PAGE = Path(__file__).parents[3] / "docs" / "agents" / "language_models.md"
 
 @pytest.mark.usefixtures("one_model")
 def test_documented_example_runs():
-    [block] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    block, *_ = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     exec(compile(block, str(PAGE), "exec"), {})

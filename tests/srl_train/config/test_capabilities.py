@@ -28,6 +28,7 @@ SETTINGS = {
     "backend with served models, without models.adapters": {**SERVERS, "models.adapters": None},
     "parallel fsdp": {"parallel": "fsdp"},
     "models.adapters": {"models.adapters": {}},
+    "models.context": {"models.context": "window"},
     "models.quantization": {"models.quantization": "nf4", "models.adapters": {}},
     "models.frozen_models behind an API": {
         "models.frozen_models.coach": "openai:m",

@@ -1,0 +1,116 @@
+"""Context of a language model: which part of a conversation it reads before an answer.
+
+A context function receives the whole conversation as chat messages, {"role": ..., "content": ...},
+from the system message to the newest user message. It returns the messages to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from srl_agents.errors import PolicyError
+from srl_agents.llm.chat_format import ChatFormat, ChatTurn
+from srl_envs import loading
+
+Message = Mapping[str, str]
+ContextFunction = Callable[[list[Message]], Sequence[Message]]
+
+
+def window(steps: int) -> ContextFunction:
+    """Return the context function of the system message and the last `steps` user messages."""
+
+    def select(messages: list[Message]) -> list[Message]:
+        rules = messages[:1] if messages[0]["role"] == "system" else []
+        return [*rules, *messages[len(rules) :][-(2 * steps - 1) :]]
+
+    return select
+
+
+def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextFunction | None:
+    """Return the context function of the setting `models.context`; None for "full".
+
+    Args:
+        name: "full", "window", "last", or 'module:function'.
+        steps: Number of user messages of "window".
+        trusted: Permission to import the function, if the name is from the user.
+
+    Raises:
+        EnvConfigError: The function is not found.
+        UntrustedError: The name is code and not trusted.
+    """
+    if name == "full":
+        return None
+    if name in ("window", "last"):
+        return window(steps if name == "window" else 1)
+    with nullcontext() if trusted else loading.closed():
+        return loading.code(name, "models.context")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One step of a conversation."""
+
+    words: str
+    """User message."""
+    answer: str
+    ids: tuple[int, ...]
+    """Token ids of the answer, as sampled."""
+
+
+def context_tokens(
+    chat: ChatFormat,
+    context: ContextFunction,
+    rules: str,
+    history: Sequence[Exchange],
+    words: str,
+) -> tuple[int, ...]:
+    """Return the token ids of the messages that a context function selects.
+
+    Answers that the function returns unchanged keep their sampled token ids; others are tokenized.
+
+    Args:
+        chat: Chat template and tokenizer.
+        context: Context function.
+        rules: System message.
+        history: Earlier steps.
+        words: Newest user message.
+
+    Raises:
+        PolicyError: The returned messages are not a system message, if any, and then user and
+            assistant messages in turn, the last one of the user.
+    """
+    messages: list[Message] = [{"role": "system", "content": rules}]
+    sampled: dict[int, Exchange] = {}
+    for exchange in history:
+        answer = {"role": "assistant", "content": exchange.answer}
+        sampled[id(answer)] = exchange
+        messages += [{"role": "user", "content": exchange.words}, answer]
+    messages.append({"role": "user", "content": words})
+    chosen = list(context(list(messages)))
+    system = chosen[:1] if chosen and chosen[0]["role"] == "system" else []
+    turns = chosen[len(system) :]
+    roles = [message["role"] for message in turns]
+    if roles != [("user", "assistant")[place % 2] for place in range(len(roles))] or not (
+        len(roles) % 2
+    ):
+        raise PolicyError(
+            "a context function must return a system message, if any, and then user and assistant "
+            f"messages in turn, the last one of the user, got {', '.join(roles) or 'none'}"
+        )
+    tokens: list[int] = []
+    opening: str | None = system[0]["content"] if system else ""
+    for place in range(0, len(turns), 2):
+        if place:
+            answer = turns[place - 1]
+            known = sampled.get(id(answer))
+            if known is not None and known.answer == answer["content"]:
+                tokens += known.ids
+            else:
+                tokens += (*chat.answer(answer["content"]), chat.end_of_turn)
+        last = tokens[-1] if tokens else None
+        [prompt] = chat.prompts([ChatTurn(turns[place]["content"], rules=opening, last=last)])
+        tokens += prompt
+        opening = None
+    return tuple(tokens)

@@ -1,0 +1,311 @@
+"""Own data as an environment: rows, a prompt, and a reward function for the model's full text."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from srl_envs import loading
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games.base import metadata_of
+from srl_envs.games.maze_levels import SPLITS
+from srl_envs.tasks.base import Problem, pick
+from srl_envs.tasks.free_text_game import RENDER_MODES, FreeTextGame, FreeTextView, Outcome
+from srl_envs.tasks.tool_use.tools import Tool, ToolRegistry, tool_rules, tool_turn
+from srl_envs.text import TEXT_LENGTH, Samples
+from srl_envs.validation import (
+    MOST_PLAYERS,
+    check_choice,
+    entries_of,
+    shown,
+    true_or_false,
+    whole_number,
+)
+
+Row = Mapping[str, Any]
+Reward = Callable[[str, Row], float | Awaitable[float]]
+RULES = "Answer the user's message."
+MOST_TURNS = 16
+"""Default number of turns of tasks with several turns."""
+
+
+@dataclass
+class _Conversation:
+    """One agent's conversation about one row."""
+
+    index: int
+    message: str
+    """Text of the next observation."""
+    completions: list[str] = field(default_factory=list)
+    over: bool = False
+
+
+class TextTask(FreeTextGame):
+    """Environment of rows of data, with rewards from functions of the model's text.
+
+    `TextTask(rows, prompt="Capital of {country}?", reward=score)` is a complete environment.
+    Each agent receives a row, drawn uniformly. The reward is given in the agent's last turn:
+    the weighted sum of `function(completion, row)`, where `completion` is everything that the agent
+    wrote in the episode, with an empty line between turns. Infos: `row` (its number) and, at the
+    end, `rewards` (function name -> value). Observation vector: share of turns so far, and 1 at the
+    end.
+
+    Args:
+        rows: Mappings, such as a list or a dataset; or a JSONL file, a folder written by
+            `Dataset.save_to_disk`, or the name of a dataset on the Hugging Face hub (split
+            "train"). Paths and names require the package datasets, except JSONL files.
+        reward: Function (completion, row) -> float, which may be async; or several, as a list, or
+            as a mapping from function to weight. A function may be named, 'module:function'.
+        prompt: Format string with the fields of a row, or a function from row to text.
+        rules: System message, not empty.
+        respond: Function (completions, row) -> text of the next turn, or None to end the episode.
+            By default, an episode has one turn, except for turns with tool calls.
+        tools: Functions that the model may call, with type hints and Google-style docstrings.
+        split: "train", "test" (one prompt in five, by a hash) or "any".
+        sample_answers: Texts from which the embedded model `tiny` learns the form of an answer; by
+            default, the texts in the column `answer`.
+        num_agents: Number of agents.
+        same_row: True if all agents receive the same row.
+        max_cycles: Maximum number of turns; by default 1, or MOST_TURNS with `respond` or `tools`.
+        obs_mode: See FreeTextGame.
+        render_mode: See FreeTextGame.
+
+    Raises:
+        EnvConfigError: An argument is invalid, or a row lacks a field of the prompt.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = metadata_of("text_task_v0", render_modes=RENDER_MODES)
+
+    def __init__(
+        self,
+        rows: Iterable[Row] | str | os.PathLike[str],
+        *,
+        reward: Reward | str | Sequence[Reward | str] | Mapping[Reward | str, float],
+        prompt: str | Callable[[Row], str] = "{prompt}",
+        rules: str = RULES,
+        respond: Callable[[list[str], Row], str | None] | str | None = None,
+        tools: Sequence[Callable[..., Any] | Tool | str] = (),
+        split: str = "any",
+        sample_answers: Sequence[str] = (),
+        num_agents: int = 1,
+        same_row: bool = False,
+        max_cycles: int | None = None,
+        obs_mode: str = "llm",
+        render_mode: str | None = None,
+    ) -> None:
+        self.rows = _load(rows)
+        self.prompts = [_prompt(prompt, row, number) for number, row in enumerate(self.rows)]
+        check_choice("split", split, (*SPLITS, "any"))
+        self._drawn = [
+            number
+            for number, text in enumerate(self.prompts)
+            if split in ("any", Problem(text).split)
+        ]
+        if not self._drawn:
+            raise EnvConfigError(
+                f"rows must contain a prompt of the {split} split, got {len(self.rows)} rows"
+            )
+        self.rewards = _weighted(reward)
+        self.respond = loading.code(respond, "respond") if isinstance(respond, str) else respond
+        self.tools = ToolRegistry(map(_tool, tools))
+        if not rules.strip():
+            raise EnvConfigError("rules must be a text, got an empty one")
+        self.instructions = rules
+        self.same_row = true_or_false("same_row", same_row)
+        self._samples = tuple(sample_answers) or tuple(
+            dict.fromkeys(str(row["answer"]) for row in self.rows if "answer" in row)
+        )
+        self._conversations: dict[str, _Conversation] = {}
+        turns = MOST_TURNS if respond or tools else 1
+        agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
+        super().__init__(
+            [f"agent_{index}" for index in range(agents)],
+            low=(0.0, 0.0),
+            high=(1.0, 1.0),
+            max_cycles=turns if max_cycles is None else max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def make_view(self) -> FreeTextView:
+        rules = self.instructions
+        if self.tools.tools:
+            rules = f"{rules}\n{tool_rules(self.tools)}"
+        return FreeTextView(rules, parse_penalty=0.0)
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        agents = self.possible_agents
+        chosen = [pick(self.np_random, self._drawn) for _ in agents]
+        if self.same_row:
+            chosen = chosen[:1] * len(agents)
+        self._conversations = {
+            agent: _Conversation(index, self.prompts[index])
+            for agent, index in zip(agents, chosen, strict=True)
+        }
+
+    def first_info(self, agent: str) -> dict[str, Any]:
+        return {"row": self._conversations[agent].index}
+
+    def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
+        ended = []
+        for agent, text in answers.items():
+            talk = self._conversations[agent]
+            talk.completions.append(text)
+            message = self._next_message(talk)
+            talk.over = message is None
+            talk.message = message or "The episode is over."
+            if talk.over or over:
+                ended.append(agent)
+        values = self._rewards_of([self._conversations[agent] for agent in ended])
+        outcomes = {}
+        for agent in answers:
+            talk = self._conversations[agent]
+            info: dict[str, Any] = {"row": talk.index}
+            total = 0.0
+            if agent in ended:
+                info["rewards"] = values[ended.index(agent)]
+                total = sum(self.rewards[name][1] * one for name, one in info["rewards"].items())
+            outcomes[agent] = Outcome(total, talk.over, info)
+        return outcomes
+
+    def prompt(self, agent: str) -> str:
+        return self._conversations[agent].message[:TEXT_LENGTH]
+
+    def numbers(self, agent: str) -> tuple[float, float]:
+        talk = self._conversations[agent]
+        return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
+
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
+        return tuple(rng.permutation(list(self._samples))[:count].tolist()) or None
+
+    def _next_message(self, talk: _Conversation) -> str | None:
+        """Return the text of the next turn, or None if the conversation is over."""
+        if self.tools.tools:
+            results = tool_turn(self.tools, talk.completions[-1])
+            if results is not None:
+                return results
+        if self.respond is None:
+            return None
+        message = self.respond(list(talk.completions), self.rows[talk.index])
+        if message is not None and not isinstance(message, str):
+            raise EnvError(f"respond must return a text or None, got {shown(message)}")
+        return message
+
+    def _rewards_of(self, talks: Sequence[_Conversation]) -> list[dict[str, float]]:
+        """Return the value of each reward function for each conversation."""
+        calls = [
+            function("\n\n".join(talk.completions), self.rows[talk.index])
+            for talk in talks
+            for function, _ in self.rewards.values()
+        ]
+        values = iter(_awaited(calls))
+        return [{name: _finite(name, next(values)) for name in self.rewards} for _ in talks]
+
+
+def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
+    """Return the rows of an argument of TextTask."""
+    if isinstance(rows, str | os.PathLike):
+        path = loading.place(rows, "rows")
+        if path.is_file() or path.suffix in (".jsonl", ".json"):
+            found = loading.read_rows(path, "rows", lambda row, number: _row(row))
+        else:
+            with loading.needed_by("a dataset"):
+                import datasets
+            if path.is_dir():
+                found = list(datasets.load_from_disk(path))
+            else:
+                found = list(datasets.load_dataset(os.fspath(rows), split="train"))
+    else:
+        found = [_row(row) for row in rows]
+    if not found:
+        raise EnvConfigError("rows must contain at least one row, got none")
+    return found
+
+
+def _row(row: Any) -> Row:
+    if not isinstance(row, Mapping):
+        raise EnvConfigError(f"a row must be a mapping of names to values, got {shown(row):.80}")
+    return row
+
+
+def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
+    """Return the prompt of a row; raise EnvConfigError if there is none."""
+    try:
+        text = prompt.format_map(row) if isinstance(prompt, str) else prompt(row)
+    except (KeyError, ValueError, IndexError, AttributeError) as error:
+        if not isinstance(prompt, str):
+            raise
+        raise EnvConfigError(
+            f"prompt {prompt!r} cannot be filled in with row {number}, which has "
+            f"{', '.join(map(str, row))}: {error!r}"
+        ) from error
+    if not isinstance(text, str) or not text.strip() or len(text) > TEXT_LENGTH:
+        raise EnvConfigError(
+            f"the prompt of row {number} must be a text of 1 to {TEXT_LENGTH} characters, got "
+            f"{shown(text):.80}"
+        )
+    return text
+
+
+def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
+    if isinstance(tool, str):
+        tool = loading.code(tool, "tools")
+    return tool if isinstance(tool, Tool) else Tool.of(tool)
+
+
+def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
+    """Return the reward functions by name, each with its weight."""
+    if callable(reward) or isinstance(reward, str):
+        reward = {reward: 1.0}
+    elif not isinstance(reward, Mapping):
+        reward = dict.fromkeys(entries_of("reward", reward), 1.0)
+    found: dict[str, tuple[Reward, float]] = {}
+    for given, weight in reward.items():
+        function = loading.code(given, "reward") if isinstance(given, str) else given
+        if not callable(function):
+            raise EnvConfigError(
+                f"reward must be a function (completion, row) -> float, got {shown(function)}"
+            )
+        name = getattr(function, "__name__", type(function).__name__)
+        if name in found:
+            raise EnvConfigError(f"reward functions must have different names, got {name!r} twice")
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise EnvConfigError(f"the weight of {name} must be a number, got {shown(weight)}")
+        found[name] = function, float(weight)
+    if not found:
+        raise EnvConfigError("reward must contain at least one function, got none")
+    return found
+
+
+def _awaited(values: Sequence[Any]) -> list[Any]:
+    """Return the values, and the results of those that are awaitable, awaited at the same time."""
+    if not any(map(isawaitable, values)):
+        return list(values)
+
+    async def gather() -> list[Any]:
+        async def one(value: Any) -> Any:
+            return await value if isawaitable(value) else value
+
+        return list(await asyncio.gather(*map(one, values)))
+
+    # A separate thread, because the caller's thread may run an event loop already.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, gather()).result()
+
+
+def _finite(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise EnvError(f"reward {name} must return a number, got {shown(value)}") from error
+    if not math.isfinite(number):
+        raise EnvError(f"reward {name} must return a finite number, got {number}")
+    return number

@@ -1,0 +1,361 @@
+"""OpenSpiel's games as environments: `make("openspiel:leduc_poker")`.
+
+Actions have OpenSpiel's numbers. An agent without a choice in a step has the mask of action 0
+alone, and its action is ignored. Chance outcomes are drawn from the environment's seeded stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+
+from srl_envs import loading
+from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
+from srl_envs.games.base import FLOAT, RoundGame, metadata_of
+from srl_envs.tasks.free_text_game import ONLY_IN_WORDS
+from srl_envs.text import TO_MOVE, ParseFailure, parse_choice, parse_statement
+from srl_envs.untrusted import printable
+from srl_envs.validation import Reset, Step, asks_nothing, parallel_form
+
+try:
+    import pyspiel
+except ImportError as error:
+    raise ImportError(
+        'games of OpenSpiel require the package open_spiel: pip install "core-srl[openspiel]"'
+    ) from error
+
+SCHEME = "openspiel:"
+RENDER_MODES = ("human", "ansi")
+MOST_NAMED = 256
+"""Maximum number of actions of a game whose answers are names of actions."""
+PLAYOUTS = 20
+"""Number of random episodes from which the names of actions are collected."""
+MOST_MOVES = 500
+"""Maximum number of moves of each of these episodes."""
+
+
+def supported_games() -> list[str]:
+    """Return the names of all games of OpenSpiel that can be made without parameters."""
+    found = []
+    for kind in pyspiel.registered_games():
+        if not kind.default_loadable:
+            continue
+        try:
+            _load(kind.short_name)
+        except EnvConfigError:
+            continue
+        found.append(kind.short_name)
+    return found
+
+
+def _load(name: str) -> pyspiel.Game:
+    """Load a game; raise EnvConfigError if it is unknown or not supported."""
+    if loading.is_closed() and "(" in name:
+        raise UntrustedError(
+            f"{name!r:.200} has parameters that a record names, which may be files: "
+            f"{loading.WAY_OUT}"
+        )
+    try:
+        game = pyspiel.load_game(name)
+    except (IndexError, RuntimeError) as error:  # SpielError is a RuntimeError.
+        raise EnvConfigError(f"OpenSpiel cannot load the game {name!r}: {error}") from error
+    kind = game.get_type()
+    reason = ""
+    if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
+        reason = "it is a mean-field game"
+    elif kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
+        reason = "its chance outcomes cannot be seeded"
+    elif not (kind.provides_information_state_string or kind.provides_observation_string):
+        reason = "it does not describe situations as text"
+    elif not (kind.provides_information_state_tensor or kind.provides_observation_tensor):
+        reason = "it does not describe situations as tensors"
+    else:
+        try:
+            game.new_initial_state().legal_actions(0)
+        except RuntimeError as error:
+            reason = f"it has no numbered actions ({error})"
+    if reason:
+        raise EnvConfigError(f"OpenSpiel's game {name!r} is not supported: {reason}")
+    return game
+
+
+class OpenSpielGame(RoundGame):
+    """Game of OpenSpiel as a PettingZoo ParallelEnv, turn-based or simultaneous.
+
+    Observations, by `obs_mode`: "vector" is a float32 tensor; "dict" adds `action_mask`; "llm" also
+    adds `text`, the situation and the legal answers. In games of perfect information both are
+    OpenSpiel's observation, in others the information state. Answers are the names of actions, or
+    numbers if a name depends on the situation.
+
+    `infos[agent]["to_move"]` is False for an agent without a choice in the next step. An illegal
+    action is replaced by the first legal one; `infos[agent]["illegal"]` is then True. Rewards are
+    the changes of OpenSpiel's returns.
+
+    Args:
+        game: OpenSpiel's name of the game, with parameters if any, such as "leduc_poker" or
+            "kuhn_poker(players=3)". It may start with "openspiel:".
+        max_cycles: Number of steps after which an episode is truncated; by default, the length of
+            the game's longest episode.
+        obs_mode: "vector", "dict" or "llm".
+        render_mode: "human", "ansi" or None.
+
+    Raises:
+        EnvConfigError: The game is unknown or not supported, or an argument is invalid.
+    """
+
+    render_modes: ClassVar[Sequence[str]] = RENDER_MODES
+
+    def __init__(
+        self,
+        game: str,
+        *,
+        max_cycles: int | None = None,
+        obs_mode: str = "llm",
+        render_mode: str | None = None,
+    ) -> None:
+        self.game = _load(game.removeprefix(SCHEME))
+        kind = self.game.get_type()
+        self.metadata = metadata_of(f"openspiel_{kind.short_name}", render_modes=RENDER_MODES)  # type: ignore[misc]  # differs by game
+        in_full = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
+        self._text_of_state = kind.provides_information_state_string and not (
+            in_full and kind.provides_observation_string
+        )
+        self._tensor_of_state = kind.provides_information_state_tensor and not (
+            in_full and kind.provides_observation_tensor
+        )
+        self._position = self.game.new_initial_state()
+        self._returns: list[float] = []
+        agents = [f"player_{player}" for player in range(self.game.num_players())]
+        self._choices = {
+            agent: names_of_actions(self.game, player) for player, agent in enumerate(agents)
+        }
+        size = (
+            self.game.information_state_tensor_size()
+            if self._tensor_of_state
+            else self.game.observation_tensor_size()
+        )
+        super().__init__(
+            agents,
+            (-np.inf,) * size,
+            (np.inf,) * size,
+            max_cycles=self.game.max_game_length() if max_cycles is None else max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def make_view(self) -> OpenSpielView:
+        return OpenSpielView(self.game.get_type().long_name, self._choices)
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        self._position = self.game.new_initial_state()
+        self._play_chance()
+        self._returns = self._position.returns()
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        if asks_nothing(self._begun, self.agents, actions):
+            return {}, {}, {}, {}, {}
+        agents, position = list(self.agents), self._position
+        played, illegal = [], {}
+        for player, agent in enumerate(agents):
+            action = actions[agent]
+            if not self.action_spaces[agent].contains(action):
+                raise EnvError(
+                    f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
+                )
+            legal = position.legal_actions(player)
+            illegal[agent] = bool(legal) and action not in legal
+            played.append(legal[0] if illegal[agent] else int(action))
+        if position.is_simultaneous_node():
+            position.apply_actions(played)
+        else:
+            position.apply_action(played[position.current_player()])
+        self._play_chance()
+        self.played += 1
+        terminated = position.is_terminal()
+        truncated = self.played >= self.rounds and not terminated
+        if terminated or truncated:
+            self.agents = []
+        before, self._returns = self._returns, position.returns()
+        if self.render_mode == "human":
+            self.render()
+        observations, infos = self._outcome(agents)
+        for agent in agents:
+            infos[agent]["illegal"] = illegal[agent]
+        return (
+            observations,
+            {a: self._returns[p] - before[p] for p, a in enumerate(agents)},
+            dict.fromkeys(agents, terminated),
+            dict.fromkeys(agents, truncated),
+            infos,
+        )
+
+    def drawn_in_text(self) -> str:
+        return f"{self.metadata['name']} step {self.played}/{self.rounds}\n{self._position}\n"
+
+    def _actions(self) -> spaces.Discrete:
+        return spaces.Discrete(self.game.num_distinct_actions())
+
+    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
+        space = super()._space_of(vector)
+        if not isinstance(space, spaces.Dict):
+            return space
+        mask = spaces.Box(0, 1, (self.game.num_distinct_actions(),), np.int8)
+        return spaces.Dict({**space.spaces, "action_mask": mask})
+
+    def _play_chance(self) -> None:
+        while self._position.is_chance_node():
+            outcomes, chances = zip(*self._position.chance_outcomes(), strict=True)
+            drawn = self.np_random.random() * sum(chances)
+            number = int(np.searchsorted(np.cumsum(chances), drawn, side="right"))
+            self._position.apply_action(outcomes[min(number, len(outcomes) - 1)])
+
+    def _first(self) -> Reset:
+        return self._outcome(self.agents)
+
+    def _vectors(self) -> list[Any]:
+        return [self._vector(self._position, p) for p in range(len(self.possible_agents))]
+
+    def _outcome(self, agents: Sequence[str]) -> Reset:
+        """Return the observations and infos of agents."""
+        observations: dict[str, Any] = {}
+        infos: dict[str, dict[str, Any]] = {}
+        for player, agent in enumerate(agents):
+            observations[agent], mask = self.observe(self._position, player)
+            to_move = bool(self._position.legal_actions(player))
+            infos[agent] = {"action_mask": mask, TO_MOVE: to_move}
+        return observations, infos
+
+    def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
+        """Return a player's observation of a position, and its int8 mask of legal actions."""
+        legal = position.legal_actions(player)
+        mask = np.zeros(self.game.num_distinct_actions(), np.int8)
+        mask[legal or [0]] = 1
+        vector = self._vector(position, player)
+        if self.obs_mode == "vector":
+            return vector, mask
+        observation: dict[str, Any] = {"observation": vector, "action_mask": mask.copy()}
+        if self.obs_mode == "llm":
+            observation["text"] = self._text(position, player, legal)
+        return observation, mask
+
+    def _vector(self, position: pyspiel.State, player: int) -> np.ndarray:
+        if self._tensor_of_state:
+            return np.array(position.information_state_tensor(player), FLOAT)
+        return np.array(position.observation_tensor(player), FLOAT)
+
+    def _text(self, position: pyspiel.State, player: int, legal: Sequence[int]) -> str:
+        """Return the situation of a player, and its legal answers."""
+        if self._text_of_state:
+            situation = position.information_state_string(player)
+        else:
+            situation = position.observation_string(player)
+        if position.is_terminal():
+            last_line = "The game is over."
+        elif not legal:
+            last_line = "It is not your turn."
+        else:
+            choices = self._choices[self.possible_agents[player]]
+            answers = []
+            for action in legal:
+                name = position.action_to_string(player, action)
+                known = choices[action]
+                answers.append(known if name == known else f"{known} ({name})")
+            last_line = f"Legal answers: {', '.join(answers)}"
+        return f"{printable(situation).rstrip()}\n{last_line}".lstrip()
+
+    def exact_exploitability(self, policies: Mapping[str, Any]) -> dict[str, float]:
+        """Compute the exact gain of a best response against each agent's policy.
+
+        OpenSpiel enumerates all positions of the game, so the game must be small.
+
+        Args:
+            policies: Agent -> policy, which must be Exact (srl_agents.policy).
+
+        Returns:
+            Agent -> expected return of its best response to the policies of all others, less that
+            of the agent's policy. The sum is NashConv (Lanctot et al. 2017, section 2).
+
+        Raises:
+            PolicyError: The action probabilities of a policy cannot be computed.
+        """
+        from srl_extensions.bridges.openspiel_exploitability import best_response_gains
+
+        return best_response_gains(self, policies)
+
+
+@dataclass(frozen=True)
+class OpenSpielView:
+    """Text view of a game of OpenSpiel."""
+
+    title: str
+    choices: Mapping[str, tuple[str, ...]]
+    """Agent -> one answer per action."""
+    default_action: int = 0
+    parse_penalty: float = 0.1
+    tells_time: bool = False
+    _numbers: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)
+    """Agent -> answer in lower case -> action."""
+
+    def rules(self, agent: str) -> str:
+        return (
+            f"You are {agent} in the game {self.title}. Write one of the legal answers alone on "
+            "the last line."
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        if isinstance(observation, Mapping) and "text" in observation:
+            return str(observation["text"])
+        return ONLY_IN_WORDS
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        return self.choices[agent]
+
+    def parse(self, agent: str, answer: str) -> int | ParseFailure:
+        if agent not in self._numbers:
+            choices = self.choices[agent]
+            self._numbers[agent] = {text.casefold(): action for action, text in enumerate(choices)}
+        return parse_statement(answer, self._numbers[agent].get)
+
+    def legal(self, action: int, mask: Any) -> int:
+        """Return the action if it is legal, and otherwise the first legal action."""
+        return action if mask[action] else int(np.argmax(mask))
+
+
+def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
+    """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
+
+    OpenSpiel names an action in a situation. The names are collected in random episodes with a
+    fixed seed. They are the answers if they are distinct, and the same in all situations. An
+    action that never was legal has its number.
+    """
+    count = game.num_distinct_actions()
+    numbers = tuple(map(str, range(count)))
+    if count > MOST_NAMED:
+        return numbers
+    names: dict[int, str] = {}
+    rng = np.random.default_rng(0)
+    for _ in range(PLAYOUTS):
+        position = game.new_initial_state()
+        for _ in range(MOST_MOVES):
+            if position.is_terminal():
+                break
+            if not position.is_chance_node():
+                for action in position.legal_actions(player):
+                    name = position.action_to_string(player, action)
+                    if names.setdefault(action, name) != name:
+                        return numbers
+            if position.is_simultaneous_node():
+                everyone = map(position.legal_actions, range(game.num_players()))
+                position.apply_actions([int(rng.choice(legal or [0])) for legal in everyone])
+            else:
+                position.apply_action(int(rng.choice(position.legal_actions())))
+    answers = tuple(names.get(action, str(action)) for action in range(count))
+    parsed = [parse_choice(answer, answers) for answer in answers]
+    return answers if parsed == list(range(count)) else numbers
+
+
+parallel_env = parallel_form(OpenSpielGame)

@@ -1,0 +1,194 @@
+"""TextArena's games as environments: `make("textarena:IteratedPrisonersDilemma-v0")`.
+
+In every step, the answer of the player to move counts, and all other answers are ignored.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from srl_envs import loading
+from srl_envs.errors import EnvConfigError, UntrustedError
+from srl_envs.games.base import metadata_of
+from srl_envs.tasks.free_text_game import RENDER_MODES, FreeTextGame, FreeTextView, Outcome
+from srl_envs.text import TEXT_LENGTH, TO_MOVE, Samples
+from srl_envs.validation import parallel_form, whole_number
+
+try:
+    import textarena
+except ImportError as error:
+    raise ImportError(
+        'games of TextArena require the package textarena: pip install "core-srl[textarena]"'
+    ) from error
+
+SCHEME = "textarena:"
+PLAYERS = (2, 1, 3, 4, 5, 6)
+"""Numbers of players that are tried, in this order."""
+IN_BRACKETS = re.compile(r"\[[^\[\]\n]{1,40}\]")
+"""Form of TextArena's answers, such as [Cooperate]."""
+WAITING = "It is not your turn: what you write is ignored."
+
+
+class TextArenaGame(FreeTextGame):
+    """Game of TextArena as a PettingZoo ParallelEnv with texts as actions.
+
+    The text of an observation is the part of TextArena's observation that the agent has not seen
+    before; the first one contains the rules. `infos[agent]["to_move"]` is False for all agents
+    except the one to move. Rewards are TextArena's, at the end of the game. Observation vector:
+    steps so far / `max_cycles`, and 1 for the agent to move.
+
+    TextArena draws from the global generators of `random` and NumPy. Each environment keeps
+    separate states of both, and installs them during its calls.
+
+    Args:
+        game: TextArena's id of the game, such as "KuhnPoker-v0". It may start with "textarena:".
+        num_players: Number of players; by default, the first of PLAYERS that the game accepts.
+        max_cycles: Number of steps after which an episode is truncated.
+        settings: Keyword arguments of TextArena's environment, such as {"max_rounds": 3}.
+        obs_mode: See FreeTextGame.
+        render_mode: See FreeTextGame.
+
+    Raises:
+        EnvConfigError: The game is unknown or cannot be started, or an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        game: str,
+        *,
+        num_players: int | None = None,
+        max_cycles: int = 200,
+        settings: Mapping[str, Any] | None = None,
+        obs_mode: str = "llm",
+        render_mode: str | None = None,
+    ) -> None:
+        game = game.removeprefix(SCHEME)
+        if loading.is_closed() and settings:
+            raise UntrustedError(
+                f"settings of {game!r:.200} are named by a record, and may be files: "
+                f"{loading.WAY_OUT}"
+            )
+        try:
+            self.game = textarena.make(game, **(settings or {}))
+        except Exception as error:  # TextArena raises errors of all kinds.
+            raise EnvConfigError(f"TextArena cannot make the game {game!r}: {error}") from error
+        self.metadata = metadata_of(f"textarena_{game}", render_modes=RENDER_MODES)  # type: ignore[misc]  # differs by game
+        self._generators = _generators(0)
+        self._count = self._players(game, num_players)
+        self._mover = 0
+        self._texts: dict[int, str] = {}
+        self._transcripts: dict[int, str] = {}
+        self._over = False
+        super().__init__(
+            [f"player_{player}" for player in range(self._count)],
+            low=(0.0, 0.0),
+            high=(1.0, 1.0),
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def make_view(self) -> FreeTextView:
+        rules = {
+            agent: f"You are player {player} of a game. Answer as its rules say."
+            for player, agent in enumerate(self.possible_agents)
+        }
+        return FreeTextView(rules)
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        seed = int(self.np_random.integers(2**31))
+        self._generators = _generators(seed)
+        self._transcripts = {}
+        self._over = False
+        with self._own_generators():
+            self.game.reset(num_players=self._count, seed=seed)
+            self._observe()
+
+    def first_info(self, agent: str) -> dict[str, Any]:
+        return {TO_MOVE: agent == self.possible_agents[self._mover]}
+
+    def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
+        with self._own_generators():
+            self._over, _ = self.game.step(action=answers[self.possible_agents[self._mover]])
+            if not self._over:
+                self._observe()
+        rewards = (self.game.close()[0] or {}) if self._over else {}
+        return {
+            agent: Outcome(
+                float(rewards.get(player, 0.0)),
+                self._over,
+                {TO_MOVE: not self._over and player == self._mover},
+            )
+            for player, agent in enumerate(self.possible_agents)
+        }
+
+    def prompt(self, agent: str) -> str:
+        if self._over:
+            return "The game is over."
+        player = self.possible_agents.index(agent)
+        return self._texts[player] if player == self._mover else WAITING
+
+    def numbers(self, agent: str) -> tuple[float, float]:
+        to_move = not self._over and agent == self.possible_agents[self._mover]
+        return min(self.played / self.rounds, 1.0), float(to_move)
+
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
+        """Return up to `count` answers in brackets that the texts of this episode contain."""
+        found = list(dict.fromkeys(IN_BRACKETS.findall("\n".join(self._transcripts.values()))))
+        return tuple(rng.permutation(found)[:count].tolist()) or None
+
+    def _observe(self) -> None:
+        """Read the observation of the player to move, and keep the part that is new."""
+        self._mover, observation = self.game.get_observation()
+        text = observation if isinstance(observation, str) else _joined(observation)
+        before = self._transcripts.get(self._mover, "")
+        self._transcripts[self._mover] = text
+        self._texts[self._mover] = text.removeprefix(before).strip()[-TEXT_LENGTH:]
+
+    def _players(self, game: str, given: int | None) -> int:
+        """Return the number of players, after a reset that shows that the game accepts it."""
+        numbers = PLAYERS if given is None else (whole_number("num_players", given, 1, 100),)
+        for number in numbers:
+            try:
+                with self._own_generators():
+                    self.game.reset(num_players=number, seed=0)
+            except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+                failure = error
+            else:
+                return number
+        raise EnvConfigError(
+            f"TextArena cannot start the game {game!r} with {' or '.join(map(str, numbers))} "
+            f"players: {failure}"
+        ) from failure
+
+    @contextmanager
+    def _own_generators(self) -> Iterator[None]:
+        """Set the global generators to this environment's states in the block."""
+        others = random.getstate(), np.random.get_state()
+        random.setstate(self._generators[0])
+        np.random.set_state(self._generators[1])
+        try:
+            yield
+        finally:
+            self._generators = random.getstate(), np.random.get_state()
+            random.setstate(others[0])
+            np.random.set_state(others[1])
+
+
+def _generators(seed: int) -> tuple[Any, Any]:
+    """Return the states of the generators of `random` and of NumPy for a seed."""
+    return random.Random(seed).getstate(), np.random.RandomState(seed).get_state()
+
+
+def _joined(messages: list[tuple[int, str, Any]]) -> str:
+    """Return TextArena's raw observation, a list of messages, as text."""
+    return "\n".join(message for _, message, _ in messages)
+
+
+parallel_env = parallel_form(TextArenaGame)
