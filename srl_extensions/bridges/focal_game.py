@@ -66,37 +66,15 @@ class FocalGame:
     """Maximum number of tokens in an answer, including the end-of-turn token."""
 
     def to_json(self) -> str:
-        """Return the game as JSON, which `from_json` reads."""
+        """Return the game as JSON, which `game_of` reads."""
         return json.dumps(asdict(self))
 
-    @classmethod
-    def from_json(cls, text: str) -> FocalGame:
-        """Return the game of a JSON text.
-
-        Args:
-            text: A JSON object with the fields as keys.
-
-        Raises:
-            PolicyError: If the text is not a JSON object with valid fields.
-        """
-        try:
-            return cls(**read_json(text))
-        except (DocumentError, TypeError, pydantic.ValidationError) as error:
-            raise PolicyError(
-                f"a row's game must be a JSON object with the fields of FocalGame, got "
-                f"{text!r:.200}: {error}"
-            ) from error
-
     def make(self, *, trusted: bool = False) -> Any:
-        """Return the environment.
+        """Return the environment, which only a `trusted` game may take from code or files.
 
-        Args:
-            trusted: Allow options that name code or files (srl_envs.registry.remake).
-
-        Raises:
-            EnvConfigError: If the environment or an option is invalid.
-            UntrustedError: If an untrusted game names code or files.
-            PolicyError: If an agent is unknown or the environment has no text view.
+        Raise EnvConfigError for an invalid environment or option, UntrustedError for an untrusted
+        game that names code or files, and PolicyError for an unknown agent or an environment
+        without text view.
         """
         options = registry.as_conversations(self.environment, self.options)
         env = registry.remake(self.environment, options, trusted=trusted)
@@ -113,16 +91,11 @@ class FocalGame:
         return env
 
     def partner_policies(self, env: Any, *, trusted: bool = False) -> dict[str, Policy]:
-        """Return agent -> policy for the agents that partners play.
+        """Return agent -> policy for the agents that partners play in `env`, as returned by `make`.
 
-        Args:
-            env: The environment, as returned by `make`.
-            trusted: Allow partners that name code or an API model.
-
-        Raises:
-            PolicyError: If a partner is invalid.
-            BackendError: If the package or key of an API is missing.
-            UntrustedError: If an untrusted game names an API model or code.
+        Only a `trusted` game may name code or an API model; UntrustedError is raised for others.
+        Raise PolicyError for an invalid partner, and BackendError if the package or key of an API
+        is missing.
         """
         made: dict[str, Policy] = {}
         for name in sorted(set(self.partners.values())):
@@ -178,10 +151,9 @@ class EngineBackend:
         self._opening: int | None = None
 
     async def complete(self, request: Request) -> Completion:
-        """Return the engine's answer and append it to `answers`.
+        """Return the engine's answer to a request, and append it to `answers`.
 
-        Raises:
-            BackendError: If the answer is empty, or could exceed the maximum length.
+        Raise BackendError if the answer is empty, or could exceed the maximum length.
         """
         length = len(request.context)
         if self._opening is None:
@@ -232,22 +204,12 @@ async def play_focal(
     *,
     trusted: bool = False,
 ) -> FocalSample | None:
-    """Play one episode and return the sample of the trained agent.
+    """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    A conversation that exceeds the maximum length ends the episode, and the sample ends there.
-
-    Args:
-        game: The game.
-        seed: Seed of the environment and the policies.
-        engine: Function from an agent to its backend.
-        trusted: See FocalGame.make.
-
-    Returns:
-        The sample, or None if the agent never acted.
-
-    Raises:
-        RolloutError: If the episode fails for another reason.
-        TrainingError: If a reward is not finite.
+    `engine` maps an agent without a partner to its backend; `trusted` is that of FocalGame.make. A
+    conversation that exceeds the maximum length ends the episode, and the sample ends there. Raise
+    RolloutError if the episode fails for another reason, and TrainingError if a reward is not
+    finite.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -318,20 +280,26 @@ def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return the game and seed of a row.
-
-    Raises:
-        PolicyError: If the row has no valid game.
-    """
+    """Return the game and seed of a row; raise PolicyError if the row has no valid game."""
     info = row.get("extra_info")
-    if not isinstance(info, Mapping) or not isinstance(info.get("game"), str):
+    text = info.get("game") if isinstance(info, Mapping) else None
+    if not isinstance(info, Mapping) or not isinstance(text, str):
         raise PolicyError("a row must have extra_info with a game, as made by focal_game.rows")
     seed = whole_number("seed", info.get("seed"), low=0, high=MOST)
-    return FocalGame.from_json(info["game"]), seed
+    try:
+        return FocalGame(**read_json(text)), seed
+    except (DocumentError, TypeError, pydantic.ValidationError) as error:
+        raise PolicyError(
+            f"a row's game must be a JSON object with the fields of FocalGame, got {text!r:.200}: "
+            f"{error}"
+        ) from error
 
 
 def _prompts(game: FocalGame, seeds: Sequence[int], evaluation: bool) -> list[list[dict[str, str]]]:
-    """Return the first messages of each seed's episode; refuse held-out partners and levels."""
+    """Return the first messages of the trained agent for each seed.
+
+    Without `evaluation`, raise PolicyError or EnvConfigError for held-out partners and levels.
+    """
     for agent, partner in game.partners.items():
         if is_held_out(partner) and not evaluation:
             raise PolicyError(

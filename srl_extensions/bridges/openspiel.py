@@ -38,22 +38,11 @@ MOST_MOVES = 500
 """Maximum number of moves of each of these episodes."""
 
 
-def supported_games() -> list[str]:
-    """Return the names of all games of OpenSpiel that can be made without parameters."""
-    found = []
-    for kind in pyspiel.registered_games():
-        if not kind.default_loadable:
-            continue
-        try:
-            _load(kind.short_name)
-        except EnvConfigError:
-            continue
-        found.append(kind.short_name)
-    return found
+def load_game(name: str) -> pyspiel.Game:
+    """Return the game of OpenSpiel; raise EnvConfigError if it is unknown or not supported.
 
-
-def _load(name: str) -> pyspiel.Game:
-    """Load a game; raise EnvConfigError if it is unknown or not supported."""
+    In untrusted records, raise UntrustedError for a name with parameters.
+    """
     if loading.is_closed() and "(" in name:
         raise UntrustedError(
             f"{name!r:.200} has parameters that a record names, which may be files: "
@@ -117,7 +106,7 @@ class OpenSpielGame(RoundGame):
         obs_mode: str = "llm",
         render_mode: str | None = None,
     ) -> None:
-        self.game = _load(game.removeprefix(SCHEME))
+        self.game = load_game(game.removeprefix(SCHEME))
         kind = self.game.get_type()
         self.metadata = metadata_of(f"openspiel_{kind.short_name}", render_modes=RENDER_MODES)  # type: ignore[misc]  # differs by game
         in_full = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION

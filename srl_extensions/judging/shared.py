@@ -42,7 +42,7 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return a policy for each agent of `names`, a mapping from agent to player."""
+        """Return agent -> policy, for `names`, a mapping from agent to the name of its player."""
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 

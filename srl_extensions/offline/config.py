@@ -72,13 +72,9 @@ class DpoConfig(OfflineConfig):
     """Gap in mean shaped return above which one answer is preferred to another."""
 
     def check_group_size(self, size: int) -> None:
-        """Check that played episodes form complete groups.
+        """Raise ConfigError if episodes are to be played that are not a multiple of `size`.
 
-        Args:
-            size: Number of episodes per group (rollout.group_size).
-
-        Raises:
-            ConfigError: If `episodes` is not a multiple of `size`, and no data is given.
+        `size` is the number of episodes per group (rollout.group_size).
         """
         if not self.data and self.episodes % size:
             raise ConfigError(

@@ -38,18 +38,11 @@ DEEPEST, MOST_RUNS = 3, 100
 
 
 def open_beneath(path: Path, root: Path) -> BinaryIO:
-    """Open a plain file below `root` for reading, without following links.
+    """Open a plain file below the folder `root` for reading, without following links.
 
-    Each component of the path is opened from the descriptor of its parent, so that a component
-    replaced by a link is an error.
-
-    Args:
-        path: Path of a file below `root`.
-        root: Absolute path of a folder that is not a link.
-
-    Raises:
-        RunFolderError: If the file is not a plain file.
-        OSError: If a component is a link, or cannot be opened.
+    Each component of `path` is opened from the descriptor of its parent, so that a component
+    replaced by a link raises OSError. `root` is absolute and not a link. Raise RunFolderError for a
+    file that is not plain.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(root, flags)

@@ -63,13 +63,9 @@ class LivePages:
         self._built: dict[str, Built] = {}
 
     def document(self, name: str) -> Built:
-        """Return a document; threads may call this method at the same time.
+        """Return the document of the run `name`; "" is the only given run, or the list of all runs.
 
-        Args:
-            name: Name of a run; "" for the list of all runs, or for the only run that was given.
-
-        Raises:
-            KeyError: If there is no such run.
+        Threads may call this method at the same time. Raise KeyError if there is no such run.
         """
         with self._lock:
             found = find_runs(self._roots)
@@ -100,17 +96,10 @@ def server(
     token: str | None = None,
     names: Sequence[str] = (),
 ) -> Server:
-    """Return the server of the live page.
+    """Return the server of the live page of runs in and below `folders`; `run()` starts it.
 
-    Args:
-        folders: Folders of runs, or folders that contain them.
-        host: Address to listen at.
-        port: Port to listen at; 0 for a free port.
-        token: Token that each client must present, or None if no token is required.
-        names: Host names that are accepted in addition to localhost and IP addresses.
-
-    Returns:
-        Server whose `run()` serves until interrupted.
+    Port 0 selects a free port. Clients must present `token` unless it is None. `names` are host
+    names that are accepted in addition to localhost and IP addresses.
     """
     pages = LivePages(folders)
 

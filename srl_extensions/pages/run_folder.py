@@ -147,7 +147,7 @@ class RecordedRun:
         return number_at(self.summary, "evaluation", when, *keys)
 
     def names(self, *keys: str) -> list[str]:
-        """Return the distinct keys of the mappings at a path of keys in the rows."""
+        """Return the distinct keys of the mappings at a path of keys in the rows, in order."""
         found: dict[str, None] = {}
         for row in self.rows:
             place: Any = row
@@ -191,18 +191,10 @@ def edges(values: Sequence[float]) -> tuple[float, float]:
 
 
 def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
-    """Load the run in `folder`.
+    """Load the run in `folder`, without an incomplete last row.
 
-    Args:
-        folder: Folder of the run.
-        opened: Function that opens a file for reading.
-
-    Returns:
-        The run, without an incomplete last row.
-
-    Raises:
-        RunFolderError: If there is no run, or its records are damaged or cannot be read.
-        MetricsError: If a file of rows is damaged before its last line.
+    `opened` opens a file for reading. Raise RunFolderError if there is no run, or its records are
+    damaged or cannot be read, and MetricsError if a file of rows is damaged before its last line.
     """
     where = folder / "config.yaml"
     try:

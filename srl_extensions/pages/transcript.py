@@ -50,13 +50,10 @@ def transcript(
     frames: Iterable[bytes] | None = None,
     seconds: float | None = None,
 ) -> Transcript:
-    """Return the first turns of the episode as a table, or all turns as an animation.
+    """Return the first SHOWN_TURNS turns of an episode as a table, or with frames an animation.
 
-    Args:
-        episode: Recorded episode.
-        view: Text view of the environment; without it, observations and actions are numbers.
-        frames: Bytes of a PNG file for the start and for each turn of an animation.
-        seconds: Time for which the animation shows a frame.
+    Without a `view`, observations and actions are numbers. `frames` are PNG files of the start and
+    of each turn, shown for `seconds` each.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))
