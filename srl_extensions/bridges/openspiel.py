@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 
+from srl_agents.errors import PolicyError
+from srl_agents.policy import Exact
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.games.base import FLOAT, RoundGame, metadata_of
@@ -271,9 +273,23 @@ class OpenSpielGame(RoundGame):
         Raises:
             PolicyError: The action probabilities of a policy cannot be computed.
         """
-        from srl_extensions.bridges.openspiel_exploitability import best_response_gains
+        from open_spiel.python.algorithms import exploitability
 
-        return best_response_gains(self, policies)
+        from srl_extensions.bridges.openspiel_exploitability import ExactPolicies
+
+        for agent in self.possible_agents:
+            if not isinstance(policies[agent], Exact):
+                raise PolicyError(
+                    f"the policy of {agent} must give exact probabilities, as 'uniform' and "
+                    f"language models with constrained answers do, got {policies[agent]}"
+                )
+        game = self.game
+        if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+            game = pyspiel.convert_to_turn_based(game)
+        gains = exploitability.nash_conv(
+            game, ExactPolicies(self, game, policies), return_only_nash_conv=False
+        ).player_improvements
+        return {agent: float(gains[player]) for player, agent in enumerate(self.possible_agents)}
 
 
 @dataclass(frozen=True)

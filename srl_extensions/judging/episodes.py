@@ -59,17 +59,10 @@ class EpisodeRunner:
     """Folder of the records; None to write none. Recorded episodes are not played again."""
 
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
-        """Play the episodes, and append each to FOLDER/NAME.jsonl as soon as it ends.
+        """Play episodes, and append each to FOLDER/NAME.jsonl when it ends; return them in order.
 
-        Args:
-            name: Name of the scenario or environment.
-            plans: Episodes to play. The number in this list identifies an episode in the file.
-
-        Returns:
-            The episodes in the order of `plans`. The `failure` of a failed episode is set.
-
-        Raises:
-            ConfigError: If the file cannot be written.
+        The number of an episode in `plans` identifies it in the file; episodes in the file are not
+        played. A failed episode has its `failure`. Raise ConfigError if the file cannot be written.
         """
         return run(self._play(name, plans))
 

@@ -258,7 +258,7 @@ class Stage:
         return found
 
     def _check_length(self, model: str, tokens: int) -> None:
-        """Raise DataError for a sample that is longer than the model's context."""
+        """Raise DataError if the model's context is shorter than `tokens`, its longest sample."""
         text = self._run.players.texts[model]
         if text.positions is not None and tokens > text.positions:
             raise DataError(

@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
@@ -40,17 +39,8 @@ HEADERS = {
 }
 
 
-class Built(NamedTuple):
-    """Document as JSON, as sent to clients."""
-
-    content: str
-    etag: str
-    files: list[object]
-    """Runs in the document, with `WatchedRun.seen` of each."""
-
-
 class LivePages:
-    """Documents of the runs in several folders, built when requested and files have changed.
+    """Documents of the runs in several folders, whose files are read again when they changed.
 
     Args:
         given: Folders of runs, or folders that contain them.
@@ -60,10 +50,9 @@ class LivePages:
         self._roots = [Path(os.path.realpath(folder)) for folder in given]
         self._lock = threading.Lock()
         self._runs: dict[Path, WatchedRun] = {}
-        self._built: dict[str, Built] = {}
 
-    def document(self, name: str) -> Built:
-        """Return the document of the run `name`; "" is the only given run, or the list of all runs.
+    def document(self, name: str) -> str:
+        """Return the document of the run `name` as JSON; "" is the only given run, or the list.
 
         Threads may call this method at the same time. Raise KeyError if there is no such run.
         """
@@ -77,15 +66,7 @@ class LivePages:
             shown = {alone: runs[alone]} if alone else runs
             for run in shown.values():
                 run.refresh()
-            files: list[object] = [(each, run.seen) for each, run in shown.items()]
-            known = self._built.get(name)
-            if known is None or known.files != files:
-                content = to_json(
-                    of_run(alone, runs[alone]) if alone else overview(runs, self._roots)
-                )
-                etag = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-                known = self._built[name] = Built(content, f'"{etag}"', files)
-            return known
+            return to_json(of_run(alone, runs[alone]) if alone else overview(runs, self._roots))
 
 
 def server(
@@ -106,13 +87,14 @@ def server(
     # Starlette runs a plain function in a thread, so that requests do not wait for each other.
     def document(request: Request) -> Response:
         try:
-            built = pages.document(request.query_params.get("run", ""))
+            content = pages.document(request.query_params.get("run", ""))
         except KeyError:
             raise HTTPException(404, "no such run") from None
-        headers = {"ETag": built.etag}
-        if request.headers.get("if-none-match") == built.etag:
+        etag = f'"{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"'
+        headers = {"ETag": etag}
+        if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers=headers)
-        return Response(built.content, media_type="application/json", headers=headers)
+        return Response(content, media_type="application/json", headers=headers)
 
     async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
         answer = refusal(request, token, names) or await call_next(request)

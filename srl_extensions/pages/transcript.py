@@ -1,9 +1,11 @@
-"""Transcripts of episodes: observations, messages, answers and rewards by turn."""
+"""Transcripts of episodes by turn, as tables and as animations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ import numpy as np
 from srl_agents.episode import AgentStep, Episode
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
+from srl_envs.loading import needed_by
 from srl_envs.text import TextView
 from srl_envs.untrusted import cut
-from srl_extensions.pages.document import Transcript
+from srl_extensions.pages.document import Document, Transcript, write_page
 
 SHOWN_TURNS = 40
 SHOWN_CHARACTERS = 1500
@@ -83,6 +86,42 @@ def transcript(
         left_out=len(episode.turns) - last,
         seconds=seconds,
     )
+
+
+def write_html(
+    episode: Episode,
+    frames: Iterable[np.ndarray],
+    path: Path,
+    seconds: float,
+    *,
+    view: TextView | None = None,
+) -> Path:
+    """Write a page that shows the frames as an animation, with the texts of each turn.
+
+    Args:
+        episode: Replayed episode.
+        frames: Pictures of the start and of each turn, uint8 arrays of shape (height, width, 3).
+        path: File to write.
+        seconds: Time for which a frame is shown.
+        view: Text view of the environment; without it, observations and actions are numbers.
+
+    Returns:
+        `path`.
+
+    Raises:
+        ImportError: If Pillow is not installed.
+        RunFolderError: If the file cannot be written.
+    """
+    with needed_by("an animation"):
+        from PIL import Image
+
+    pictures = []
+    for frame in frames:
+        file = BytesIO()
+        Image.fromarray(frame).save(file, format="PNG")
+        pictures.append(file.getvalue())
+    shown = transcript(episode, view, pictures, seconds)
+    return write_page(Document(episode.environment, "replayed episode", [shown]), path)
 
 
 def _step(episode: Episode, step: AgentStep, view: TextView | None) -> dict[str, Any]:
