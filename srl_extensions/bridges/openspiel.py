@@ -211,7 +211,7 @@ class OpenSpielGame(RoundGame):
         return [self._vector(self._position, p) for p in range(len(self.possible_agents))]
 
     def _outcome(self, agents: Sequence[str]) -> Reset:
-        """Return the observations and infos of agents."""
+        """Return observations and infos by agent, for the current position."""
         observations: dict[str, Any] = {}
         infos: dict[str, dict[str, Any]] = {}
         for player, agent in enumerate(agents):
@@ -239,7 +239,7 @@ class OpenSpielGame(RoundGame):
         return np.array(position.observation_tensor(player), FLOAT)
 
     def _text(self, position: pyspiel.State, player: int, legal: Sequence[int]) -> str:
-        """Return the situation of a player, and its legal answers."""
+        """Return the situation of a player as text, with a last line of the `legal` answers."""
         if self._text_of_state:
             situation = position.information_state_string(player)
         else:

@@ -152,7 +152,11 @@ class TextArenaGame(FreeTextGame):
         self._texts[self._mover] = text.removeprefix(before).strip()[-TEXT_LENGTH:]
 
     def _players(self, game: str, given: int | None) -> int:
-        """Return the number of players, after a reset that shows that the game accepts it."""
+        """Return the first number of players with which the game can be reset.
+
+        The tried numbers are PLAYERS, or only `given` if it is not None. Raise EnvConfigError if
+        all fail.
+        """
         numbers = PLAYERS if given is None else (whole_number("num_players", given, 1, 100),)
         for number in numbers:
             try:
@@ -169,7 +173,11 @@ class TextArenaGame(FreeTextGame):
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
-        """Set the global generators to this environment's states in the block."""
+        """Install this environment's states of the global generators during the block.
+
+        Afterwards, the changed states are kept for the next call, and the earlier ones are
+        restored.
+        """
         others = random.getstate(), np.random.get_state()
         random.setstate(self._generators[0])
         np.random.set_state(self._generators[1])

@@ -137,8 +137,7 @@ class _Player:
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """Send the last message and return the model's reply.
 
-        Raises:
-            BackendError: If the run ended, which `over` then states.
+        Raise BackendError and set `over` if the run ended.
         """
         segment = await self._interaction.turn(request.messages[-1]["content"])
         if segment.terminated:

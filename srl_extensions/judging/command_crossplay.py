@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def page(record: Mapping[str, Any]) -> Document:
-    """Return the page of the record that results.json contains."""
+    """Return the page of a cross-play; `record` is the content of results.json."""
     names = [one["name"] for one in record["players"]]
     sections = [
         PageSection(arena["name"], [_matrix(arena), *_tables(arena)]) for arena in record["arenas"]
@@ -127,7 +127,7 @@ def page(record: Mapping[str, Any]) -> Document:
 
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
-    """Return the results of one environment as text for a terminal."""
+    """Return the entry of one environment in results.json as text for a terminal."""
     names, title = arena["players"], f"{arena['name']}: {PAYOFFS} (95 % interval)"
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
     rows = [
@@ -141,7 +141,7 @@ def table_of_arena(arena: Mapping[str, Any]) -> str:
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Table | Text]:
-    """Return a table of the rankings, if there are any, and a text about failed games, if any."""
+    """Return the rankings of one environment, if there are any, and a text about failed games."""
     rankings = arena["rankings"]
     failed = [game for game in arena["games"] if game["failure"] is not None]
     blocks: list[Table | Text] = []

@@ -167,11 +167,9 @@ def add_episode_options(parser: argparse.ArgumentParser) -> None:
 def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     """Return the runner with the limits of a command line, which writes episodes to `folder`.
 
-    With a folder, write the command line to FOLDER/command.json, or with --resume compare it.
-
-    Raises:
-        ConfigError: If the folder contains files and --resume was not given, or if --resume was
-            given and the command line differs from the recorded one.
+    With a folder, write the command line to FOLDER/command.json, or with --resume compare it. Raise
+    ConfigError if the folder contains files and --resume was not given, or if the command line
+    differs from the recorded one.
     """
     runner = EpisodeRunner(args.concurrency, args.timeout, args.retries, folder)
     if folder is None:

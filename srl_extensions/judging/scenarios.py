@@ -88,7 +88,7 @@ class ScenarioScore:
         return sum(episode.failure is not None for episode in self.episodes)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the score as plain data for JSON."""
+        """Return the score with the number of failed episodes as plain data for JSON."""
         record = asdict(self)
         record["scenario"]["tags"] = self.scenario.tags
         return {**record, "failed_episodes": self.failed}

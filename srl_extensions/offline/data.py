@@ -78,7 +78,10 @@ class Preference:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", text) of each line that is not empty; raise DataError on failure."""
+    """Yield ("FILE, line N", text) of each line that is not empty.
+
+    Raise DataError if the file cannot be read, or is not text in UTF-8.
+    """
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):

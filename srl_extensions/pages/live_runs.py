@@ -59,7 +59,10 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 
 def thinned(file: BinaryIO) -> BinaryIO:
-    """Close `file`, and return its evenly spread lines and its last two as a file in memory."""
+    """Close `file`, and return its last two and about MOST_ROWS other lines as a file in memory.
+
+    These lines are evenly spread.
+    """
     with file:
         count = sum(1 for _ in _lines(file))
         file.seek(0)
@@ -94,7 +97,7 @@ class WatchedRun:
         """Error of the last read."""
 
     def refresh(self) -> None:
-        """Read the files again if one of them changed."""
+        """Read the files again if one of them changed, and set `seen`, `record` and `problem`."""
         found = {}
         for name in FILES:
             with suppress(OSError):

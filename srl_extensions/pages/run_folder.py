@@ -232,9 +232,9 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
 
 
 def _content(path: Path, most: int, opened: Opener) -> bytes:
-    """Read a file with `opened`; return b"" if it does not exist.
+    """Return the content of a file that `opened` opens, or b"" if the file does not exist.
 
-    Raises RunFolderError for a file of more than `most` bytes.
+    Raise RunFolderError for a file of more than `most` bytes.
     """
     try:
         with opened(path) as file:
@@ -247,7 +247,10 @@ def _content(path: Path, most: int, opened: Opener) -> bytes:
 
 
 def _rows(path: Path, kind: str, opened: Opener) -> Iterator[Row]:
-    """Yield the rows of a file, each with the key `kind`; no rows if there is no file."""
+    """Yield the rows of a file; none if there is no file.
+
+    Raise RunFolderError for a row that lacks the key `kind`, or has a value of a wrong type.
+    """
     with suppress(FileNotFoundError):
         for place, row in enumerate(read_rows(path, opened), start=1):
             if kind not in row:

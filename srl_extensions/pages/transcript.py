@@ -26,10 +26,10 @@ SHOWN_CHARACTERS = 1500
 def view_of(
     episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
 ) -> TextView | None:
-    """Return the text view of the environment `name`, or None if the episode does not match it.
+    """Return the text view of an environment, or None if the episode does not match it.
 
-    Raises:
-        UntrustedError: If the options name code or files, and `trusted` is False.
+    None is also returned for an untrusted name that is not registered. Raise UntrustedError if
+    untrusted options name code or files.
     """
     if registry.served_name(name) not in registry.names() and not trusted:
         return None
