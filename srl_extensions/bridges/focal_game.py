@@ -70,11 +70,15 @@ class FocalGame:
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return the environment, which only a `trusted` game may take from code or files.
+        """Return the environment.
 
-        Raise EnvConfigError for an invalid environment or option, UntrustedError for an untrusted
-        game that names code or files, and PolicyError for an unknown agent or an environment
-        without text view.
+        Args:
+            trusted: Allow options that name code or files (srl_envs.registry.remake).
+
+        Raises:
+            EnvConfigError: If the environment or an option is invalid.
+            UntrustedError: If an untrusted game names code or files.
+            PolicyError: If an agent is unknown or the environment has no text view.
         """
         options = registry.as_conversations(self.environment, self.options)
         env = registry.remake(self.environment, options, trusted=trusted)
@@ -91,11 +95,16 @@ class FocalGame:
         return env
 
     def partner_policies(self, env: Any, *, trusted: bool = False) -> dict[str, Policy]:
-        """Return agent -> policy for the agents that partners play in `env`, as returned by `make`.
+        """Return agent -> policy for the agents that partners play.
 
-        Only a `trusted` game may name code or an API model; UntrustedError is raised for others.
-        Raise PolicyError for an invalid partner, and BackendError if the package or key of an API
-        is missing.
+        Args:
+            env: The environment, as returned by `make`.
+            trusted: Allow partners that name code or an API model.
+
+        Raises:
+            PolicyError: If a partner is invalid.
+            BackendError: If the package or key of an API is missing.
+            UntrustedError: If an untrusted game names an API model or code.
         """
         made: dict[str, Policy] = {}
         for name in sorted(set(self.partners.values())):
@@ -133,11 +142,8 @@ Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
 class EngineBackend:
     """Sampling backend on another library's engine, for one agent in one episode.
 
-    Args:
-        name: Name of the engine in errors.
-        chat: Chat format of the model.
-        generate: Function that samples an answer.
-        room: Function from the length of the first prompt to the maximum number of tokens after it.
+    `name` is the engine's name in errors. `generate` samples an answer. `room` maps the number of
+    tokens of the first prompt to the maximum number of tokens after it.
     """
 
     def __init__(

@@ -72,9 +72,13 @@ class DpoConfig(OfflineConfig):
     """Gap in mean shaped return above which one answer is preferred to another."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if episodes are to be played that are not a multiple of `size`.
+        """Check that played episodes form complete groups.
 
-        `size` is the number of episodes per group (rollout.group_size).
+        Args:
+            size: Number of episodes per group (rollout.group_size).
+
+        Raises:
+            ConfigError: If `episodes` is not a multiple of `size`, and no data is given.
         """
         if not self.data and self.episodes % size:
             raise ConfigError(

@@ -80,11 +80,9 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 class WatchedRun:
-    """Run in a folder below `root`, read again when its files change.
+    """Run in a folder that may appear and disappear, read again when its files change.
 
-    Args:
-        folder: Folder of the run, which may appear and disappear at any time.
-        root: Folder outside of which nothing is read, as in `open_beneath`.
+    Nothing outside the folder `root` is read, as in `open_beneath`.
     """
 
     def __init__(self, folder: Path, root: Path) -> None:
@@ -167,7 +165,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
 
 
 def progress(run: RecordedRun) -> RoundProgress:
-    """Return the progress of a run: completed rounds, seconds per round and time left."""
+    """Return the completed share of a run's rounds, with seconds per round and the time left."""
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
     rollout, train, overlap = (

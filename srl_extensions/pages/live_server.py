@@ -40,11 +40,7 @@ HEADERS = {
 
 
 class LivePages:
-    """Documents of the runs in several folders, whose files are read again when they changed.
-
-    Args:
-        given: Folders of runs, or folders that contain them.
-    """
+    """Documents of the runs in and below several folders, read again when their files changed."""
 
     def __init__(self, given: Sequence[Path]) -> None:
         self._roots = [Path(os.path.realpath(folder)) for folder in given]
