@@ -7,7 +7,6 @@ alone, and its action is ignored. Chance outcomes are drawn from the environment
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,9 +18,10 @@ from srl_envs import loading
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.games.base import FLOAT, RoundGame, metadata_of
 from srl_envs.tasks.free_text_game import ONLY_IN_WORDS
-from srl_envs.text import TO_MOVE, ParseFailure, parse_choice, parse_statement
+from srl_envs.text import TO_MOVE, parse_choice
 from srl_envs.untrusted import printable
 from srl_envs.validation import Reset, Step, asks_nothing, parallel_form
+from srl_envs.wrappers import ThirdPartyView
 
 try:
     import pyspiel
@@ -139,7 +139,21 @@ class OpenSpielGame(RoundGame):
         )
 
     def make_view(self) -> OpenSpielView:
-        return OpenSpielView(self.game.get_type().long_name, self._choices)
+        title = self.game.get_type().long_name
+        rules = {
+            agent: f"You are {agent} in the game {title}. Write one of the legal answers alone on "
+            "the last line."
+            for agent in self._choices
+        }
+        return OpenSpielView(
+            rules,
+            self._choices,
+            describers={},
+            default_action=0,
+            parse_penalty=0.1,
+            in_turns=False,
+            tells_time=False,
+        )
 
     def begin(self, options: Mapping[str, Any]) -> None:
         self._position = self.game.new_initial_state()
@@ -292,42 +306,13 @@ class OpenSpielGame(RoundGame):
         return {agent: float(gains[player]) for player, agent in enumerate(self.possible_agents)}
 
 
-@dataclass(frozen=True)
-class OpenSpielView:
-    """Text view of a game of OpenSpiel."""
-
-    title: str
-    choices: Mapping[str, tuple[str, ...]]
-    """Agent -> one answer per action."""
-    default_action: int = 0
-    parse_penalty: float = 0.1
-    tells_time: bool = False
-    _numbers: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)
-    """Agent -> answer in lower case -> action."""
-
-    def rules(self, agent: str) -> str:
-        return (
-            f"You are {agent} in the game {self.title}. Write one of the legal answers alone on "
-            "the last line."
-        )
+class OpenSpielView(ThirdPartyView):
+    """Text view of a game of OpenSpiel, whose observations contain their text."""
 
     def describe(self, agent: str, observation: Any) -> str:
         if isinstance(observation, Mapping) and "text" in observation:
             return str(observation["text"])
         return ONLY_IN_WORDS
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        return self.choices[agent]
-
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        if agent not in self._numbers:
-            choices = self.choices[agent]
-            self._numbers[agent] = {text.casefold(): action for action, text in enumerate(choices)}
-        return parse_statement(answer, self._numbers[agent].get)
-
-    def legal(self, action: int, mask: Any) -> int:
-        """Return the action if it is legal, and otherwise the first legal action."""
-        return action if mask[action] else int(np.argmax(mask))
 
 
 def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
