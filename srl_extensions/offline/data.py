@@ -129,7 +129,7 @@ class ChatMessage(TypedDict):
 _Words = Annotated[str | list[ChatMessage], Field(min_length=1)]
 
 
-class PreferencePair(TypedDict):
+class PreferenceRow(TypedDict):
     """Preference in TRL's standard format (texts) or conversational format (messages)."""
 
     prompt: _Words
@@ -137,10 +137,10 @@ class PreferencePair(TypedDict):
     rejected: _Words
 
 
-_PAIR = TypeAdapter(PreferencePair)
+_PAIR = TypeAdapter(PreferenceRow)
 
 
-def read_preferences(path: str | Path) -> list[PreferencePair]:
+def read_preferences(path: str | Path) -> list[PreferenceRow]:
     """Read the rows of a file in TRL's formats, without other columns.
 
     Raise DataError, which names the file and the line, for any other row.
