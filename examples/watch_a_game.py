@@ -13,7 +13,7 @@ from srl_agents.evaluation.replay import remade, replay
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
-from srl_extensions.pages.animation import write_html
+from srl_extensions.pages.transcript import write_html
 
 folder = Path("runs/watching")
 env = make("social_trading_v0", num_agents=5, max_cycles=24)

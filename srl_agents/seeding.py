@@ -33,7 +33,6 @@ STREAMS: Mapping[str, Stream] = {
     "scenario": Stream((104_729,), kept=True),
     "stage": Stream(("stage", 104_729), kept=True),
     "collecting": Stream((1,)),
-    "trl_rollout": Stream((2, "step", "call")),
     # Opponents of a round. The seeds of its episodes are the same for all opponents.
     "opponents": Stream((3, "round")),
     # Optimizer steps of an update. The updates of a stage are numbered from STAGE_UPDATES, above

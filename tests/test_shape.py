@@ -183,7 +183,7 @@ TAKES_NO_TORCH = (
     "import srl_train.cli; srl_train.cli.main(['collect', '--help'])",
     "import srl_train.cli; srl_train.cli.main(['play', '--help'])",
     "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
-    "import srl_extensions.pages.animation",
+    "import srl_extensions.pages.transcript",
     "import srl_extensions.pages.live_server",
     "import srl_extensions.vllm.fleet",
     "import srl_train.cli; srl_train.cli.main(['eval', '--help'])",

@@ -16,6 +16,7 @@ from io import StringIO
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from srl_envs import make
+from srl_envs.errors import EnvConfigError
 from srl_envs.untrusted import printable
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError,
@@ -26,12 +27,24 @@ SECONDS = 60  # time limit of a game
 def games_of(scheme):
     """Return the names of all games of "openspiel" or "textarena", without their variants."""
     if scheme == "openspiel":
-        from srl_extensions.bridges.openspiel import supported_games
+        import pyspiel
 
-        return supported_games()
+        names = [one.short_name for one in pyspiel.registered_games() if one.default_loadable]
+        return [name for name in names if is_supported(name)]
     from textarena.envs.registration import ENV_REGISTRY
 
     return [name for name in ENV_REGISTRY if name.endswith("-v0")]
+
+
+def is_supported(game):
+    """Return whether a game of OpenSpiel can be an environment."""
+    from srl_extensions.bridges.openspiel import load_game
+
+    try:
+        load_game(game)
+    except EnvConfigError:
+        return False
+    return True
 
 
 def out_of_time(*signal_and_frame):

@@ -57,14 +57,9 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     async def arun_episode(
         self, engine: InferenceEngine, data: dict[str, Any]
     ) -> dict[str, torch.Tensor] | None:
-        """Play the episode of a row.
+        """Play the episode of a row; return tensors of shape (1, tokens), or None if rejected.
 
-        Returns:
-            Tensors of shape (1, tokens), or None for a rejected episode.
-
-        Raises:
-            PolicyError: If the row is invalid.
-            RolloutError: If the episode fails.
+        Raise PolicyError for an invalid row, and RolloutError if the episode fails.
         """
         game, seed = game_of(data)
         played = await play_focal(

@@ -66,26 +66,8 @@ class FocalGame:
     """Maximum number of tokens in an answer, including the end-of-turn token."""
 
     def to_json(self) -> str:
-        """Return the game as JSON, which `from_json` reads."""
+        """Return the game as JSON, which `game_of` reads."""
         return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> FocalGame:
-        """Return the game of a JSON text.
-
-        Args:
-            text: A JSON object with the fields as keys.
-
-        Raises:
-            PolicyError: If the text is not a JSON object with valid fields.
-        """
-        try:
-            return cls(**read_json(text))
-        except (DocumentError, TypeError, pydantic.ValidationError) as error:
-            raise PolicyError(
-                f"a row's game must be a JSON object with the fields of FocalGame, got "
-                f"{text!r:.200}: {error}"
-            ) from error
 
     def make(self, *, trusted: bool = False) -> Any:
         """Return the environment.
@@ -160,11 +142,8 @@ Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
 class EngineBackend:
     """Sampling backend on another library's engine, for one agent in one episode.
 
-    Args:
-        name: Name of the engine in errors.
-        chat: Chat format of the model.
-        generate: Function that samples an answer.
-        room: Function from the length of the first prompt to the maximum number of tokens after it.
+    `name` is the engine's name in errors. `generate` samples an answer. `room` maps the number of
+    tokens of the first prompt to the maximum number of tokens after it.
     """
 
     def __init__(
@@ -178,10 +157,9 @@ class EngineBackend:
         self._opening: int | None = None
 
     async def complete(self, request: Request) -> Completion:
-        """Return the engine's answer and append it to `answers`.
+        """Return the engine's answer to a request, and append it to `answers`.
 
-        Raises:
-            BackendError: If the answer is empty, or could exceed the maximum length.
+        Raise BackendError if the answer is empty, or could exceed the maximum length.
         """
         length = len(request.context)
         if self._opening is None:
@@ -232,22 +210,12 @@ async def play_focal(
     *,
     trusted: bool = False,
 ) -> FocalSample | None:
-    """Play one episode and return the sample of the trained agent.
+    """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    A conversation that exceeds the maximum length ends the episode, and the sample ends there.
-
-    Args:
-        game: The game.
-        seed: Seed of the environment and the policies.
-        engine: Function from an agent to its backend.
-        trusted: See FocalGame.make.
-
-    Returns:
-        The sample, or None if the agent never acted.
-
-    Raises:
-        RolloutError: If the episode fails for another reason.
-        TrainingError: If a reward is not finite.
+    `engine` maps an agent without a partner to its backend; `trusted` is that of FocalGame.make. A
+    conversation that exceeds the maximum length ends the episode, and the sample ends there. Raise
+    RolloutError if the episode fails for another reason, and TrainingError if a reward is not
+    finite.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -318,20 +286,26 @@ def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return the game and seed of a row.
-
-    Raises:
-        PolicyError: If the row has no valid game.
-    """
+    """Return the game and seed of a row; raise PolicyError if the row has no valid game."""
     info = row.get("extra_info")
-    if not isinstance(info, Mapping) or not isinstance(info.get("game"), str):
+    text = info.get("game") if isinstance(info, Mapping) else None
+    if not isinstance(info, Mapping) or not isinstance(text, str):
         raise PolicyError("a row must have extra_info with a game, as made by focal_game.rows")
     seed = whole_number("seed", info.get("seed"), low=0, high=MOST)
-    return FocalGame.from_json(info["game"]), seed
+    try:
+        return FocalGame(**read_json(text)), seed
+    except (DocumentError, TypeError, pydantic.ValidationError) as error:
+        raise PolicyError(
+            f"a row's game must be a JSON object with the fields of FocalGame, got {text!r:.200}: "
+            f"{error}"
+        ) from error
 
 
 def _prompts(game: FocalGame, seeds: Sequence[int], evaluation: bool) -> list[list[dict[str, str]]]:
-    """Return the first messages of each seed's episode; refuse held-out partners and levels."""
+    """Return the first messages of the trained agent for each seed.
+
+    Without `evaluation`, raise PolicyError or EnvConfigError for held-out partners and levels.
+    """
     for agent, partner in game.partners.items():
         if is_held_out(partner) and not evaluation:
             raise PolicyError(

@@ -7,19 +7,21 @@ alone, and its action is ignored. Chance outcomes are drawn from the environment
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
 
+from srl_agents.errors import PolicyError
+from srl_agents.policy import Exact
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.games.base import FLOAT, RoundGame, metadata_of
 from srl_envs.tasks.free_text_game import ONLY_IN_WORDS
-from srl_envs.text import TO_MOVE, ParseFailure, parse_choice, parse_statement
+from srl_envs.text import TO_MOVE, parse_choice
 from srl_envs.untrusted import printable
 from srl_envs.validation import Reset, Step, asks_nothing, parallel_form
+from srl_envs.wrappers import ThirdPartyView
 
 try:
     import pyspiel
@@ -38,22 +40,11 @@ MOST_MOVES = 500
 """Maximum number of moves of each of these episodes."""
 
 
-def supported_games() -> list[str]:
-    """Return the names of all games of OpenSpiel that can be made without parameters."""
-    found = []
-    for kind in pyspiel.registered_games():
-        if not kind.default_loadable:
-            continue
-        try:
-            _load(kind.short_name)
-        except EnvConfigError:
-            continue
-        found.append(kind.short_name)
-    return found
+def load_game(name: str) -> pyspiel.Game:
+    """Return the game of OpenSpiel; raise EnvConfigError if it is unknown or not supported.
 
-
-def _load(name: str) -> pyspiel.Game:
-    """Load a game; raise EnvConfigError if it is unknown or not supported."""
+    In untrusted records, raise UntrustedError for a name with parameters.
+    """
     if loading.is_closed() and "(" in name:
         raise UntrustedError(
             f"{name!r:.200} has parameters that a record names, which may be files: "
@@ -117,7 +108,7 @@ class OpenSpielGame(RoundGame):
         obs_mode: str = "llm",
         render_mode: str | None = None,
     ) -> None:
-        self.game = _load(game.removeprefix(SCHEME))
+        self.game = load_game(game.removeprefix(SCHEME))
         kind = self.game.get_type()
         self.metadata = metadata_of(f"openspiel_{kind.short_name}", render_modes=RENDER_MODES)  # type: ignore[misc]  # differs by game
         in_full = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
@@ -148,7 +139,21 @@ class OpenSpielGame(RoundGame):
         )
 
     def make_view(self) -> OpenSpielView:
-        return OpenSpielView(self.game.get_type().long_name, self._choices)
+        title = self.game.get_type().long_name
+        rules = {
+            agent: f"You are {agent} in the game {title}. Write one of the legal answers alone on "
+            "the last line."
+            for agent in self._choices
+        }
+        return OpenSpielView(
+            rules,
+            self._choices,
+            describers={},
+            default_action=0,
+            parse_penalty=0.1,
+            in_turns=False,
+            tells_time=False,
+        )
 
     def begin(self, options: Mapping[str, Any]) -> None:
         self._position = self.game.new_initial_state()
@@ -220,7 +225,7 @@ class OpenSpielGame(RoundGame):
         return [self._vector(self._position, p) for p in range(len(self.possible_agents))]
 
     def _outcome(self, agents: Sequence[str]) -> Reset:
-        """Return the observations and infos of agents."""
+        """Return observations and infos by agent, for the current position."""
         observations: dict[str, Any] = {}
         infos: dict[str, dict[str, Any]] = {}
         for player, agent in enumerate(agents):
@@ -248,7 +253,7 @@ class OpenSpielGame(RoundGame):
         return np.array(position.observation_tensor(player), FLOAT)
 
     def _text(self, position: pyspiel.State, player: int, legal: Sequence[int]) -> str:
-        """Return the situation of a player, and its legal answers."""
+        """Return the situation of a player as text, with a last line of the `legal` answers."""
         if self._text_of_state:
             situation = position.information_state_string(player)
         else:
@@ -282,47 +287,32 @@ class OpenSpielGame(RoundGame):
         Raises:
             PolicyError: The action probabilities of a policy cannot be computed.
         """
-        from srl_extensions.bridges.openspiel_exploitability import best_response_gains
+        from open_spiel.python.algorithms import exploitability
 
-        return best_response_gains(self, policies)
+        from srl_extensions.bridges.openspiel_exploitability import ExactPolicies
+
+        for agent in self.possible_agents:
+            if not isinstance(policies[agent], Exact):
+                raise PolicyError(
+                    f"the policy of {agent} must give exact probabilities, as 'uniform' and "
+                    f"language models with constrained answers do, got {policies[agent]}"
+                )
+        game = self.game
+        if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+            game = pyspiel.convert_to_turn_based(game)
+        gains = exploitability.nash_conv(
+            game, ExactPolicies(self, game, policies), return_only_nash_conv=False
+        ).player_improvements
+        return {agent: float(gains[player]) for player, agent in enumerate(self.possible_agents)}
 
 
-@dataclass(frozen=True)
-class OpenSpielView:
-    """Text view of a game of OpenSpiel."""
-
-    title: str
-    choices: Mapping[str, tuple[str, ...]]
-    """Agent -> one answer per action."""
-    default_action: int = 0
-    parse_penalty: float = 0.1
-    tells_time: bool = False
-    _numbers: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)
-    """Agent -> answer in lower case -> action."""
-
-    def rules(self, agent: str) -> str:
-        return (
-            f"You are {agent} in the game {self.title}. Write one of the legal answers alone on "
-            "the last line."
-        )
+class OpenSpielView(ThirdPartyView):
+    """Text view of a game of OpenSpiel, whose observations contain their text."""
 
     def describe(self, agent: str, observation: Any) -> str:
         if isinstance(observation, Mapping) and "text" in observation:
             return str(observation["text"])
         return ONLY_IN_WORDS
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        return self.choices[agent]
-
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        if agent not in self._numbers:
-            choices = self.choices[agent]
-            self._numbers[agent] = {text.casefold(): action for action, text in enumerate(choices)}
-        return parse_statement(answer, self._numbers[agent].get)
-
-    def legal(self, action: int, mask: Any) -> int:
-        """Return the action if it is legal, and otherwise the first legal action."""
-        return action if mask[action] else int(np.argmax(mask))
 
 
 def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:

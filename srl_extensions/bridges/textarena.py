@@ -146,13 +146,18 @@ class TextArenaGame(FreeTextGame):
     def _observe(self) -> None:
         """Read the observation of the player to move, and keep the part that is new."""
         self._mover, observation = self.game.get_observation()
-        text = observation if isinstance(observation, str) else _joined(observation)
+        if not isinstance(observation, str):  # A list of (player, message, kind).
+            observation = "\n".join(message for _, message, _ in observation)
         before = self._transcripts.get(self._mover, "")
-        self._transcripts[self._mover] = text
-        self._texts[self._mover] = text.removeprefix(before).strip()[-TEXT_LENGTH:]
+        self._transcripts[self._mover] = observation
+        self._texts[self._mover] = observation.removeprefix(before).strip()[-TEXT_LENGTH:]
 
     def _players(self, game: str, given: int | None) -> int:
-        """Return the number of players, after a reset that shows that the game accepts it."""
+        """Return the first number of players with which the game can be reset.
+
+        The tried numbers are PLAYERS, or only `given` if it is not None. Raise EnvConfigError if
+        all fail.
+        """
         numbers = PLAYERS if given is None else (whole_number("num_players", given, 1, 100),)
         for number in numbers:
             try:
@@ -169,7 +174,11 @@ class TextArenaGame(FreeTextGame):
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
-        """Set the global generators to this environment's states in the block."""
+        """Install this environment's states of the global generators during the block.
+
+        Afterwards, the changed states are kept for the next call, and the earlier ones are
+        restored.
+        """
         others = random.getstate(), np.random.get_state()
         random.setstate(self._generators[0])
         np.random.set_state(self._generators[1])
@@ -184,11 +193,6 @@ class TextArenaGame(FreeTextGame):
 def _generators(seed: int) -> tuple[Any, Any]:
     """Return the states of the generators of `random` and of NumPy for a seed."""
     return random.Random(seed).getstate(), np.random.RandomState(seed).get_state()
-
-
-def _joined(messages: list[tuple[int, str, Any]]) -> str:
-    """Return TextArena's raw observation, a list of messages, as text."""
-    return "\n".join(message for _, message, _ in messages)
 
 
 parallel_env = parallel_form(TextArenaGame)

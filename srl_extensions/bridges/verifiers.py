@@ -65,9 +65,7 @@ class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
     def load(self) -> Iterator[GameTask]:
         """Yield the tasks.
 
-        Raises:
-            PolicyError: If an agent or partner is invalid or held out.
-            EnvConfigError: If the environment is invalid or has held-out levels.
+        Raise PolicyError or EnvConfigError for a game that is invalid or held out.
         """
         first = self.config.first_seed
         seeds = range(first, first + self.config.games)
@@ -139,8 +137,7 @@ class _Player:
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """Send the last message and return the model's reply.
 
-        Raises:
-            BackendError: If the run ended, which `over` then states.
+        Raise BackendError and set `over` if the run ended.
         """
         segment = await self._interaction.turn(request.messages[-1]["content"])
         if segment.terminated:

@@ -57,9 +57,8 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         """Play the episode of a row and return its tokens and reward.
 
-        Raises:
-            PolicyError: If the row is invalid.
-            RolloutError: If the episode fails, or ends before the agent acts.
+        Raise PolicyError for an invalid row, and RolloutError if the episode fails or ends before
+        the agent acts.
         """
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}

@@ -33,23 +33,19 @@ class Estimate(NamedTuple):
 
 
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
-    """Return the mean of the middle half of all scores.
+    """Return the mean of the middle half of the scores of all tasks, with its interval.
 
-    Args:
-        scores: Scores of each task.
-        seed: Seed of the bootstrap.
-
-    Returns:
-        The aggregate with its interval.
-
-    Raises:
-        ValueError: If a task has no score, or a score is not finite.
+    `seed` is that of the bootstrap. Raise ValueError if a task has no score, or a score is not
+    finite.
     """
     return _estimate(lambda by_task: _trimmed(np.concatenate(by_task, axis=1)), scores, seed)
 
 
 def mean(scores: Scores, seed: int) -> Estimate:
-    """Return the mean over tasks of the mean over runs; see `interquartile_mean`."""
+    """Return the mean over tasks of the mean over runs, with its interval.
+
+    Arguments and errors are those of `interquartile_mean`.
+    """
 
     def of_means(by_task: Sequence[Floats]) -> Floats:
         return np.asarray(np.stack([own.mean(axis=1) for own in by_task], axis=1).mean(axis=1))
@@ -60,7 +56,10 @@ def mean(scores: Scores, seed: int) -> Estimate:
 def _estimate(
     statistic: Callable[[Sequence[Floats]], Floats], scores: Scores, seed: int
 ) -> Estimate:
-    """Estimate a statistic, a function of arrays of shape (resample, run), one per stratum."""
+    """Return a statistic of all scores with its interval, by a bootstrap within each task.
+
+    `statistic` maps arrays of shape (resample, run), one per task, to one value per resample.
+    """
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
     if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):
         raise ValueError("scores must be finite numbers, one or more for each task")

@@ -77,15 +77,12 @@ def _split(word: str) -> tuple[str, Path]:
 
 
 def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[str, list[float]]]:
-    """Return a description of the scores, and the score of each run by method.
+    """Return a description of the scores, and method -> the score of each of its runs.
 
     A score is the mean raw reward per agent and step: of the evaluation after training if all runs
     have one, else of the last tenth of the rounds. Scores are normalized, with uniform play at 0
-    and the optimum at 1, if both are known.
-
-    Raises:
-        RunFolderError: If a run has no reward, a method has a seed twice, or runs have different
-            environments or options.
+    and the optimum at 1, if both are known. Raise RunFolderError if a run has no reward, a method
+    has a seed twice, or runs have different environments or options.
     """
     runs = [run for own in methods.values() for run in own]
     evaluated = all(math.isfinite(run.evaluated("after", "raw_reward")) for run in runs)
@@ -115,7 +112,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return the comparison as text for a terminal."""
+    """Return the record of a comparison, as --out contains it, as text for a terminal."""
     methods = record["methods"]
     rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:

@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from srl_agents.errors import RolloutError
 from srl_envs import registry
-from srl_extensions.judging import cross_play, crossplay_page
+from srl_extensions.judging import cross_play
 from srl_extensions.judging.episodes import add_episode_options, runner_of
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
-from srl_extensions.judging.shared import NamedPlayers, write_results
-from srl_extensions.pages.document import write_page
+from srl_extensions.judging.shared import NamedPlayers, with_interval, write_results
+from srl_extensions.pages.document import (
+    Block,
+    Document,
+    Heatmap,
+    PageSection,
+    Table,
+    Text,
+    table,
+    write_page,
+)
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, settings
 from srl_train.errors import ConfigError
+from srl_train.metrics.tables import MISSING, number
 from srl_train.player_names import PLAYERS
 from srl_train.run_files import refuse_taken, refuse_unwritable, versions
+
+PAYOFFS = "raw return per agent and episode of the row's player with the column's player"
+RANKINGS = {
+    "mean_return": "return with others",
+    "won": "games won",
+    "alpha_rank": "alpha-rank",
+    "nash_weight": "Nash weight",
+    "nash_value": "Nash value",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
             raise RolloutError(f"every game of {one.name} failed; the first: {failures[0]}")
         found.append(results(one, games, names, args.seed))
         if not args.quiet:
-            tell(crossplay_page.table_of_arena(found[-1]))
+            tell(table_of_arena(found[-1]))
     record = {
         "schema_version": SCHEMA_VERSION,
         "players": [players.record(name) for name in names],
@@ -89,8 +110,70 @@ def run(args: argparse.Namespace) -> int:
         "versions": versions(),
         "arenas": found,
     }
-    page = write_page(crossplay_page.page(record), args.out / "results.html")
+    written = write_page(page(record), args.out / "results.html")
     write_results(path, record, quiet=args.quiet)
     if not args.quiet:
-        tell(f"written: {page}")
+        tell(f"written: {written}")
     return 0
+
+
+def page(record: Mapping[str, Any]) -> Document:
+    """Return the page of a cross-play; `record` is the content of results.json."""
+    names = [one["name"] for one in record["players"]]
+    sections = [
+        PageSection(arena["name"], [_matrix(arena), *_tables(arena)]) for arena in record["arenas"]
+    ]
+    return Document(f"Cross-play of {len(names)} players", " · ".join(names), [], sections)
+
+
+def table_of_arena(arena: Mapping[str, Any]) -> str:
+    """Return the entry of one environment in results.json as text for a terminal."""
+    names, title = arena["players"], f"{arena['name']}: {PAYOFFS} (95 % interval)"
+    numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
+    rows = [
+        [f"{label} {name}", *map(_mean_in_words, row)]
+        for label, name, row in zip(numbers, names, arena["matrix"], strict=True)
+    ]
+    lines: list[str] = []
+    for block in (Table(["", *numbers], rows, title), *_tables(arena)):
+        lines += ["", *(block.lines() if isinstance(block, Table) else [block.text])]
+    return "\n".join(lines)
+
+
+def _tables(arena: Mapping[str, Any]) -> list[Table | Text]:
+    """Return the rankings of one environment, if there are any, and a text about failed games."""
+    rankings = arena["rankings"]
+    failed = [game for game in arena["games"] if game["failure"] is not None]
+    blocks: list[Table | Text] = []
+    if rankings is not None:
+        rows = [
+            (name, *(MISSING if own[key] is None else f"{own[key]:z.3f}" for key in RANKINGS))
+            for name, own in rankings.items()
+        ]
+        title = "Rankings; alpha-rank and Nash use the return of the row minus that of the column"
+        blocks.append(table(["player", *RANKINGS.values()], rows, title))
+    if failed:
+        first = failed[0]
+        blocks.append(Text(
+            f"{len(failed)} of {len(arena['games'])} games failed and are excluded. The first is "
+            f"{first['first']} with {first['second']}: {first['failure']}"
+        ))  # fmt: skip
+    return blocks
+
+
+def _matrix(arena: Mapping[str, Any]) -> Block:
+    def note(ends: Sequence[float] | None) -> str:
+        return "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"
+
+    return Heatmap(
+        f"Mean {PAYOFFS}; below it, the 95 % interval.",
+        arena["players"],
+        values=[[cell["mean"] for cell in row] for row in arena["matrix"]],
+        notes=[[note(cell["interval"]) for cell in row] for row in arena["matrix"]],
+    )
+
+
+def _mean_in_words(cell: Mapping[str, Any]) -> str:
+    return (
+        MISSING if cell["mean"] is None else with_interval(cell["mean"], cell["interval"], "z.3f")
+    )

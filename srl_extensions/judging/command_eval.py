@@ -12,7 +12,7 @@ from srl_envs.scenarios import Scenario
 from srl_extensions.judging.episodes import add_episode_options, runner_of
 from srl_extensions.judging.scenarios import ScenarioScore, play_scenario, scored
 from srl_extensions.judging.shared import NamedPlayers, with_interval, write_results
-from srl_extensions.judging.solved import Solved, refuse_unsolvable
+from srl_extensions.judging.solved import Solved, check_pass_at
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -148,7 +148,10 @@ def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """Return the scenario with the background policies of the command line, if there are any."""
+    """Return the scenario with the background policies that `words` names, values of --background.
+
+    An agent that a value names is not focal. Raise ConfigError if no focal agent is left.
+    """
     if not words:
         return scenario
     agents = [*scenario.focal, *scenario.background]
@@ -162,17 +165,15 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
     """Check and return the sorted values of k for pass@k; [] for one sample without --pass-at."""
-    for k in args.pass_at:
-        if not 1 <= k <= args.samples:
-            raise ConfigError(f"--pass-at must be 1 to --samples ({args.samples}), got {k}")
     if args.samples == 1 and not args.pass_at:
         return []
-    for scenario in scenarios:
-        try:
-            refuse_unsolvable(scenario)
-        except ValueError as error:
-            raise ConfigError(f"--samples, --pass-at: {error}") from error
-    return sorted({*(args.pass_at or (1, args.samples))})
+    values = sorted({*(args.pass_at or (1, args.samples))})
+    try:
+        for scenario in scenarios:
+            check_pass_at(scenario, args.samples, values)
+    except ValueError as error:
+        raise ConfigError(f"--samples, --pass-at: {error}") from error
+    return values
 
 
 def table(policy: str, scores: Sequence[ScenarioScore]) -> str:

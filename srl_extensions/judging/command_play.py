@@ -56,11 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play and print the episodes.
-
-    Returns:
-        0 if all episodes were completed or the person left, 2 if an episode failed.
-    """
+    """Play and print the episodes; return 2 if an episode failed unless the person left, else 0."""
     check_numbers(args)
     options = settings(args.options)
     if args.env in registry.names():  # All registered environments can render text.

@@ -177,7 +177,9 @@ def _winner(
 ) -> Literal["first", "second", "draw"] | None:
     """Return the player whose agent, team or side is the `winner` in the last infos.
 
-    None if the infos name no winner, or a team or side with agents of both players.
+    `held` are the agents of the first player, `rest` those of the second; `teams` maps agent ->
+    team. The result is None if the infos name no winner, or a team or side with agents of both
+    players.
     """
     ends = {agent: episode.end_of(agent) for agent in episode.seats}
     named = next((end["winner"] for end in ends.values() if end.get("winner") is not None), None)

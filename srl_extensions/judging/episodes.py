@@ -7,13 +7,13 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from srl_agents.episode import Decision, Episode, read_jsonl, to_json
-from srl_agents.errors import BackendError
+from srl_agents.episode import Episode, read_jsonl, to_json
 from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.event_loop import run
@@ -35,41 +35,14 @@ class EpisodePlan:
     make: Callable[[], Any]
     """Constructor of the environment."""
     seats: Mapping[str, Policy]
-    """Agent to policy."""
+    """Agent -> policy."""
     seed: int
     """Seed of the environment's reset."""
     policy_seed: int
     names: Mapping[str, str]
-    """Agent to name in the record."""
+    """Agent -> name of its player in the record."""
     extra: Mapping[str, Any]
     """JSON data for `Episode.extra`."""
-
-
-@dataclass
-class TimedGame(Game):
-    """Running episode that fails after a number of seconds."""
-
-    seconds: float | None = None
-    """Time limit in seconds; None for no limit."""
-
-    def begin(self) -> None:
-        """Start the time, and reset the environment."""
-        now = asyncio.get_running_loop().time()
-        self.deadline = None if self.seconds is None else now + self.seconds
-        super().begin()
-
-    async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add decisions as `Game.ask` does; raise BackendError after the time limit."""
-        try:
-            async with asyncio.timeout_at(self.deadline) as limit:
-                await super().ask(decisions, leaders=leaders)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-        # Policies and environments that do not wait cannot be interrupted.
-        now = asyncio.get_running_loop().time()
-        if limit.expired() or (self.deadline is not None and now > self.deadline):
-            raise BackendError(f"the episode did not end within {self.seconds} seconds (--timeout)")
 
 
 @dataclass(frozen=True)
@@ -86,34 +59,19 @@ class EpisodeRunner:
     """Folder of the records; None to write none. Recorded episodes are not played again."""
 
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
-        """Play the episodes, and append each to FOLDER/NAME.jsonl as soon as it ends.
+        """Play episodes, and append each to FOLDER/NAME.jsonl when it ends; return them in order.
 
-        Args:
-            name: Name of the scenario or environment.
-            plans: Episodes to play. The number in this list identifies an episode in the file.
-
-        Returns:
-            The episodes in the order of `plans`. The `failure` of a failed episode is set.
-
-        Raises:
-            ConfigError: If the file cannot be written.
+        The number of an episode in `plans` identifies it in the file; episodes in the file are not
+        played. A failed episode has its `failure`. Raise ConfigError if the file cannot be written.
         """
-        if self.folder is None:
-            return run(self._play(name, plans, {}, None))
-        path = self.folder / f"{name}.jsonl"
-        with asked_for("episodes", path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("a+", encoding="ascii")
-        with file:
-            return run(self._play(name, plans, _finished(path), file))
+        return run(self._play(name, plans))
 
-    async def _play(
-        self, name: str, plans: Sequence[EpisodePlan], done: dict[int, Episode], file: TextIO | None
-    ) -> list[Episode]:
+    async def _play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
+        path = None if self.folder is None else self.folder / f"{name}.jsonl"
+        done = {} if path is None else _finished(path)
         known, begun, in_flight = len(done), time.monotonic(), 0
         failed = sum(episode.failure is not None for episode in done.values())
-        waiting = (number for number in range(len(plans)) if number not in done)
-        work = LongWork(f"playing {name}")
+        work, limit = LongWork(f"playing {name}"), asyncio.Semaphore(self.concurrency)
 
         def tell_progress(turn: int = 0) -> None:
             remaining: object = "unknown"
@@ -125,51 +83,60 @@ class EpisodeRunner:
                 f"failed, remaining time {remaining}"
             )
 
-        async def work_through() -> None:
+        async def one(number: int) -> None:
             nonlocal in_flight, failed
-            for number in waiting:
+            async with limit:
                 in_flight += 1
                 episode = await self._episode(plans[number], number, tell_progress)
                 in_flight -= 1
-                if file is not None:
-                    with asked_for("episodes", Path(file.name)):
+                if path is not None:
+                    with asked_for("episodes", path), path.open("a", encoding="ascii") as file:
                         file.write(to_json(episode) + "\n")
-                        file.flush()
                 done[number] = episode
                 failed += episode.failure is not None
                 tell_progress()
 
-        count = min(self.concurrency, len(plans) - known)
-        workers = [asyncio.create_task(work_through()) for _ in range(count)]
         try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            async with asyncio.TaskGroup() as tasks:
+                for number in [number for number in range(len(plans)) if number not in done]:
+                    tasks.create_task(one(number))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         return [done[number] for number in range(len(plans))]
 
     async def _episode(
         self, plan: EpisodePlan, number: int, at_turn: Callable[[int], None]
     ) -> Episode:
-        """Play an episode until an attempt does not fail, or no attempt is left."""
-        for attempt in range(self.retries + 1):
-            env = plan.make()
-            try:
-                game = TimedGame(
+        """Play an episode until an attempt does not fail, or no attempt is left.
+
+        `number` becomes part of the episode's `extra`; `at_turn` is called after each step.
+        """
+        for _ in range(self.retries + 1):
+            with closing(plan.make()) as env:
+                game = Game(
                     *(env, plan.seats, plan.seed, plan.policy_seed, ALL_AT_ONCE),
                     reset_options={"episode": LONG_AFTER},
                     given_names=plan.names,
                     extra={**plan.extra, "number": number},
                     at_turn=at_turn,
-                    seconds=self.timeout,
                 )
-                episode = await game.play()
-            finally:
-                env.close()
-            if episode.failure is None or attempt == self.retries:
+                begun = time.monotonic()
+                try:
+                    async with asyncio.timeout(self.timeout) as limit:
+                        await game.play()
+                except TimeoutError:
+                    if not limit.expired():
+                        raise
+                # A policy or environment that does not wait cannot be interrupted.
+                late = self.timeout is not None and time.monotonic() - begun > self.timeout
+                if late or limit.expired():
+                    game.failure = (
+                        f"BackendError: the episode did not end within {self.timeout} seconds "
+                        "(--timeout)"
+                    )
+            if game.failure is None:
                 break
-        return episode
+        return game.episode()
 
 
 UNRECORDED = EpisodeRunner()
@@ -198,13 +165,11 @@ def add_episode_options(parser: argparse.ArgumentParser) -> None:
 
 
 def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
-    """Return the runner of a command line, whose episodes are written to the folder.
+    """Return the runner with the limits of a command line, which writes episodes to `folder`.
 
-    FOLDER/command.json records the command line.
-
-    Raises:
-        ConfigError: If the folder contains files and --resume was not given, or if --resume was
-            given and the command line differs from the recorded one.
+    With a folder, write the command line to FOLDER/command.json, or with --resume compare it. Raise
+    ConfigError if the folder contains files and --resume was not given, or if the command line
+    differs from the recorded one.
     """
     runner = EpisodeRunner(args.concurrency, args.timeout, args.retries, folder)
     if folder is None:
@@ -231,7 +196,12 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
 
 
 def _finished(path: Path) -> dict[int, Episode]:
-    """Return the episodes of a file by number, and remove a last line that is not complete."""
+    """Return the episodes of a file by number, and remove a last line that is not complete.
+
+    A missing file has no episodes.
+    """
+    if not path.exists():
+        return {}
     with path.open("r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
     return {episode.extra["number"]: episode for episode in read_jsonl(path)}

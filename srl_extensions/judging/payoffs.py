@@ -1,4 +1,7 @@
-"""Results of a cross-play as plain data: payoff matrix, games and rankings."""
+"""Results of a cross-play as plain data: payoff matrix, games and rankings.
+
+Rankings are mean returns, games won, α-Rank and Nash averaging.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,16 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from srl_agents.evaluation.bootstrap import bootstrap_interval
+from srl_agents.evaluation.nash_averaging import Floats, margins, nash_average, square
 from srl_extensions.judging.cross_play import Arena, PairGame
-from srl_extensions.judging.rankings import rankings
 
 SCHEMA_VERSION = 2
-
-Floats = NDArray[np.float64]
+NEUTRAL = 0.01
+"""Probability with which a worse mutant replaces the resident in alpha-rank. Its limit for
+strong selection is 0; a value above 0 makes every player reachable."""
 
 
 def results(
@@ -47,7 +51,7 @@ def results(
 
 
 def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_sided: bool) -> Floats:
-    """Return the mean return of the row's player with the column's player.
+    """Return the mean return of the row's player with the column's player from each start.
 
     The means are over places, in an array of shape (row, column, start), with NaN if all games
     failed. A game of a two-sided arena counts for both orders of its players.
@@ -70,10 +74,10 @@ def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_side
 
 
 def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
-    """Return the payoff matrix, a list of rows of cells.
+    """Return the payoff matrix as plain data, from the array of `returns_by_start`.
 
-    A cell has the mean return of the row's player per agent and episode (None if all games failed),
-    and its 95 % interval by bootstrap over starts.
+    Each row is a list of cells. A cell has the "mean" over starts (None if all games failed) and
+    its 95 % "interval" by a bootstrap over starts with this seed (None for a single start).
     """
 
     def cell(returns_E: Floats) -> dict[str, Any]:
@@ -84,3 +88,52 @@ def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
         }
 
     return [[cell(returns_E) for returns_E in row] for row in returns_RCE]
+
+
+def rankings(
+    payoffs_NN: Floats, players: Sequence[str], games: Sequence[PairGame]
+) -> dict[str, dict[str, float | None]]:
+    """Return player -> its rankings, from the games and the mean returns of the row's player.
+
+    "mean_return" is the mean return with all other players, "won" the share of games won against
+    them (a draw is half a win; None if the games name no winner). "alpha_rank", "nash_weight" and
+    "nash_value" use the row's return minus the column's.
+    """
+    shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
+    others = (payoffs_NN.sum(axis=1) - payoffs_NN.diagonal()) / (len(players) - 1)
+    points: dict[str, list[float]] = {name: [] for name in players}
+    for game in games:
+        if game.winner is not None and game.first != game.second:
+            first = {"first": 1.0, "second": 0.0, "draw": 0.5}[game.winner]
+            points[game.first].append(first)
+            points[game.second].append(1.0 - first)
+    return {
+        name: {
+            "mean_return": float(others[place]),
+            "won": float(np.mean(points[name])) if points[name] else None,
+            "alpha_rank": float(shares[place]),
+            "nash_weight": float(weights[place]),
+            "nash_value": float(values[place]),
+        }
+        for place, name in enumerate(players)
+    }
+
+
+def alpha_rank(payoffs_NN: ArrayLike) -> Floats:
+    """Return the share of each player in the stationary distribution of α-Rank, shape (player,).
+
+    `payoffs_NN` are payoffs of the row's player against the column's. The method has one population
+    with local selection, in the limit of strong selection, which depends on the order of the
+    payoffs only (Omidshafiei et al. 2019, "α-Rank: Multi-Agent Evaluation by Evolution"). Raise
+    ValueError if the matrix is not square, finite and of at least two players.
+    """
+    payoffs = square(payoffs_NN)
+    lead = margins(payoffs).T  # [resident, mutant]
+    fixation = np.where(lead > 0, 1.0 - NEUTRAL, np.where(lead < 0, NEUTRAL, 0.5))
+    moves = fixation / (len(payoffs) - 1)
+    np.fill_diagonal(moves, 0.0)
+    np.fill_diagonal(moves, 1.0 - moves.sum(axis=1))
+    equations = np.vstack([moves.T - np.eye(len(moves)), np.ones(len(moves))])
+    shares: Floats = np.linalg.lstsq(equations, np.eye(len(moves) + 1)[-1], rcond=None)[0]
+    positive = np.clip(shares, 0.0, None)
+    return np.asarray(positive / positive.sum())

@@ -23,7 +23,7 @@ from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
 from srl_extensions.judging.episodes import UNRECORDED, EpisodePlan, EpisodeRunner
-from srl_extensions.judging.solved import Solved, problem_of, solved
+from srl_extensions.judging.solved import Solved, check_pass_at, problem_of, solved
 
 AT_THE_END = (
     "success", "steps", "shortest_path", "surplus_share", "gain", "reputation", "welfare_share",
@@ -88,7 +88,7 @@ class ScenarioScore:
         return sum(episode.failure is not None for episode in self.episodes)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the score as plain data for JSON."""
+        """Return the score with the number of failed episodes as plain data for JSON."""
         record = asdict(self)
         record["scenario"]["tags"] = self.scenario.tags
         return {**record, "failed_episodes": self.failed}
@@ -125,6 +125,8 @@ def score(
         PolicyError: If an argument is not a policy, or cannot act in the environment.
         RolloutError: If all episodes failed.
     """
+    if pass_at:
+        check_pass_at(scenario, samples, pass_at)
     played = play_scenario(scenario, focal, episodes, seed, samples=samples, background=background)
     return scored(scenario, played, seed, pass_at=pass_at)
 
@@ -141,7 +143,8 @@ def play_scenario(
 ) -> list[Episode]:
     """Play a scenario with the arguments of `score`, and return the episodes.
 
-    The samples of one start follow each other. `runner` limits and records the episodes.
+    The samples of one start follow each other. `runner` limits and records the episodes. Raise
+    ValueError or PolicyError for an invalid argument.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -183,7 +186,10 @@ def play_scenario(
 def scored(
     scenario: Scenario, played: Sequence[Episode], seed: int, *, pass_at: Sequence[int] = ()
 ) -> ScenarioScore:
-    """Compute the score of the episodes of `play_scenario`; arguments and errors as in `score`."""
+    """Return the score of episodes of `play_scenario`; `seed` and `pass_at` are those of `score`.
+
+    Raise RolloutError if all episodes failed.
+    """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
     if not focal_returns:
@@ -229,7 +235,10 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
-    """Return the outcomes of an episode: means over the focal agents of values in their infos."""
+    """Return the outcomes of an episode by name.
+
+    They are means over the focal agents of values in the agents' infos.
+    """
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}
     found: dict[str, float] = {}

@@ -30,8 +30,7 @@ class NamedPlayers:
     def parse(cls, args: argparse.Namespace, names: Iterable[str]) -> NamedPlayers:
         """Return the players with these names and the settings of the command line.
 
-        Raises:
-            ConfigError: If a name is unknown, or a setting does not suit the players.
+        Raise ConfigError if a name is unknown, or a setting does not suit the players.
         """
         specs = {name: parse_player(name) for name in names}
         return cls(specs, build_resolver(args, list(specs.values())))
@@ -42,12 +41,12 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return a policy for each agent of `names`, a mapping from agent to player."""
+        """Return agent -> policy, for `names`, a mapping from agent to the name of its player."""
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 
     def policies(self, name: str, make: MakeEnv, agents: Iterable[str]) -> list[Policy]:
-        """Return the policies of a player: one, or one for each model of a run."""
+        """Return the policies of a player for some agents: one, or one for each model of a run."""
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:
@@ -56,7 +55,10 @@ class NamedPlayers:
 
 
 def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False) -> None:
-    """Write the results as JSON to the path of --out, and print the path unless `quiet`."""
+    """Write a record as JSON to the path of --out, and print the path unless `quiet`.
+
+    Raise ConfigError if the file cannot be written.
+    """
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1) + "\n")
     if not quiet:

@@ -56,8 +56,15 @@ class Solved:
     pass_at: tuple[PassAt, ...]
 
 
-def refuse_unsolvable(scenario: Scenario) -> None:
-    """Raise ValueError unless the scenario has one focal agent and `success` in its infos."""
+def check_pass_at(scenario: Scenario, samples: int, pass_at: Sequence[int]) -> None:
+    """Raise ValueError if pass@k cannot be estimated for a k of `pass_at`.
+
+    Each k must be from 1 to `samples`, the number of episodes per start. The scenario must have one
+    focal agent and `success` in its infos.
+    """
+    for k in pass_at:
+        if not 1 <= k <= samples:
+            raise ValueError(f"pass_at must be 1 to the number of samples ({samples}), got {k}")
     if len(scenario.focal) > 1:
         raise ValueError(
             f"samples and pass@k require one focal agent, {scenario.name} has "
@@ -75,30 +82,16 @@ def refuse_unsolvable(scenario: Scenario) -> None:
 def solved(
     scenario: Scenario, played: Sequence[Episode], seed: int, pass_at: Sequence[int] = ()
 ) -> Solved:
-    """Compute the share of problems that the focal agent solved, without failed episodes.
+    """Return the share of problems that the focal agent solved, and pass@k.
 
-    Args:
-        scenario: Scenario of the episodes.
-        played: Episodes. Those with the same seed are samples of one problem.
-        seed: Seed of the bootstrap.
-        pass_at: Values of k for pass@k; by default 1 and the number of samples.
-
-    Returns:
-        The solved share and pass@k, with 95 % intervals.
-
-    Raises:
-        ValueError: If a k is not between 1 and the number of samples, if all episodes failed, or if
-            the scenario has several focal agents or no `success` in its infos.
+    Failed episodes are left out. Episodes of `played` with the same seed are samples of one
+    problem. `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and
+    the number of samples. Raise ValueError if all episodes failed.
     """
-    if len(scenario.focal) > 1:
-        refuse_unsolvable(scenario)
     starts: dict[int, list[Episode]] = {}
     for episode in played:
         starts.setdefault(episode.seed, []).append(episode)
     samples = min(map(len, starts.values()))
-    for k in pass_at:
-        if not 1 <= k <= samples:
-            raise ValueError(f"pass_at must be 1 to the number of samples ({samples}), got {k}")
     problems = tuple(_problem(scenario, start, own) for start, own in starts.items())
     counted = [one for one in problems if one.n]
     if not counted:
@@ -120,8 +113,6 @@ def problem_of(info: Mapping[str, Any], start: int) -> str:
 def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> ProblemScore:
     [agent] = scenario.focal
     ends = [one.end_of(agent) for one in played if one.failure is None]
-    if any("success" not in info for info in ends):
-        refuse_unsolvable(scenario)
     info = ends[0] if ends else {}
     return ProblemScore(
         seed=start,
@@ -133,18 +124,10 @@ def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> Probl
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Compute the unbiased estimate 1 - C(n - c, k) / C(n, k) of pass@k.
+    """Return the unbiased estimate 1 - C(n - c, k) / C(n, k) of pass@k from c correct of n answers.
 
-    pass@k is the probability that at least one of k answers is correct (Chen et al. 2021,
+    pass@k is the probability that at least one of k <= n answers is correct (Chen et al. 2021,
     "Evaluating Large Language Models Trained on Code", eq. 1).
-
-    Args:
-        n: Number of answers.
-        c: Number of correct answers, at most n.
-        k: Number of attempts, at most n.
-
-    Returns:
-        Estimate in [0, 1].
     """
     return 1.0 - comb(n - c, k) / comb(n, k)
 

@@ -26,10 +26,9 @@ from srl_train.players import Resolver, matchmaking_of
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """Return the scripted policy of that name, with words for its actions.
+    """Return the scripted policy `name` for an environment, with words for its actions.
 
-    Raises:
-        ConfigError: If the policy cannot play, or is reserved for evaluation.
+    Raise ConfigError if the policy cannot play, or is reserved for evaluation.
     """
     if is_held_out(name):
         offered = ", ".join(policy_names(env, holdout=False))
@@ -76,7 +75,7 @@ def play_games(
 def starts_of(
     games: int, seed: int, *, stage: int | None = None, group_size: int = 1
 ) -> tuple[list[int], list[int], list[dict[str, Any]]]:
-    """Return the reset seeds, policy seeds and reset options of `play_games`.
+    """Return the reset seeds, policy seeds and reset options of the episodes of `play_games`.
 
     An environment that changes over training is in its last phase, as in evaluations.
     """

@@ -78,7 +78,10 @@ class Preference:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", text) of each line that is not empty; raise DataError on failure."""
+    """Yield ("FILE, line N", text) of each line that is not empty.
+
+    Raise DataError if the file cannot be read, or is not text in UTF-8.
+    """
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -89,17 +92,16 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the file's first line is an episode; raises DataError for an empty file."""
+    """Return True if the first line of a file is an episode; raise DataError for an empty file."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
 
 
 def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> list[Episode]:
-    """Read the complete episodes of a file, without failed ones.
+    """Read the episodes of a file in order, without failed and empty ones.
 
-    Raises:
-        DataError: For a line that is no episode of `environment` with `agents`.
+    Raise DataError for a line that is no episode of `environment` with `agents`.
     """
     episodes = []
     for where, line in _lines(path):
@@ -118,36 +120,30 @@ def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> 
 
 
 class ChatMessage(TypedDict):
-    """ChatMessage of a conversation."""
+    """Message of a conversation."""
 
     role: str
     content: str
 
 
-class TextPair(TypedDict):
-    """Preference in TRL's standard format."""
-
-    prompt: Annotated[str, Field(min_length=1)]
-    chosen: Annotated[str, Field(min_length=1)]
-    rejected: Annotated[str, Field(min_length=1)]
+_Words = Annotated[str | list[ChatMessage], Field(min_length=1)]
 
 
-class ChatPair(TypedDict):
-    """Preference in TRL's conversational format."""
+class PreferenceRow(TypedDict):
+    """Preference in TRL's standard format (texts) or conversational format (messages)."""
 
-    prompt: Annotated[list[ChatMessage], Field(min_length=1)]
-    chosen: Annotated[list[ChatMessage], Field(min_length=1)]
-    rejected: Annotated[list[ChatMessage], Field(min_length=1)]
-
-
-_PAIR: TypeAdapter[TextPair | ChatPair] = TypeAdapter(TextPair | ChatPair)
+    prompt: _Words
+    chosen: _Words
+    rejected: _Words
 
 
-def read_preferences(path: str | Path) -> list[TextPair | ChatPair]:
+_PAIR = TypeAdapter(PreferenceRow)
+
+
+def read_preferences(path: str | Path) -> list[PreferenceRow]:
     """Read the rows of a file in TRL's formats, without other columns.
 
-    Raises:
-        DataError: With file and line.
+    Raise DataError, which names the file and the line, for any other row.
     """
     rows = []
     for where, line in _lines(path):
@@ -191,11 +187,10 @@ def best_of(
 ) -> list[Part]:
     """Return the parts (episode index, agent) with at least `min_return`, and of these the best.
 
-    The best `top_fraction` (rounded up) is selected per start and agent, so that easy starts and
-    better positions are not preferred. Of equal returns the first is selected.
-
-    Raises:
-        DataError: If `top_fraction` is below 1 and every start was played once.
+    `returns` maps an episode to agent -> return. The best `top_fraction` (rounded up) is selected
+    per start and agent, so that easy starts and better positions are not preferred. Of equal
+    returns the first is selected. The result keeps the order of `parts`. Raise DataError if
+    `top_fraction` is below 1 and every start was played once.
     """
     worth = [returns(episode) for episode in episodes]
     alike: dict[tuple[str, int, str], list[Part]] = defaultdict(list)
@@ -220,11 +215,11 @@ def best_of(
 def conversation(
     steps: Sequence[AgentStep], view: TextView, chat: ChatFormat
 ) -> list[tuple[Tokens, Tokens]]:
-    """Return (prompt, answer) as tokens of `chat` for each turn.
+    """Return (prompt, answer) as tokens of `chat`, for each of an agent's steps in one episode.
 
-    Recorded tokens are used if `chat` gives the same tokens: same tokenizer, template and text.
-    Otherwise the recorded observations and answers are tokenized again, with the view's words for
-    an action without text.
+    A prompt contains only what follows the previous answer. Recorded tokens are used if `chat`
+    gives the same tokens: same tokenizer, template and text. Otherwise the recorded observations
+    and answers are tokenized again, with the words of `view` for an action without text.
     """
 
     def prompts(answers: Sequence[Tokens]) -> list[Tokens]:
@@ -265,7 +260,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Tokenize the agent's part of the episode.
+    """Return the agent's part of an episode as tokens of `chat`.
 
     Answers with parse failures are imitated only without `drop_parse_failures`.
     """
@@ -292,9 +287,9 @@ def preferences(
 ) -> list[Preference]:
     """Return pairs of different answers of one agent after the same start and conversation.
 
-    The value of an answer is the mean reward-to-go over the episodes that contain it. A pair's
-    values differ by more than `min_return_gap`. Most pairs are from the first turns, because
-    episodes of a group diverge.
+    The value of an answer is the mean shaped reward-to-go over the episodes that contain it;
+    `game_of` gives an episode's shaped rewards. A pair's values differ by more than
+    `min_return_gap`. Most pairs are from the first turns, because episodes of a group diverge.
     """
     worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
     games = [game_of(episode) for episode in episodes]

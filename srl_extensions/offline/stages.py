@@ -137,7 +137,11 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """Summarize the stage; its reward is raw, per agent and turn, or None without episodes."""
+        """Return the summary of the stage for summary.json.
+
+        "games_reward" is the mean raw reward per agent and turn of the episodes, or None without
+        any.
+        """
         parts = parts_of(self._episodes)
         steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]
         return {
@@ -254,7 +258,7 @@ class Stage:
         return found
 
     def _check_length(self, model: str, tokens: int) -> None:
-        """Raise DataError for a sample that is longer than the model's context."""
+        """Raise DataError if the model's context is shorter than `tokens`, its longest sample."""
         text = self._run.players.texts[model]
         if text.positions is not None and tokens > text.positions:
             raise DataError(
@@ -276,7 +280,7 @@ class Stage:
         return learners
 
     def _each(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a method of each model's learner with its argument."""
+        """Call `method` of each model's learner with its argument; return model -> result."""
         return self._run.engine.each(
             lambda model: getattr(self._learners[model], method)(arguments[model]), arguments
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.replay import remade, replay
-from srl_extensions.pages.animation import write_html
+from srl_extensions.pages.transcript import write_html
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust
 from srl_train.errors import ConfigError

@@ -232,10 +232,9 @@ def html(document: Document) -> str:
 
 
 def write_page(document: Document, path: Path) -> Path:
-    """Write the HTML file of a document atomically, and return its path.
+    """Write the HTML file of a document atomically, and return `path`.
 
-    Raises:
-        RunFolderError: If the file cannot be written.
+    Raise RunFolderError if the file cannot be written.
     """
     try:
         write_whole(path, html(document))

@@ -38,18 +38,11 @@ DEEPEST, MOST_RUNS = 3, 100
 
 
 def open_beneath(path: Path, root: Path) -> BinaryIO:
-    """Open a plain file below `root` for reading, without following links.
+    """Open a plain file below the folder `root` for reading, without following links.
 
-    Each component of the path is opened from the descriptor of its parent, so that a component
-    replaced by a link is an error.
-
-    Args:
-        path: Path of a file below `root`.
-        root: Absolute path of a folder that is not a link.
-
-    Raises:
-        RunFolderError: If the file is not a plain file.
-        OSError: If a component is a link, or cannot be opened.
+    Each component of `path` is opened from the descriptor of its parent, so that a component
+    replaced by a link raises OSError. `root` is absolute and not a link. Raise RunFolderError for a
+    file that is not plain.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(root, flags)
@@ -66,7 +59,10 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 
 def thinned(file: BinaryIO) -> BinaryIO:
-    """Close `file`, and return its evenly spread lines and its last two as a file in memory."""
+    """Close `file`, and return its last two and about MOST_ROWS other lines as a file in memory.
+
+    These lines are evenly spread.
+    """
     with file:
         count = sum(1 for _ in _lines(file))
         file.seek(0)
@@ -84,11 +80,9 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 class WatchedRun:
-    """Run in a folder below `root`, read again when its files change.
+    """Run in a folder that may appear and disappear, read again when its files change.
 
-    Args:
-        folder: Folder of the run, which may appear and disappear at any time.
-        root: Folder outside of which nothing is read, as in `open_beneath`.
+    Nothing outside the folder `root` is read, as in `open_beneath`.
     """
 
     def __init__(self, folder: Path, root: Path) -> None:
@@ -101,7 +95,7 @@ class WatchedRun:
         """Error of the last read."""
 
     def refresh(self) -> None:
-        """Read the files again if one of them changed."""
+        """Read the files again if one of them changed, and set `seen`, `record` and `problem`."""
         found = {}
         for name in FILES:
             with suppress(OSError):
@@ -171,7 +165,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
 
 
 def progress(run: RecordedRun) -> RoundProgress:
-    """Return the progress of a run: completed rounds, seconds per round and time left."""
+    """Return the completed share of a run's rounds, with seconds per round and the time left."""
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
     rollout, train, overlap = (

@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
@@ -40,36 +39,18 @@ HEADERS = {
 }
 
 
-class Built(NamedTuple):
-    """Document as JSON, as sent to clients."""
-
-    content: str
-    etag: str
-    files: list[object]
-    """Runs in the document, with `WatchedRun.seen` of each."""
-
-
 class LivePages:
-    """Documents of the runs in several folders, built when requested and files have changed.
-
-    Args:
-        given: Folders of runs, or folders that contain them.
-    """
+    """Documents of the runs in and below several folders, read again when their files changed."""
 
     def __init__(self, given: Sequence[Path]) -> None:
         self._roots = [Path(os.path.realpath(folder)) for folder in given]
         self._lock = threading.Lock()
         self._runs: dict[Path, WatchedRun] = {}
-        self._built: dict[str, Built] = {}
 
-    def document(self, name: str) -> Built:
-        """Return a document; threads may call this method at the same time.
+    def document(self, name: str) -> str:
+        """Return the document of the run `name` as JSON; "" is the only given run, or the list.
 
-        Args:
-            name: Name of a run; "" for the list of all runs, or for the only run that was given.
-
-        Raises:
-            KeyError: If there is no such run.
+        Threads may call this method at the same time. Raise KeyError if there is no such run.
         """
         with self._lock:
             found = find_runs(self._roots)
@@ -81,15 +62,7 @@ class LivePages:
             shown = {alone: runs[alone]} if alone else runs
             for run in shown.values():
                 run.refresh()
-            files: list[object] = [(each, run.seen) for each, run in shown.items()]
-            known = self._built.get(name)
-            if known is None or known.files != files:
-                content = to_json(
-                    of_run(alone, runs[alone]) if alone else overview(runs, self._roots)
-                )
-                etag = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-                known = self._built[name] = Built(content, f'"{etag}"', files)
-            return known
+            return to_json(of_run(alone, runs[alone]) if alone else overview(runs, self._roots))
 
 
 def server(
@@ -100,30 +73,24 @@ def server(
     token: str | None = None,
     names: Sequence[str] = (),
 ) -> Server:
-    """Return the server of the live page.
+    """Return the server of the live page of runs in and below `folders`; `run()` starts it.
 
-    Args:
-        folders: Folders of runs, or folders that contain them.
-        host: Address to listen at.
-        port: Port to listen at; 0 for a free port.
-        token: Token that each client must present, or None if no token is required.
-        names: Host names that are accepted in addition to localhost and IP addresses.
-
-    Returns:
-        Server whose `run()` serves until interrupted.
+    Port 0 selects a free port. Clients must present `token` unless it is None. `names` are host
+    names that are accepted in addition to localhost and IP addresses.
     """
     pages = LivePages(folders)
 
     # Starlette runs a plain function in a thread, so that requests do not wait for each other.
     def document(request: Request) -> Response:
         try:
-            built = pages.document(request.query_params.get("run", ""))
+            content = pages.document(request.query_params.get("run", ""))
         except KeyError:
             raise HTTPException(404, "no such run") from None
-        headers = {"ETag": built.etag}
-        if request.headers.get("if-none-match") == built.etag:
+        etag = f'"{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"'
+        headers = {"ETag": etag}
+        if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers=headers)
-        return Response(built.content, media_type="application/json", headers=headers)
+        return Response(content, media_type="application/json", headers=headers)
 
     async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
         answer = refusal(request, token, names) or await call_next(request)

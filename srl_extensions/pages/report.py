@@ -77,7 +77,11 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
 def report(
     run: RecordedRun, name: str, top: Sequence[Block], samples: Sequence[Block] = ()
 ) -> Document:
-    """Return the report of a run, with the blocks `top` first, and those of sample episodes."""
+    """Return the report of a run with its `name`, without sections that have no content.
+
+    The blocks of `top` are before the headline; those of `samples` are the section of sample
+    episodes.
+    """
     returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
     shares = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures"}
     models: list[Block] = [_performance(run), Text(PERFORMANCE)] if run.models else []
@@ -116,7 +120,7 @@ def terminal_summary(run: RecordedRun) -> str:
 
 
 def title(run: RecordedRun) -> str:
-    """Return the environment, the number of models and the stages of a run."""
+    """Return a headline, such as "coop_compete_v0: 4 models learning together after SFT"."""
     stages = " and ".join(stage.upper() for stage in run.stages)
     models = f"{run.environment}: {len(run.models)} model{'' if len(run.models) == 1 else 's'}"
     if run.rows:
@@ -125,7 +129,10 @@ def title(run: RecordedRun) -> str:
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
-    """Return headings and transcripts: the first episode of the first and of the last file."""
+    """Return headings and transcripts of the first episodes of the first and the last sample file.
+
+    An unreadable file, or an environment that requires trust, is stated in a text.
+    """
     found: list[Block] = []
     files, view = run.sample_files, None
     for path in dict.fromkeys(files[:1] + files[-1:]):
@@ -199,7 +206,7 @@ def cards(run: RecordedRun) -> list[Card]:
 
 
 def _change(run: RecordedRun, key: str, written: Callable[[float], str]) -> str:
-    """Return a number at the start and at the end of training, or MISSING if there is neither."""
+    """Return "START → END", the numbers of `ends` as `written` formats them, or MISSING."""
     both = ends(run, key)
     return " → ".join(map(written, both)) if any(map(math.isfinite, both)) else MISSING
 
@@ -238,7 +245,11 @@ def _evaluations(run: RecordedRun) -> Table:
 
 
 def _table_of(title: str, kind: str, names: Sequence[str], columns: Mapping[str, Cell]) -> Table:
-    """Return a table with a row per name. Cells that are numbers get four significant digits."""
+    """Return a table with a row per name, whose first column has the header `kind`.
+
+    `columns` maps the other headers to functions from a name to its cell. Cells that are numbers
+    get four significant digits.
+    """
     rows = []
     for name in names:
         cells = [of(name) for of in columns.values()]

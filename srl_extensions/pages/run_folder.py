@@ -147,7 +147,7 @@ class RecordedRun:
         return number_at(self.summary, "evaluation", when, *keys)
 
     def names(self, *keys: str) -> list[str]:
-        """Return the distinct keys of the mappings at a path of keys in the rows."""
+        """Return the distinct keys of the mappings at a path of keys in the rows, in order."""
         found: dict[str, None] = {}
         for row in self.rows:
             place: Any = row
@@ -191,18 +191,10 @@ def edges(values: Sequence[float]) -> tuple[float, float]:
 
 
 def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
-    """Load the run in `folder`.
+    """Load the run in `folder`, without an incomplete last row.
 
-    Args:
-        folder: Folder of the run.
-        opened: Function that opens a file for reading.
-
-    Returns:
-        The run, without an incomplete last row.
-
-    Raises:
-        RunFolderError: If there is no run, or its records are damaged or cannot be read.
-        MetricsError: If a file of rows is damaged before its last line.
+    `opened` opens a file for reading. Raise RunFolderError if there is no run, or its records are
+    damaged or cannot be read, and MetricsError if a file of rows is damaged before its last line.
     """
     where = folder / "config.yaml"
     try:
@@ -240,9 +232,9 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
 
 
 def _content(path: Path, most: int, opened: Opener) -> bytes:
-    """Read a file with `opened`; return b"" if it does not exist.
+    """Return the content of a file that `opened` opens, or b"" if the file does not exist.
 
-    Raises RunFolderError for a file of more than `most` bytes.
+    Raise RunFolderError for a file of more than `most` bytes.
     """
     try:
         with opened(path) as file:
@@ -255,7 +247,10 @@ def _content(path: Path, most: int, opened: Opener) -> bytes:
 
 
 def _rows(path: Path, kind: str, opened: Opener) -> Iterator[Row]:
-    """Yield the rows of a file, each with the key `kind`; no rows if there is no file."""
+    """Yield the rows of a file; none if there is no file.
+
+    Raise RunFolderError for a row that lacks the key `kind`, or has a value of a wrong type.
+    """
     with suppress(FileNotFoundError):
         for place, row in enumerate(read_rows(path, opened), start=1):
             if kind not in row:

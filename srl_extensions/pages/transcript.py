@@ -1,9 +1,11 @@
-"""Transcripts of episodes: observations, messages, answers and rewards by turn."""
+"""Transcripts of episodes by turn, as tables and as animations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ import numpy as np
 from srl_agents.episode import AgentStep, Episode
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
+from srl_envs.loading import needed_by
 from srl_envs.text import TextView
 from srl_envs.untrusted import cut
-from srl_extensions.pages.document import Transcript
+from srl_extensions.pages.document import Document, Transcript, write_page
 
 SHOWN_TURNS = 40
 SHOWN_CHARACTERS = 1500
@@ -23,10 +26,10 @@ SHOWN_CHARACTERS = 1500
 def view_of(
     episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
 ) -> TextView | None:
-    """Return the text view of the environment `name`, or None if the episode does not match it.
+    """Return the text view of an environment, or None if the episode does not match it.
 
-    Raises:
-        UntrustedError: If the options name code or files, and `trusted` is False.
+    None is also returned for an untrusted name that is not registered. Raise UntrustedError if
+    untrusted options name code or files.
     """
     if registry.served_name(name) not in registry.names() and not trusted:
         return None
@@ -50,13 +53,10 @@ def transcript(
     frames: Iterable[bytes] | None = None,
     seconds: float | None = None,
 ) -> Transcript:
-    """Return the first turns of the episode as a table, or all turns as an animation.
+    """Return the first SHOWN_TURNS turns of an episode as a table, or with frames an animation.
 
-    Args:
-        episode: Recorded episode.
-        view: Text view of the environment; without it, observations and actions are numbers.
-        frames: Bytes of a PNG file for the start and for each turn of an animation.
-        seconds: Time for which the animation shows a frame.
+    Without a `view`, observations and actions are numbers. `frames` are PNG files of the start and
+    of each turn, shown for `seconds` each.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))
@@ -86,6 +86,42 @@ def transcript(
         left_out=len(episode.turns) - last,
         seconds=seconds,
     )
+
+
+def write_html(
+    episode: Episode,
+    frames: Iterable[np.ndarray],
+    path: Path,
+    seconds: float,
+    *,
+    view: TextView | None = None,
+) -> Path:
+    """Write a page that shows the frames as an animation, with the texts of each turn.
+
+    Args:
+        episode: Replayed episode.
+        frames: Pictures of the start and of each turn, uint8 arrays of shape (height, width, 3).
+        path: File to write.
+        seconds: Time for which a frame is shown.
+        view: Text view of the environment; without it, observations and actions are numbers.
+
+    Returns:
+        `path`.
+
+    Raises:
+        ImportError: If Pillow is not installed.
+        RunFolderError: If the file cannot be written.
+    """
+    with needed_by("an animation"):
+        from PIL import Image
+
+    pictures = []
+    for frame in frames:
+        file = BytesIO()
+        Image.fromarray(frame).save(file, format="PNG")
+        pictures.append(file.getvalue())
+    shown = transcript(episode, view, pictures, seconds)
+    return write_page(Document(episode.environment, "replayed episode", [shown]), path)
 
 
 def _step(episode: Episode, step: AgentStep, view: TextView | None) -> dict[str, Any]:

@@ -101,19 +101,6 @@ def test_one_file_grpo(run_example):
     assert second > 0.785  # more than a quarter of the way to the optimum, 0.85
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore:You are using 'rollout_func':UserWarning",  # TRL says so of every use
-    "ignore:.*gradient_checkpointing:FutureWarning",  # TRL 1.16's own use of transformers
-)
-def test_trl_rollout_func(run_example):
-    said = run_example("interop/trl_rollout_func.py")
-    rewards = [float(value) for value in re.findall(r"step \d: (0\.\d+) per agent", said)]
-    assert len(rewards) == 6
-    assert rewards[0] == pytest.approx(0.7625, abs=0.02)
-    assert rewards[-1] > 0.82
-
-
 FOUR = ["environment.options.max_cycles=4"]
 
 

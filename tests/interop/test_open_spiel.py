@@ -6,7 +6,7 @@ import pytest
 from benchmarks.games import PAYOFFS
 from benchmarks.zero_sum import moves_exploitability
 from srl_agents.evaluation.nash_averaging import nash_average
-from srl_extensions.judging.rankings import alpha_rank
+from srl_extensions.judging.payoffs import alpha_rank
 
 pytestmark = pytest.mark.interop
 

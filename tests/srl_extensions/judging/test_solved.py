@@ -14,7 +14,7 @@ from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.scenarios import scenario
 from srl_extensions.judging.scenarios import play_scenario, score, scored
-from srl_extensions.judging.solved import pass_at_k, refuse_unsolvable, solved
+from srl_extensions.judging.solved import check_pass_at, pass_at_k, solved
 
 DIGITS = scenario("math_v0.one_digit_unseen")
 
@@ -133,7 +133,7 @@ def test_failed_samples_are_excluded():
 )
 def test_games_without_problems_are_refused(name, says):
     with pytest.raises(ValueError, match=says):
-        refuse_unsolvable(scenario(name))
+        check_pass_at(scenario(name), 1, (1,))
     if name.startswith("coop"):
         pavlov = scenario(name)
         with pytest.raises(ValueError, match=says):

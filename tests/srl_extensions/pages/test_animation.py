@@ -10,7 +10,7 @@ from PIL import Image
 
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_envs import registry
-from srl_extensions.pages.animation import write_html
+from srl_extensions.pages.transcript import write_html
 from srl_train.errors import RunFolderError
 from tests.srl_extensions.pages.pages import blocks, document
 
