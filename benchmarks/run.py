@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.suite == "general":
             found = general_suite.general_suite(**settings)
             text = general_suite.tables(found, options.seed)
-            return records.keep(text, options, general_suite.checks(found["2 actions"]))
+            return records.keep(text, options, general_suite.checks(found))
         pairs = [(options.difficulty, options.coop_level)]
         if options.suite == "full":
             pairs = list(itertools.product(DIFFICULTIES, COOP_LEVELS))

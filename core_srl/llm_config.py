@@ -15,7 +15,6 @@ from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.sampling import Sampling
 from srl_train.config.models import AdapterConfig, SamplingConfig
 from srl_train.config.section import Section
-from srl_train.errors import ConfigError
 
 DEFAULT_MODEL = MODERN_MODELS["qwen3"]
 ANSWER_TOKENS = 2048

@@ -247,11 +247,8 @@ create_llama3_manager = partial(create_qwen3_manager, max_length=131072)
 def create_openai_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
     """Return a new manager of a model behind OpenAI's API or a server at OPENAI_BASE_URL.
 
-    For a model that accepts no temperature, register nodes with temperature 1, which is not sent.
-
-    Args:
-        model_name: Name of the model in the API.
-        api_key: Key of the API; None reads OPENAI_API_KEY.
+    `model_name` is the model's name in the API; without `api_key`, OPENAI_API_KEY has the key. For
+    a model that accepts no temperature, register nodes with temperature 1, which is not sent.
     """
     return SharedLLMManager(
         LLMConfig(backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key)
@@ -261,12 +258,9 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
 def create_claude_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
     """Return a new manager, with temperature 1, of a model behind Anthropic's API.
 
-    Args:
-        model_name: Name of the model in the API.
-        api_key: Key of the API; None reads ANTHROPIC_API_KEY.
+    `model_name` is the model's name in the API; without `api_key`, ANTHROPIC_API_KEY has the key.
     """
+    kind = LLMBackend.ANTHROPIC
     return SharedLLMManager(
-        LLMConfig(
-            backend=LLMBackend.ANTHROPIC, model_name=model_name, api_key=api_key, temperature=1.0
-        )
+        LLMConfig(backend=kind, model_name=model_name, api_key=api_key, temperature=1.0)
     )

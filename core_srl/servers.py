@@ -116,9 +116,6 @@ class UnifiedScheduler(_Servers):
             num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
             sharing: "fair" for equal shares of common servers, "priority" for shares by score.
             python: Interpreter of the environment with vLLM; by default the running one.
-
-        Raises:
-            ValueError: For a value that is not allowed.
         """
         super().__init__(base_port, num_gpus, python)
         self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
@@ -128,14 +125,10 @@ class UnifiedScheduler(_Servers):
         """URL of a server -> its model."""
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
-        """Add a model; the next start() starts a server for it.
+        """Add a model under a new id; the next start() starts a server for it.
 
-        Args:
-            model_id: New name of the model in this scheduler.
-            model_name: Folder or hub name; None selects MODERN_MODELS[model_id].
-
-        Raises:
-            ConfigError: For a used id or an unknown name, and while the servers run.
+        `model_name` is a folder or hub name; None selects MODERN_MODELS[model_id]. Raises
+        ConfigError for a used id or an unknown name, and while the servers run.
         """
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:
@@ -174,14 +167,10 @@ class UnifiedScheduler(_Servers):
         return dict(zip(chosen, answers, strict=True))
 
     def set_score(self, model_id: str, score: float) -> None:
-        """Set a model's score, by which a competitive scheduler shares.
+        """Set a model's share of common servers, in proportion to exp(score).
 
-        Args:
-            model_id: Registered id.
-            score: Number from -10 to 10; shares are in proportion to exp(score).
-
-        Raises:
-            ServingError: If the servers do not run, share fairly, or the score is too large.
+        Raises ServingError if the servers do not run, `sharing` is "fair", or the score is not from
+        -10 to 10.
         """
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
@@ -293,13 +282,8 @@ class DistributedLoRAScheduler(_Servers):
     def backend(self, lora_id: int) -> VLLMBackend:
         """Return the backend that samples on an adapter's server.
 
-        Requests name the adapter, for example `adapter="lora_0"`.
-
-        Args:
-            lora_id: Number of the adapter.
-
-        Raises:
-            ServingError: If the servers do not run.
+        Requests name the adapter, for example `adapter="lora_0"`. Raises ServingError if the
+        servers do not run.
         """
         self._running()
         return self._backends[self._configs[lora_id].port]

@@ -374,45 +374,30 @@ def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) ->
 def create_multimodel_trainer(
     num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED
 ) -> MultiModelTrainer:
-    """Create a trainer with a default MultiModelConfig, whose other fields may be set afterwards.
-
-    Args:
-        num_models: Number of models, one agent each.
-        training_mode: Rewards of the models.
-    """
+    """Create a trainer of `num_models` models; other fields of its `config` have their defaults."""
     return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 
 def create_cooperative_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Create a trainer in cooperative mode.
-
-    Args:
-        num_models: Number of models, one agent each.
-    """
+    """Create a trainer of `num_models` models in cooperative mode."""
     return create_multimodel_trainer(num_models, TrainingMode.COOPERATIVE)
 
 
 def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Create a trainer in competitive mode.
-
-    Args:
-        num_models: Number of models, one agent each.
-    """
+    """Create a trainer of `num_models` models in competitive mode."""
     return create_multimodel_trainer(num_models, TrainingMode.COMPETITIVE)
 
 
 async def quick_start_multimodel_training(
     num_models: int = 4, max_episodes: int = 100
 ) -> dict[str, Any]:
-    """Train the documented models, or the embedded one if this machine lacks them.
+    """Train `num_models` documented models, each replaced by 'tiny' if this machine lacks it.
 
-    Args:
-        num_models: Number of models, one agent each.
-        max_episodes: Limit on the episodes; whole rounds of 10 are trained.
+    Whole rounds of 10 episodes are trained, at most `max_episodes` in total.
 
     Returns:
-        training_results (see `MultiModelTrainer.train`), model_performance, and status: "completed"
-        or "stopped".
+        training_results (see `MultiModelTrainer.train`), model_performance (see
+        `MultiModelTrainer.get_model_performance_summary`), and status: "completed" or "stopped".
     """
     config = MultiModelConfig(num_models=num_models, max_episodes=max_episodes)
     if set(config.here().kinds) == {TINY}:
@@ -427,24 +412,15 @@ async def quick_start_multimodel_training(
 
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
-    """Return the ids of the complete checkpoints in a folder, the newest first.
-
-    Args:
-        checkpoint_dir: Folder of a run, MultiModelConfig.checkpoint_dir.
-    """
+    """Return the ids of a run's complete checkpoints, newest first; empty without a folder."""
     return checkpoint.list_checkpoints(Path(checkpoint_dir))
 
 
 def load_checkpoint_metadata(
     checkpoint_id: str, checkpoint_dir: str | Path = CHECKPOINT_DIR
 ) -> dict[str, Any]:
-    """Return the metadata of a checkpoint.
+    """Return the metadata of a run's checkpoint, such as `episode` and `global_metrics`.
 
-    Args:
-        checkpoint_id: Name of the checkpoint's folder.
-        checkpoint_dir: Folder of a run, MultiModelConfig.checkpoint_dir.
-
-    Raises:
-        CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
+    Raises CheckpointNotFound, a FileNotFoundError, if the run has no such checkpoint.
     """
     return checkpoint.load_metadata(Path(checkpoint_dir), checkpoint_id)
