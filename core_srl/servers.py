@@ -8,11 +8,10 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,22 +21,19 @@ from core_srl.errors import loading
 from core_srl.llm_config import LLMConfig, LLMResponse, LoRAConfig, sampling_with
 from core_srl.models import MODERN_MODELS
 from srl_agents.errors import ServingError
-from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.huggingface.loading import folder_of
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.model_folders import folder_for
-from srl_envs.validation import check_choice, whole_number
+from srl_envs.validation import whole_number
 from srl_extensions.vllm.backend import VLLMBackend
-from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import TokenFacts
 from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
-from srl_extensions.vllm.routing import RoutedTask
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
 
@@ -95,34 +91,26 @@ class _Servers(ABC):
 
 
 class UnifiedScheduler(_Servers):
-    """Several models behind vLLM servers of this machine, which share their requests.
+    """Several models, each behind a vLLM server of this machine.
 
-    Each model adds a server at the next port from base_port on: on GPUs, or on the CPU if there are
-    none. Models with the same weights share their servers.
+    The servers have the ports from base_port on, in the order of registration, and are dealt to the
+    GPUs in turn, or use the CPU if there are none.
     """
 
     def __init__(
-        self,
-        base_port: int = 8001,
-        num_gpus: int = 8,
-        *,
-        sharing: Literal["fair", "priority"] = "fair",
-        python: str = sys.executable,
+        self, base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
     ) -> None:
         """Create the scheduler without starting servers.
 
         Args:
             base_port: Port of the first server, 1 to 65535.
             num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
-            sharing: "fair" for equal shares of common servers, "priority" for shares by score.
             python: Interpreter of the environment with vLLM; by default the running one.
         """
         super().__init__(base_port, num_gpus, python)
-        self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
         self._models: dict[str, str] = {}
         self._specs: dict[str, ServerSpec] = {}
         self._clients: dict[str, OpenAIModel] = {}
-        """URL of a server -> its model."""
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
         """Add a model under a new id; the next start() starts a server for it.
@@ -162,75 +150,52 @@ class UnifiedScheduler(_Servers):
             )
         settings = sampling_with(LLMConfig().sampling, sampling)
         request = ChatRequest(({"role": "user", "content": task},), settings)
-        fleet = self._running()
-        answers = await asyncio.gather(*(self._answer(fleet, one, request) for one in chosen))
-        return dict(zip(chosen, answers, strict=True))
-
-    def set_score(self, model_id: str, score: float) -> None:
-        """Set a model's share of common servers, in proportion to exp(score).
-
-        Raises ServingError if the servers do not run, `sharing` is "fair", or the score is not from
-        -10 to 10.
-        """
-        self._running().routers[self._models[model_id]].set_score(model_id, score)
+        self._running()
+        answers = await asyncio.gather(*(self._clients[one].answer(request) for one in chosen))
+        found = (LLMResponse(**vars(answer)) for answer in answers)
+        return dict(zip(chosen, found, strict=True))
 
     def get_system_statistics(self) -> dict[str, Any]:
-        """Return the sharing and the statistics of all models.
+        """Return {"models": model id -> model_name, port, url, gpus and number of answers}.
 
-        Returns:
-            sharing, and models: model id -> model_name, port, url, gpus, and after the first
-            request the fields of srl_extensions.vllm.routing.OwnerStats. Empty if no server runs.
+        No model is listed before the servers were started.
         """
-        models = {}
-        for model_id, spec in self._specs.items() if self._fleet is not None else ():
-            own = self._running().routers[spec.served_name].owners.get(model_id)
-            models[model_id] = {
-                "model_name": spec.served_name,
-                "port": spec.port,
-                "url": spec.url,
-                "gpus": spec.gpus,
-                **(asdict(own) if own else {}),
+        return {
+            "models": {
+                model_id: {
+                    "model_name": spec.served_name,
+                    "port": spec.port,
+                    "url": spec.url,
+                    "gpus": spec.gpus,
+                    "answers": self._clients[model_id].usage.answers,
+                }
+                for model_id, spec in self._specs.items()
             }
-        return {"sharing": self.sharing, "models": models}
+        }
 
     def _start(self) -> None:
         if not self._models:
             raise ConfigError("no model is registered: register_model('qwen3')")
-        # Servers of the same weights have consecutive ports.
-        bases = list(dict.fromkeys(self._models.values()))
-        owners = sorted(self._models, key=lambda one: bases.index(self._models[one]))
         with loading():
-            folders = {base: folder_of(base) for base in bases}
-        placements = place(len(owners), find_gpus()[: self.num_gpus])
-        self._specs = {
-            owner: ServerSpec(
-                model=str(folders[self._models[owner]]),
-                served_name=self._models[owner],
+            folders = [str(folder_of(name)) for name in self._models.values()]
+        placements = place(len(folders), find_gpus()[: self.num_gpus])
+        for number, (model_id, name) in enumerate(self._models.items()):
+            self._specs[model_id] = spec = ServerSpec(
+                model=folders[number],
+                served_name=name,
                 port=self.base_port + number,
                 log_folder=logs_folder(),
-                gpus=placed.gpus,
-                memory_fraction=placed.memory_fraction,
+                gpus=placements[number].gpus,
+                memory_fraction=placements[number].memory_fraction,
                 python=self._python,
             )
-            for number, (owner, placed) in enumerate(zip(owners, placements, strict=True))
-        }
-        self._clients = {
-            spec.url: OpenAIModel(spec.served_name, api_key="none", base_url=f"{spec.url}/v1")
-            for spec in self._specs.values()
-        }
-        self._fleet = Fleet.managed([*self._specs.values()], sharing=self.sharing)
-
-    async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
-        async def call(endpoint: VLLMClient) -> LLMResponse:
-            return LLMResponse(**vars(await self._clients[endpoint.url].answer(request)))
-
-        router = fleet.routers[self._models[model_id]]
-        return await background_loop.await_(router.run(RoutedTask(owner=model_id), call))
+            url = f"{spec.url}/v1"
+            self._clients[model_id] = OpenAIModel(name, api_key="none", base_url=url)
+        self._fleet = Fleet.managed([*self._specs.values()])
 
 
 create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
-create_competitive_scheduler = partial(UnifiedScheduler, sharing="priority")
-"""UnifiedScheduler whose models share common servers by score (`set_score`)."""
+create_competitive_scheduler = UnifiedScheduler
 
 
 class DistributedLoRAScheduler(_Servers):
