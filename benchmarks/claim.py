@@ -12,7 +12,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.records import CONFIGS, Check, OverSeeds, new_figure, table
+from benchmarks.records import CONFIGS, Check, OverSeeds, table
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 
@@ -85,31 +85,6 @@ class Table(Section):
         return f"{self.title}\n\n{text}" if self.title else text
 
 
-class Figure(Section):
-    """A PNG file: curves over rounds, as means over seeds of a row's `curve`.
-
-    A curve has None for rounds without a number.
-    """
-
-    by: str
-    title: str = ""
-    percent: bool = False
-
-    def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Write the figure."""
-        figure = new_figure("--figure", 6.4, 4.0)
-        axes = figure.subplots()
-        scale = 100.0 if self.percent else 1.0
-        for label in dict.fromkeys(str(row[self.by]) for row in rows):
-            means = mean_curve([row["curve"] for row in rows if str(row[self.by]) == label])
-            axes.plot(list(means), [scale * y for y in means.values()], label=label)
-        axes.set(title=self.title, xlabel="round", ylabel="%" if self.percent else "")
-        axes.grid(alpha=0.3)
-        axes.legend()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
-
-
 class Claim(Section):
     """One file of benchmarks/claims."""
 
@@ -132,7 +107,6 @@ class Claim(Section):
     checks: list[Target] = []
     legend: str = ""
     """Template over the facts, `seeds` and `games`."""
-    figure: Figure | None = None
     interpretation: str = ""
     """Paragraph of the results page, at most 60 words."""
     page: dict[str, Any] = {}
@@ -227,13 +201,6 @@ def select(rows: Sequence[Row], where: Row, over_seeds: Sequence[str] = ()) -> l
         }
         for own in groups.values()
     ]
-
-
-def mean_curve(curves: Sequence[Sequence[float | None]]) -> dict[int, float]:
-    """Return round -> mean over the curves that have a number there."""
-    columns = enumerate(zip(*curves, strict=True))
-    known = {x: [y for y in column if y is not None] for x, column in columns}
-    return {x: sum(ys) / len(ys) for x, ys in known.items() if ys}
 
 
 def _at(row: Row, path: str) -> Any:

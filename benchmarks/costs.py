@@ -34,7 +34,10 @@ class Cost:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a child's environment: one thread by default, and this checkout on the path."""
+    """Return the environment variables of a child process, with those of `extra`.
+
+    By default the child has one thread; this checkout is on its path.
+    """
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         "OMP_NUM_THREADS": "1",

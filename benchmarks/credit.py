@@ -75,7 +75,7 @@ CONTEXTS = 5
 
 
 def measure(request: Request) -> Result:
-    """Measure tabular learners on all seeds."""
+    """Return the rows of `key_games` and `dilemmas`."""
     options = request.claim.options
     key = key_games(request.seeds, options["rates"], options["learners"], options["most"])
     return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"])])
@@ -186,7 +186,12 @@ def dilemma(
 def _gains(
     name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return each action's gain by replay over the first colour or the mean, or zeros."""
+    """Return the gain (games, agents, turns) of every action over its alternatives.
+
+    The gain is the team's reward to go of the agent minus that of a replay with another action: the
+    first colour for the scheme "difference", the mean over all colours for "counterfactual". Other
+    schemes (`name`) use no gains: zeros.
+    """
     if name not in ("difference", "counterfactual"):
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
@@ -209,7 +214,10 @@ def _gains(
 def _among_siblings(
     chosen_GAT: NDArray[np.int64], weather_AT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return each action's reward compared with its siblings', under the same noise."""
+    """Return the advantage (answers, agents, turns) of each action among its siblings.
+
+    Siblings are the GROUP answers to one situation, which share the noise `weather_AT`.
+    """
     paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
     flat = [normalize(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
     return np.array(flat).T.reshape(paid.shape)

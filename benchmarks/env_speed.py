@@ -67,9 +67,10 @@ class Row:
 def single(
     make_env: Callable[..., Any], *arguments: Any, text: bool = False, **options: Any
 ) -> Play:
-    """Prepare a PettingZoo ParallelEnv, or its TextEnv.
+    """Make an environment, and return a function that plays it with actions drawn beforehand.
 
-    Actions of agents that are not to move are not counted.
+    With `text`, a TextEnv reads the actions as text. Actions of agents that are not to move are not
+    counted.
     """
     env = make_env(*arguments, **options)
     env = TextEnv(env) if text else env
@@ -100,14 +101,14 @@ def single(
 
 
 def rps() -> Play:
-    """Prepare PettingZoo's rock, paper, scissors as a ParallelEnv."""
+    """Return `single` of PettingZoo's rock, paper, scissors."""
     from pettingzoo.classic import rps_v2
 
     return single(rps_v2.parallel_env)
 
 
 def batched(name: str, **parameters: Any) -> Play:
-    """Prepare a vectorized game."""
+    """Return a function that plays a batch of BATCH games with actions drawn beforehand."""
     games = vector.make(name, BATCH, **parameters)
     games.reset(seed=0)
     shape, count = (BATCH, games.num_agents), int(games.single_action_space.n)
@@ -124,7 +125,7 @@ def batched(name: str, **parameters: Any) -> Play:
 
 
 def textarena(name: str) -> Play:
-    """Prepare a game of TextArena, in which every answer is a step.
+    """Return a function that plays a game of TextArena, in which every answer is a step.
 
     Each episode has a new environment: one that is reset keeps the text of all former episodes.
     """

@@ -14,11 +14,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from scipy import stats
 
-from srl_envs.loading import needed_by
 from srl_train.run_files import write_whole
 
 ROOT = Path(__file__).parents[1]
@@ -101,14 +100,6 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table whose columns after the first are aligned to the right."""
     lines = [headers, ["---", *["---:"] * (len(headers) - 1)], *rows]
     return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
-
-
-def new_figure(what: str, width: float, height: float) -> Any:
-    """Return a matplotlib figure; raise SystemExit with the install command without matplotlib."""
-    with needed_by(what, SystemExit):
-        import matplotlib.figure  # Without pyplot there is no window and no global state.
-
-    return matplotlib.figure.Figure((width, height), layout="constrained")
 
 
 class Estimate(NamedTuple):

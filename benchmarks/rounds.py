@@ -99,7 +99,7 @@ def round_cost(request: Request) -> Result:
 
 
 def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Update]]]:
-    """Train as configured; return the episodes by round and the updates by model."""
+    """Train as configured; return the episodes of each round, and model -> its updates."""
     run = build_run(config)
     episodes: list[list[Episode]] = []
     updates: dict[str, list[Update]] = {}
@@ -124,7 +124,7 @@ def _keep_updates(learner: Any, kept: list[Update]) -> None:
 
 
 def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float, Weights]:
-    """Return the CPU seconds of all our rounds without the play, and the final weights."""
+    """Train a new run on recorded episodes, by round; return CPU seconds and final weights."""
     run = build_run(config)
     gc.collect()
     spent = 0.0
@@ -139,7 +139,10 @@ def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float,
 def train_bare(
     config: RunConfig, updates: Mapping[str, Sequence[Update]]
 ) -> tuple[float, float, Weights]:
-    """Return the CPU seconds of TRL's train() and of its loop, and the final weights."""
+    """Train with TRL on recorded updates of each model.
+
+    Returns CPU seconds of train(), CPU seconds of its loop alone, and the final weights.
+    """
     spent = loop = 0.0
     weights = {}
     players = build_backends(config, partial(build_env, config))
@@ -226,7 +229,7 @@ class Waiting:
         self._inner, self._barrier = inner, barrier
 
     def start(self, seed: int) -> Any:
-        """Start the inner policy and the generator of times."""
+        """Return the inner policy's state, and the generator of waiting times."""
         return self._inner.start(seed), np.random.default_rng(seed)
 
     async def act(

@@ -69,7 +69,7 @@ def _say(line: str) -> None:
 
 
 def checks(result: Mapping[str, Any]) -> list[Check]:
-    """Return the checks of OUR in one setting's result (see `cross_play`)."""
+    """Return the checks of OUR in the result of `run_benchmark` for one setting."""
     oracle, mirror = result["oracle"], result["self_play"]["OUR"]
     found = {
         "self-play, share of the oracle": (
@@ -95,7 +95,10 @@ def checks(result: Mapping[str, Any]) -> list[Check]:
 
 
 def setting_tables(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return every setting's cross-play; for several settings also the summaries."""
+    """Return Markdown tables of all results of `run_benchmark`, one per setting.
+
+    Several settings also have summaries and the number of checks that hold.
+    """
     parts = [matrix_table(result) for result in results]
     names = list(results[0]["metrics"])
     rows = []

@@ -56,9 +56,10 @@ def test_mixture_has_the_mean_probability_of_each_line_of_play():
     weights = [3.0, 2.0, 1.0]
     mixed = zero_sum.poker_mixture(members, weights)
     for card in (JACK, QUEEN, KING):
-        for own in (lambda s: s[card, ()], lambda s: (1 - s[card, ()]) * s[card, (PASS, BET)]):
-            mean = np.average(list(map(own, members)), weights=weights)
-            assert own(mixed) == pytest.approx(mean)
+        first = [one[card, ()] for one in (*members, mixed)]
+        call = [(1 - one[card, ()]) * one[card, (PASS, BET)] for one in (*members, mixed)]
+        for *own, of_mixed in (first, call):
+            assert of_mixed == pytest.approx(np.average(own, weights=weights))
 
 
 def test_rock_paper_scissors():
