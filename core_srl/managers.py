@@ -163,10 +163,8 @@ class SharedLLMManager:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class _ApiConversation:
-    rng: np.random.Generator
-    messages: tuple[Message, ...]
+_ApiConversation = tuple[np.random.Generator, tuple[Message, ...]]
+"""Generator of the seeds of requests, and the messages so far."""
 
 
 class _ApiModel:
@@ -192,17 +190,18 @@ class _ApiModel:
     def start(self, sampling: Sampling, rules: str, seed: int) -> _ApiConversation:
         self.backend.check(sampling)
         opening: tuple[Message, ...] = ({"role": "system", "content": rules},) if rules else ()
-        return _ApiConversation(np.random.default_rng(seed), opening)
+        return np.random.default_rng(seed), opening
 
     def answer(
         self, state: _ApiConversation, prompt: str, sampling: Sampling
     ) -> tuple[LLMResponse, _ApiConversation]:
         self.backend.check(sampling)
-        messages = (*state.messages, {"role": "user", "content": prompt.strip()})
-        seed = seed_from(state.rng) if self.backend.takes_seed else None
+        rng, messages = state
+        messages = (*messages, {"role": "user", "content": prompt.strip()})
+        seed = seed_from(rng) if self.backend.takes_seed else None
         answer = run(self.backend.answer(ChatRequest(messages, sampling, seed)))
         messages = (*messages, {"role": "assistant", "content": answer.text})
-        return LLMResponse(**vars(answer)), _ApiConversation(state.rng, messages)
+        return LLMResponse(**vars(answer)), (rng, messages)
 
     def end(self, state: _ApiConversation) -> None:
         """Do nothing: the API keeps no conversation."""

@@ -194,8 +194,9 @@ class UnifiedScheduler(_Servers):
         self._fleet = Fleet.managed([*self._specs.values()])
 
 
-create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
-create_competitive_scheduler = UnifiedScheduler
+create_unified_scheduler = create_cooperative_scheduler = create_competitive_scheduler = (
+    UnifiedScheduler
+)
 
 
 class DistributedLoRAScheduler(_Servers):

@@ -27,7 +27,6 @@ from srl_train import summaries
 from srl_train.build import resolved
 from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.metrics import Progress
 from srl_train.plan import PlannedGames
 from srl_train.processes import is_main
 from srl_train.round import RoundResult, plan_round
@@ -314,15 +313,14 @@ class MultiModelTrainer:
         if notes := config.here().notes:
             log.warning("%s", "; ".join(notes))
         folder, watched = Path(config.checkpoint_dir), config.enable_monitoring
-        progress = Progress(run_config.rounds, log_every=run_config.logging.every)
         with loading(ConfigError):
             run_config = resolved(run_config)
         trainer = Trainer(
             run_config,
             folder,
             make_env=make_env,
-            sinks=(progress, StartedMonitors(str(folder))) if watched else (),
-            progress=False,
+            sinks=(StartedMonitors(str(folder)),) if watched else (),
+            progress=watched,
             checkpoint_dir=folder,
             record_metrics=watched,
         )
@@ -392,14 +390,12 @@ def create_multimodel_trainer(
     return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 
-def create_cooperative_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Create a trainer of `num_models` models in cooperative mode."""
-    return create_multimodel_trainer(num_models, TrainingMode.COOPERATIVE)
-
-
-def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Create a trainer of `num_models` models in competitive mode."""
-    return create_multimodel_trainer(num_models, TrainingMode.COMPETITIVE)
+create_cooperative_multimodel_trainer = partial(
+    create_multimodel_trainer, training_mode=TrainingMode.COOPERATIVE
+)
+create_competitive_multimodel_trainer = partial(
+    create_multimodel_trainer, training_mode=TrainingMode.COMPETITIVE
+)
 
 
 async def quick_start_multimodel_training(

@@ -24,7 +24,6 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS
 from srl_train import processes
 from srl_train.loading import load_backend
-from srl_train.metrics import Progress
 from srl_train.player_names import Loading
 from srl_train.run_files import RunFiles
 from srl_train.trainer import Trainer
@@ -150,7 +149,7 @@ def _train(
         folder,
         make_env=make_env,
         models=None if policy is None else {"model_0": (policy.model, policy.tokenizer)},
-        sinks=(Progress(run.rounds, log_every=run.logging.every),) if processes.is_main() else (),
+        progress=True,
         checkpoint_dir=None if checkpoint is None else checkpoint.parent,
     ) as trainer:
         if checkpoint is not None:
