@@ -153,7 +153,7 @@ class HeldOut:
         return self.score(episodes)
 
     def overlap(self, met: Sequence[str]) -> dict[str, int]:
-        """Count levels or problems that training met, that are held out, and that are both."""
+        """Count the names in `met` (of training), the held-out names, and those in both."""
         return {
             "trained_on": len(met),
             "held_out": len(self.identities),

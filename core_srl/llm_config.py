@@ -74,7 +74,7 @@ class LLMConfig(Section):
 
     @property
     def sampling(self) -> Sampling:
-        """Sampling settings of nodes that have no settings of their own."""
+        """Default sampling settings of nodes."""
         return Sampling(temperature=self.temperature, max_new_tokens=ANSWER_TOKENS)
 
 

@@ -113,10 +113,14 @@ class UnifiedScheduler(_Servers):
         self._clients: dict[str, OpenAIModel] = {}
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
-        """Add a model under a new id; the next start() starts a server for it.
+        """Add a model; the next start() starts a server for it.
 
-        `model_name` is a folder or hub name; None selects MODERN_MODELS[model_id]. Raises
-        ConfigError for a used id or an unknown name, and while the servers run.
+        Args:
+            model_id: New name of the model in this scheduler.
+            model_name: Folder or hub name; None selects MODERN_MODELS[model_id].
+
+        Raises:
+            ConfigError: For a used id or an unknown name, and while the servers run.
         """
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:

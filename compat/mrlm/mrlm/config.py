@@ -21,7 +21,7 @@ Positive = Annotated[int, Field(ge=1)]
 def setting(path: str, default: Any) -> Any:
     """Return a field with a default, whose value is that of the RunConfig's setting `path`.
 
-    "learner" in a path stands for `algorithm` with PPO and GRPO, and for `sft` or `dpo` with these.
+    "learner" in a path is replaced: `algorithm` for PPO and GRPO, `sft` for SFT, `dpo` for DPO.
     """
     return Field(default, serialization_alias=path)
 
