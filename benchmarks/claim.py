@@ -48,7 +48,7 @@ class Target(Section):
     """Entries by which rows of several seeds are merged into one (see OverSeeds)."""
 
     def checks(self, rows: Sequence[Row]) -> list[Check]:
-        """Judge the rows; raise ValueError where no row matches."""
+        """Return a check for each text of the claim; raise ValueError if no row matches."""
         values: dict[str, list[float]] = {}
         for row in select(rows, self.where, self.over_seeds):
             values.setdefault(self.claim.format_map(row), []).append(_at(row, self.value))
@@ -75,12 +75,12 @@ class Table(Section):
     over_seeds: list[str] = []
 
     def cells(self, rows: Sequence[Row]) -> list[list[str]]:
-        """Return the text of all cells by line."""
+        """Return the lines of the table, one per selected row, each as the texts of its cells."""
         shown = select(rows, self.where, self.over_seeds)
         return [[_cell(template, row) for template in self.columns.values()] for row in shown]
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        """Return the table under its title."""
+        """Return the table as Markdown, under its title if any."""
         text = table(list(self.columns), self.cells(rows))
         return f"{self.title}\n\n{text}" if self.title else text
 
@@ -113,7 +113,7 @@ class Claim(Section):
     """Columns in the table and the figure of the results page (docs/project/results_page.py)."""
 
     def judge(self, result: Result) -> list[Check]:
-        """Return all checks of a result."""
+        """Return the checks of a measured result, in the claim's order."""
         return [check for target in self.checks for check in target.checks(result.rows)]
 
     def record(self, result: Result, request: Request) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Claim(Section):
         }
 
     def markdown(self, result: Result, request: Request) -> str:
-        """Return the tables and the legend."""
+        """Return the tables and the legend of a measured result as Markdown."""
         rows = [*result.rows, *result.references]
         legend = self.record(result, request)["legend"]
         parts = [*(one.markdown(rows) for one in self.tables), legend]
@@ -151,7 +151,10 @@ class Request:
     overrides: Settings = field(default_factory=dict)
 
     def settings(self, method: str, **more: Any) -> dict[str, Any]:
-        """Return the settings of a method; later sources replace earlier ones."""
+        """Return the settings of a method: the claim's, its own, `more`, and the overrides.
+
+        Later ones replace earlier ones.
+        """
         own = self.claim.methods[method]
         return {**self.claim.settings, **own, **more, **self.overrides}
 
@@ -178,7 +181,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Claim:
-    """Load a claim by its name."""
+    """Return the claim of the file benchmarks/claims/NAME.yaml."""
     text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
     return Claim.model_validate(yaml.safe_load(text))
 

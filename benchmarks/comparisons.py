@@ -106,7 +106,10 @@ def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str,
 
 
 def answer_tokens(episodes: Sequence[Episode]) -> int:
-    """Count the tokens that models wrote in episodes and their branches, ends of turns included."""
+    """Return the number of tokens that models wrote in episodes and their branches.
+
+    Ends of turns are included.
+    """
 
     def decisions(episode: Episode) -> list[Decision]:
         if isinstance(episode, BranchedEpisode):  # The played answer is one of the siblings.

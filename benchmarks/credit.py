@@ -84,7 +84,11 @@ def measure(request: Request) -> Result:
 def key_games(
     seeds: Sequence[int], rates: Sequence[float], learners: int, most: int
 ) -> list[dict[str, Any]]:
-    """Return one row per seed and rate: the median number of episodes by credit scheme."""
+    """Return one row per seed and learning rate: episodes until the right action is found.
+
+    They are the median over `learners` learners, by credit scheme; infinite if the action was not
+    found in `most` episodes. Quotients and environment steps are derived.
+    """
     rows = []
     for seed in seeds:
         for rate in rates:
@@ -106,7 +110,7 @@ def key_games(
 
 
 def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
-    """Return cooperation and reward in the last tenth of the updates, by credit and seed."""
+    """Return one row per credit scheme and seed: cooperation and reward after `updates` updates."""
     rows: list[dict[str, Any]] = []
     plain: dict[int, float] = {}
     for name, credit in DILEMMA_CREDIT.items():
@@ -255,7 +259,10 @@ def _advantages(
 
 
 def _group_relative(group: Sequence[Game], roles: AgentRoles) -> NDArray[np.float64]:
-    """Return TRL's advantages (scale_rewards "group") of the returns, on every turn."""
+    """Return TRL's advantages (scale_rewards "group") of a group: (games, agents, turns).
+
+    All turns of a game have the advantage of its return.
+    """
     paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
     returns = paid.sum(axis=-1)
     scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)

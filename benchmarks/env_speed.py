@@ -191,7 +191,10 @@ RATIOS: tuple[tuple[str, str, int | None], ...] = (
 
 
 def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeats]:
-    """Return agent-steps per CPU-second by installed row, one number per repeat."""
+    """Measure the rows whose packages are installed; return name -> agent-steps per CPU-second.
+
+    Each has one number per repeat. `share` scales the number of rounds.
+    """
 
     def rate(play: Play, rounds: int, _: int) -> float:
         steps, seconds = play(rounds)
@@ -206,7 +209,7 @@ def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeat
 
 
 def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
-    """Return the result as Markdown, and its checks."""
+    """Return the tables of measured rates as Markdown, and the checks of the targets."""
     best = {name: max(values) for name, values in rates.items()}
     lines, checks = [], []
     for row in ROWS:
@@ -236,7 +239,7 @@ def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
 
 
 def shown(rate: float) -> str:
-    """Return a rate such as '41.2M' or '412k'."""
+    """Return a rate as text such as '41.2M' or '412k'."""
     return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"
 
 

@@ -102,7 +102,7 @@ def _ordinal() -> list[tuple[Floats, Floats]]:
 
 
 def _canonical(row: Floats, column: Floats) -> tuple[float, ...]:
-    """Return a key that is equal for games that differ only in the names of actions."""
+    """Return a key of a game that does not depend on the names of the actions."""
     return min(
         tuple(np.concatenate([row[::up, ::left].ravel(), column[::up, ::left].ravel()]).tolist())
         for up in (1, -1)
@@ -358,7 +358,11 @@ def with_scripted(
     lengths: Lengths,
     seed: Sequence[int],
 ) -> dict[str, Any]:
-    """Return a method's rewards with all scripted partners at once: name -> [game][run]."""
+    """Play a method with all scripted partners at once.
+
+    `tables` is partner -> probabilities (strategy, situation, action). Returns partner -> the
+    method's mean rewards per round, [game][run].
+    """
     count, per_partner = len(tables), len(games) * lengths.runs
     chances_SNCK = np.concatenate(
         [np.repeat(table[:, None], per_partner, axis=1) for table in tables.values()], axis=1
@@ -405,7 +409,10 @@ def play_games(
 
 
 def best_values(games: Games, chances_CK: Floats, horizon: int) -> Floats:
-    """Return the exact value of the best response to a memory-one partner, by game."""
+    """Return each game's exact value (G,) of the best response to a memory-one partner.
+
+    The value is the mean reward per round in episodes of `horizon` rounds.
+    """
     reply_CK = from_the_other_side(chances_CK)
     reply_GCK = np.broadcast_to(reply_CK, (len(games), *reply_CK.shape))
     return best_plan(reply_GCK, games.row_GKK, horizon).value_N

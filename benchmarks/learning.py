@@ -48,7 +48,10 @@ def options_of(request: Request) -> dict[str, Any]:
 
 
 def maze(request: Request) -> Result:
-    """Measure trained walkers in held-out mazes next to scripted walkers."""
+    """Train walkers, and measure them in held-out mazes; one row per run.
+
+    Scripted walkers are the references.
+    """
     options = options_of(request)
     exam = held_out_mazes(options, request.games)
     walkers = {name: exam.scripted(name) for name in WALKERS}
@@ -89,7 +92,10 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
 
 
 def trading(request: Request) -> Result:
-    """Measure trained traders in held-out markets next to scripted traders."""
+    """Train traders, and measure them in held-out markets; one row per run.
+
+    Scripted traders are the references.
+    """
     options = options_of(request)
     exam = unseen_markets(options, request.games)
     rows = [
@@ -304,7 +310,11 @@ def ends_of_games(run: Run) -> dict[str, Any]:
 
 
 def known_values(options: Mapping[str, Any]) -> dict[str, float]:
-    """Return exact mean rewards per agent and turn in team_battle, without noise."""
+    """Return name of a way to play -> exact mean reward per agent and turn in team_battle.
+
+    `options` are those of the environment. The probability of cooperating in the selfish
+    equilibrium is also included.
+    """
     size = options.get("team_size", 4)
     sizes = (size, size) if isinstance(size, int) else tuple(size)
     given = {k: options[k] for k in ("difficulty", "cooperation_weight") if k in options}

@@ -41,7 +41,7 @@ INTERVAL = 1.96
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the two commands."""
+    """Run `fetch` or `table`; return the exit code."""
     parser = records.parser(__doc__)
     parser.add_argument("command", choices=("fetch", "table"))
     parser.add_argument("folders", type=Path, nargs="*", help="of the model, or of finished runs")

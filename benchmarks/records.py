@@ -184,7 +184,7 @@ def in_turns(
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Repeats:
-    """Return the quotients, repeat by repeat."""
+    """Return numerator / denominator of each repeat."""
     return Repeats(a / b for a, b in zip(numerators, denominators, strict=True))
 
 

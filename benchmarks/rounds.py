@@ -261,7 +261,10 @@ def asynchronous(request: Request) -> Result:
 
 
 def _play(seed: int) -> dict[str, float]:
-    """Return the seconds of play without and with a barrier at every turn."""
+    """Play GAMES episodes twice; return the seconds without and with a barrier at every turn.
+
+    Keys: "free", "lock_step" and their quotient "free_ratio".
+    """
 
     def seconds(barrier: asyncio.Barrier | None) -> float:
         make = partial(coop_compete_v0.parallel_env, num_agents=4, max_cycles=TURNS)
@@ -276,7 +279,10 @@ def _play(seed: int) -> dict[str, float]:
 
 
 def _learning(request: Request, seed: int) -> dict[str, Any]:
-    """Compare both methods of the claim on answers that take the same times."""
+    """Train both methods of the claim on answers that take the same times; compare them.
+
+    Returns seconds, speedup, age of the samples and final returns.
+    """
     found: dict[str, dict[str, Any]] = {}
     for name in request.claim.methods:
         with _trainer(request, seed, name) as trainer:

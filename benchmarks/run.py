@@ -122,7 +122,7 @@ def setting_tables(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def matrix_table(result: Mapping[str, Any]) -> str:
-    """Return the mean rewards of one setting as Markdown."""
+    """Return a Markdown table of the mean rewards in a result of `run_benchmark`."""
     params, cells = result["params"], result["cross_play"]
     names = list(cells)
     rows = [[name, *(f"{cells[name][other]['avg']:.4f}" for other in names)] for name in names]
@@ -137,7 +137,7 @@ def matrix_table(result: Mapping[str, Any]) -> str:
 
 
 def check_summary(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the number of checks that hold, and every check that does not."""
+    """Return a text with all checks that do not hold, and the number of those that do."""
     found = [(_setting(result), check) for result in results for check in checks(result)]
     missed = [
         f"NOT HELD at {setting}: {check.claim} ({check.seen})"

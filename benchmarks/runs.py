@@ -87,7 +87,7 @@ class _WatchedTrainer(Trainer):
         self._named_by = named_by
 
     def train_round(self) -> RoundResult:
-        """Train the next round."""
+        """Train the next round, add its names to `met`, and return its result."""
         result = super().train_round()
         if self._named_by:
             self.met.update(last_info(episode)[self._named_by] for episode in result.episodes)
@@ -113,7 +113,7 @@ def rounds_of(run: Run) -> Iterator[RoundResult]:
 
 
 def mean_return(run: Run, games: int) -> float:
-    """Return the mean raw return per agent in `games` evaluation games."""
+    """Play `games` evaluation games; return the mean raw return per agent and game."""
     _, played = evaluate(run, games)
     totals = [total for e in played if e.failure is None for total in e.returns().values()]
     return sum(totals) / len(totals)

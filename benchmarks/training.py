@@ -38,7 +38,7 @@ MEASUREMENTS = {
 
 
 def measure(request: Request) -> Result:
-    """Run the measurement that a claim names."""
+    """Run the measurement that the claim of a request names, and return its result."""
     name = request.claim.measure
     module = MEASUREMENTS[name]
     function = "measure" if module.endswith(f".{name}") else name
@@ -47,7 +47,7 @@ def measure(request: Request) -> Result:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print and record."""
+    """Measure a claim, print and record it; return 1 if a check does not hold, else 0."""
     parser = _parser()
     options = parser.parse_args(arguments)
     # Set before transformers is imported, in this process or another one.

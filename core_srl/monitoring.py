@@ -94,7 +94,7 @@ class StartedMonitors:
             monitor.record({**row, "run": self._run})
 
     def close(self) -> None:
-        """Do nothing: monitors outlive a run."""
+        """Do nothing, because monitors record several runs."""
 
 
 create_unified_monitor = UnifiedMonitor

@@ -386,7 +386,7 @@ def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) ->
 def create_multimodel_trainer(
     num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED
 ) -> MultiModelTrainer:
-    """Create a trainer of `num_models` models; other fields of its `config` have their defaults."""
+    """Create a trainer whose config has these values and otherwise the defaults."""
     return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 

@@ -163,7 +163,7 @@ def _train(
 
 
 def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
-    """Return the environment of a section `eval_envs`."""
+    """Return the environment that an entry of `eval_envs` describes."""
     kind, server, options = section.env_type, section.server_address, dict(section.options)
     if section.max_turns is not None:
         options["max_turns" if kind == "debate" else "max_cycles"] = section.max_turns
