@@ -201,15 +201,14 @@ bench: $(VENV)/.installed-run
 # docs/project/results.md has the results of these commands.
 bench-train: $(VENV)/.installed-run
 	for game in coop_compete team_battle maze; do \
-		$(BIN)/python -m benchmarks.training algorithms_$$game \
-			--figure docs/project/figures/algorithms_$$game.png || exit 1; done
+		$(BIN)/python -m benchmarks.training algorithms_$$game || exit 1; done
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training zero_sum --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic
 	$(BIN)/python -m benchmarks.training tools
-	$(BIN)/python -m benchmarks.training several_tasks --figure docs/project/figures/several_tasks.png
+	$(BIN)/python -m benchmarks.training several_tasks
 
 # The weights are Google's, under terms that the command shows, and not part of the project.
 real-model: $(VENV)/.installed-run

@@ -36,7 +36,7 @@ def now() -> float:
 
 
 def memory_now() -> int:
-    """Return the bytes of this process in memory; with an accelerator, of its tensors."""
+    """Return the memory of this process in bytes; with an accelerator, of its tensors there."""
     if torch.cuda.is_available():
         return torch.cuda.memory_allocated()
     return psutil.Process().memory_info().rss
@@ -51,7 +51,10 @@ def peak_memory() -> int:
 
 
 def random_model(layers: int, width: int, **settings: Any) -> Qwen2ForCausalLM:
-    """Return a Qwen2 with random weights, the same every time, on the CPU."""
+    """Return a Qwen2 on the CPU with random weights from a fixed seed.
+
+    `settings` are further arguments of Qwen2Config.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return Qwen2ForCausalLM(
@@ -98,12 +101,12 @@ class BareTrainer:
         return self._stopwatch.seconds
 
     def train(self) -> None:
-        """Make all updates in order."""
+        """Make all recorded updates in order; may be called once."""
         with quiet_upstream():
             self._trainer.train()
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the trainable parameters by name."""
+        """Return name -> trainable parameter, detached."""
         parameters = self._trainer.model.named_parameters()
         return {name: tensor.detach() for name, tensor in parameters if tensor.requires_grad}
 

@@ -42,7 +42,10 @@ WORDS = 40
 
 
 def round_seconds(settings: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Return the seconds of every round but the first: "round", "rollout" and "train"."""
+    """Train a run with these settings; return its seconds by round, without the first round.
+
+    The keys are "round" (the whole), "rollout" and "train".
+    """
     with tempfile.TemporaryDirectory(prefix="round-seconds-") as folder:
         config = yaml_file.from_tree({}, settings)
         trainer = Trainer(config, folder, record_metrics=False)
@@ -54,7 +57,10 @@ def round_seconds(settings: Mapping[str, Any]) -> dict[str, list[float]]:
 def random_qwen2(
     folder: str, layers: int, width: int, settings: Mapping[str, Any], dtype: str = "float32"
 ) -> int:
-    """Save a random Qwen2 with the embedded model's tokenizer, and return its parameter count."""
+    """Save a random Qwen2 to `folder`, and return its number of parameters.
+
+    The tokenizer is that of the embedded model for the environment in `settings`.
+    """
     config = yaml_file.from_tree({}, settings)
     tokenizer = AutoTokenizer.from_pretrained(
         tiny.folder(partial(build_env, config)), trust_remote_code=False
@@ -119,7 +125,10 @@ def update_cost(side: Side, vocabulary: int, width: int, layers: int) -> dict[st
 
 
 def _sample(number: int, *, constrained: bool) -> TokenSample:
-    """Return an episode of several turns, most of whose tokens the environment wrote."""
+    """Return sample `number`: several turns, most of whose tokens the environment wrote.
+
+    If `constrained`, each answer token was chosen among up to eight.
+    """
     rng = np.random.default_rng(number)
     length = TURNS * (CHOSEN + OBSERVED)
     mask = (1,) * CHOSEN + (0,) * OBSERVED
@@ -148,7 +157,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def main(words: Sequence[str]) -> None:
-    """Call the function and print its result."""
+    """Call the function that `words` name, with their JSON arguments, and print its result."""
     name, *arguments = words
     print(json.dumps(FUNCTIONS[name](*map(json.loads, arguments))))
 

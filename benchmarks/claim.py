@@ -12,7 +12,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.records import CONFIGS, Check, OverSeeds, new_figure, table
+from benchmarks.records import CONFIGS, Check, OverSeeds, table
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 
@@ -48,7 +48,7 @@ class Target(Section):
     """Entries by which rows of several seeds are merged into one (see OverSeeds)."""
 
     def checks(self, rows: Sequence[Row]) -> list[Check]:
-        """Judge the rows; raise ValueError where no row matches."""
+        """Return a check for each text of the claim; raise ValueError if no row matches."""
         values: dict[str, list[float]] = {}
         for row in select(rows, self.where, self.over_seeds):
             values.setdefault(self.claim.format_map(row), []).append(_at(row, self.value))
@@ -75,39 +75,14 @@ class Table(Section):
     over_seeds: list[str] = []
 
     def cells(self, rows: Sequence[Row]) -> list[list[str]]:
-        """Return the text of all cells by line."""
+        """Return the lines of the table, one per selected row, each as the texts of its cells."""
         shown = select(rows, self.where, self.over_seeds)
         return [[_cell(template, row) for template in self.columns.values()] for row in shown]
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        """Return the table under its title."""
+        """Return the table as Markdown, under its title if any."""
         text = table(list(self.columns), self.cells(rows))
         return f"{self.title}\n\n{text}" if self.title else text
-
-
-class Figure(Section):
-    """A PNG file: curves over rounds, as means over seeds of a row's `curve`.
-
-    A curve has None for rounds without a number.
-    """
-
-    by: str
-    title: str = ""
-    percent: bool = False
-
-    def draw(self, rows: Sequence[Row], path: Path) -> None:
-        """Write the figure."""
-        figure = new_figure("--figure", 6.4, 4.0)
-        axes = figure.subplots()
-        scale = 100.0 if self.percent else 1.0
-        for label in dict.fromkeys(str(row[self.by]) for row in rows):
-            means = mean_curve([row["curve"] for row in rows if str(row[self.by]) == label])
-            axes.plot(list(means), [scale * y for y in means.values()], label=label)
-        axes.set(title=self.title, xlabel="round", ylabel="%" if self.percent else "")
-        axes.grid(alpha=0.3)
-        axes.legend()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
 
 
 class Claim(Section):
@@ -132,14 +107,13 @@ class Claim(Section):
     checks: list[Target] = []
     legend: str = ""
     """Template over the facts, `seeds` and `games`."""
-    figure: Figure | None = None
     interpretation: str = ""
     """Paragraph of the results page, at most 60 words."""
     page: dict[str, Any] = {}
     """Columns in the table and the figure of the results page (docs/project/results_page.py)."""
 
     def judge(self, result: Result) -> list[Check]:
-        """Return all checks of a result."""
+        """Return the checks of a measured result, in the claim's order."""
         return [check for target in self.checks for check in target.checks(result.rows)]
 
     def record(self, result: Result, request: Request) -> dict[str, Any]:
@@ -158,7 +132,7 @@ class Claim(Section):
         }
 
     def markdown(self, result: Result, request: Request) -> str:
-        """Return the tables and the legend."""
+        """Return the tables and the legend of a measured result as Markdown."""
         rows = [*result.rows, *result.references]
         legend = self.record(result, request)["legend"]
         parts = [*(one.markdown(rows) for one in self.tables), legend]
@@ -177,7 +151,10 @@ class Request:
     overrides: Settings = field(default_factory=dict)
 
     def settings(self, method: str, **more: Any) -> dict[str, Any]:
-        """Return the settings of a method; later sources replace earlier ones."""
+        """Return the settings of a method: the claim's, its own, `more`, and the overrides.
+
+        Later ones replace earlier ones.
+        """
         own = self.claim.methods[method]
         return {**self.claim.settings, **own, **more, **self.overrides}
 
@@ -204,7 +181,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Claim:
-    """Load a claim by its name."""
+    """Return the claim of the file benchmarks/claims/NAME.yaml."""
     text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
     return Claim.model_validate(yaml.safe_load(text))
 
@@ -227,13 +204,6 @@ def select(rows: Sequence[Row], where: Row, over_seeds: Sequence[str] = ()) -> l
         }
         for own in groups.values()
     ]
-
-
-def mean_curve(curves: Sequence[Sequence[float | None]]) -> dict[int, float]:
-    """Return round -> mean over the curves that have a number there."""
-    columns = enumerate(zip(*curves, strict=True))
-    known = {x: [y for y in column if y is not None] for x, column in columns}
-    return {x: sum(ys) / len(ys) for x, ys in known.items() if ys}
 
 
 def _at(row: Row, path: str) -> Any:

@@ -21,10 +21,11 @@ UNSEEN = 2**31  # Training draws the seeds of its games below this one.
 
 
 def named_algorithms(request: Request) -> Result:
-    """Measure every algorithm in every game, up to a number of answer tokens.
+    """Train every algorithm in every game up to a number of answer tokens.
 
-    The rows are runs, then one per game; one line per algorithm and per untrained policy is shown
-    below. Scores are shares of what can be earned, the mean over the agents.
+    Scores are shares of the best possible reward, averaged over the agents. The rows of the result
+    are runs, then one per game; its references are the lines of the table, one per algorithm and
+    untrained policy.
     """
     all_games = request.claim.options["games"]
     ends: dict[str, dict[str, float]] = {}
@@ -66,7 +67,10 @@ def named_algorithms(request: Request) -> Result:
 
 
 def colour_exam(env: str, count: int) -> HeldOut:
-    """Return episodes of a game of colours that training never draws."""
+    """Return an evaluation on `count` episodes of `benchmarks.games.ENV` with unseen seeds.
+
+    Its score is the mean over agents and episodes of the share of the best return.
+    """
     make: type[ColourGame] = getattr(games, env)
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
@@ -82,7 +86,11 @@ def colour_exam(env: str, count: int) -> HeldOut:
 
 
 def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str, Any]:
-    """Train until the round in which the number of answer tokens is reached."""
+    """Train in the game of `exam` until models have written `tokens` answer tokens.
+
+    Whole rounds are trained, at most the configured ones. Returns "after" (score of the exam),
+    "tokens" (number written) and "cpu_seconds".
+    """
     began = time.process_time()
     with assembled(settings, exam.make) as run:
         generated = 0
@@ -98,7 +106,10 @@ def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str,
 
 
 def answer_tokens(episodes: Sequence[Episode]) -> int:
-    """Count the tokens that models wrote in episodes and their branches, ends of turns included."""
+    """Return the number of tokens that models wrote in episodes and their branches.
+
+    Ends of turns are included.
+    """
 
     def decisions(episode: Episode) -> list[Decision]:
         if isinstance(episode, BranchedEpisode):  # The played answer is one of the siblings.
@@ -118,7 +129,7 @@ def _of(runs: Sequence[Row], **which: str) -> list[Row]:
 
 
 def _aggregated(runs: Sequence[Row], entry: str) -> Estimate:
-    """Return the interquartile mean over seeds and games, resampled game by game."""
+    """Return the interquartile mean of an entry of all runs, resampled game by game."""
     scores: dict[str, list[float]] = {}
     for row in runs:
         scores.setdefault(row["game"], []).append(row[entry])
@@ -130,7 +141,11 @@ def _ends(estimate: Estimate) -> tuple[float, float]:
 
 
 def _of_game(name: str, runs: Sequence[Row]) -> dict[str, Any]:
-    """Return the distance between the best and the worst algorithm's intervals."""
+    """Return the row of a game, from the runs of all games.
+
+    "apart" is the lower end of the best algorithm's interval minus the upper end of the worst's;
+    "highest" is the best algorithm's share of the way from uniform play to the best score.
+    """
     algorithms = dict.fromkeys(row["algorithm"] for row in runs)
     found = {own: _aggregated(_of(runs, game=name, algorithm=own), "after") for own in algorithms}
     best = max(found, key=lambda own: found[own].value)
@@ -141,7 +156,7 @@ def _of_game(name: str, runs: Sequence[Row]) -> dict[str, Any]:
 
 
 def _of_algorithm(name: str, runs: Sequence[Row]) -> dict[str, Any]:
-    """Return the algorithm's line of the table."""
+    """Return an algorithm's line of the table, from the runs of all algorithms."""
     own = _of(runs, algorithm=name)
 
     def shown(rows: Sequence[Row], entry: str, form: str) -> str:

@@ -34,7 +34,10 @@ class Cost:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a child's environment: one thread by default, and this checkout on the path."""
+    """Return the environment variables of a child process, with those of `extra`.
+
+    By default the child has one thread; this checkout is on its path.
+    """
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         "OMP_NUM_THREADS": "1",
@@ -45,7 +48,10 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
-    """Run a command to its end; raise RuntimeError with its last lines if it fails."""
+    """Run a command with more environment variables (`extra`), and return its cost.
+
+    Raises RuntimeError with the last lines of its errors if it fails.
+    """
     began = time.perf_counter()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(command, stdout=output, stderr=errors, env=environment(extra))
@@ -63,14 +69,14 @@ def run(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
 
 
 def call(function: str, *arguments: Any) -> tuple[Any, Cost]:
-    """Return the result of a function of `benchmarks.child`, and the cost of its process."""
+    """Call a function of `benchmarks.child` in a new process; return its result and the cost."""
     command = [sys.executable, "-m", "benchmarks.child", function, *map(json.dumps, arguments)]
     cost = run(command)
     return json.loads(cost.output.splitlines()[-1]), cost
 
 
 def demo_seeds(request: Request) -> Result:
-    """Run `srl train` for every seed and method, with one thread; rewards are raw."""
+    """Run `srl train` for every seed and method, with one thread; one row per run."""
     rows: list[dict[str, Any]] = []
     cache = request.folder / "cache"  # The first run also builds the embedded model.
     first, *_ = request.claim.methods
@@ -131,7 +137,7 @@ def adapter_memory(request: Request) -> Result:
 
 
 def scaling(request: Request) -> Result:
-    """Measure the median seconds of a round by number of models, with one agent per model."""
+    """Measure the median seconds of a round; one row per number of models, of one agent each."""
     rows: list[dict[str, Any]] = []
     for count in request.claim.options["counts"]:
         options = {"num_agents": count, "max_cycles": request.claim.options["turns"]}
@@ -146,7 +152,7 @@ def scaling(request: Request) -> Result:
 
 
 def vocabulary(request: Request) -> Result:
-    """Measure an update at a large vocabulary, by our learner and by bare TRL in turns."""
+    """Measure an update at a large vocabulary; one row each for TRL and our learner."""
     options = request.claim.options
     found: dict[str, list[dict[str, float]]] = {}
 

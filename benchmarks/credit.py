@@ -75,7 +75,7 @@ CONTEXTS = 5
 
 
 def measure(request: Request) -> Result:
-    """Measure tabular learners on all seeds."""
+    """Return the rows of `key_games` and `dilemmas`."""
     options = request.claim.options
     key = key_games(request.seeds, options["rates"], options["learners"], options["most"])
     return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"])])
@@ -84,7 +84,11 @@ def measure(request: Request) -> Result:
 def key_games(
     seeds: Sequence[int], rates: Sequence[float], learners: int, most: int
 ) -> list[dict[str, Any]]:
-    """Return one row per seed and rate: the median number of episodes by credit scheme."""
+    """Return one row per seed and learning rate: episodes until the right action is found.
+
+    They are the median over `learners` learners, by credit scheme; infinite if the action was not
+    found in `most` episodes. Quotients and environment steps are derived.
+    """
     rows = []
     for seed in seeds:
         for rate in rates:
@@ -106,7 +110,7 @@ def key_games(
 
 
 def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
-    """Return cooperation and reward in the last tenth of the updates, by credit and seed."""
+    """Return one row per credit scheme and seed: cooperation and reward after `updates` updates."""
     rows: list[dict[str, Any]] = []
     plain: dict[int, float] = {}
     for name, credit in DILEMMA_CREDIT.items():
@@ -186,7 +190,12 @@ def dilemma(
 def _gains(
     name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return each action's gain by replay over the first colour or the mean, or zeros."""
+    """Return the gain (games, agents, turns) of every action over its alternatives.
+
+    The gain is the team's reward to go of the agent minus that of a replay with another action: the
+    first colour for the scheme "difference", the mean over all colours for "counterfactual". Other
+    schemes (`name`) use no gains: zeros.
+    """
     if name not in ("difference", "counterfactual"):
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
@@ -209,7 +218,10 @@ def _gains(
 def _among_siblings(
     chosen_GAT: NDArray[np.int64], weather_AT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return each action's reward compared with its siblings', under the same noise."""
+    """Return the advantage (answers, agents, turns) of each action among its siblings.
+
+    Siblings are the GROUP answers to one situation, which share the noise `weather_AT`.
+    """
     paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
     flat = [normalize(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
     return np.array(flat).T.reshape(paid.shape)
@@ -247,7 +259,10 @@ def _advantages(
 
 
 def _group_relative(group: Sequence[Game], roles: AgentRoles) -> NDArray[np.float64]:
-    """Return TRL's advantages (scale_rewards "group") of the returns, on every turn."""
+    """Return TRL's advantages (scale_rewards "group") of a group: (games, agents, turns).
+
+    All turns of a game have the advantage of its return.
+    """
     paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
     returns = paid.sum(axis=-1)
     scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)

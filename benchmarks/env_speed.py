@@ -67,9 +67,10 @@ class Row:
 def single(
     make_env: Callable[..., Any], *arguments: Any, text: bool = False, **options: Any
 ) -> Play:
-    """Prepare a PettingZoo ParallelEnv, or its TextEnv.
+    """Make an environment, and return a function that plays it with actions drawn beforehand.
 
-    Actions of agents that are not to move are not counted.
+    With `text`, a TextEnv reads the actions as text. Actions of agents that are not to move are not
+    counted.
     """
     env = make_env(*arguments, **options)
     env = TextEnv(env) if text else env
@@ -100,14 +101,14 @@ def single(
 
 
 def rps() -> Play:
-    """Prepare PettingZoo's rock, paper, scissors as a ParallelEnv."""
+    """Return `single` of PettingZoo's rock, paper, scissors."""
     from pettingzoo.classic import rps_v2
 
     return single(rps_v2.parallel_env)
 
 
 def batched(name: str, **parameters: Any) -> Play:
-    """Prepare a vectorized game."""
+    """Return a function that plays a batch of BATCH games with actions drawn beforehand."""
     games = vector.make(name, BATCH, **parameters)
     games.reset(seed=0)
     shape, count = (BATCH, games.num_agents), int(games.single_action_space.n)
@@ -124,7 +125,7 @@ def batched(name: str, **parameters: Any) -> Play:
 
 
 def textarena(name: str) -> Play:
-    """Prepare a game of TextArena, in which every answer is a step.
+    """Return a function that plays a game of TextArena, in which every answer is a step.
 
     Each episode has a new environment: one that is reset keeps the text of all former episodes.
     """
@@ -190,7 +191,10 @@ RATIOS: tuple[tuple[str, str, int | None], ...] = (
 
 
 def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeats]:
-    """Return agent-steps per CPU-second by installed row, one number per repeat."""
+    """Measure the rows whose packages are installed; return name -> agent-steps per CPU-second.
+
+    Each has one number per repeat. `share` scales the number of rounds.
+    """
 
     def rate(play: Play, rounds: int, _: int) -> float:
         steps, seconds = play(rounds)
@@ -205,7 +209,7 @@ def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeat
 
 
 def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
-    """Return the result as Markdown, and its checks."""
+    """Return the tables of measured rates as Markdown, and the checks of the targets."""
     best = {name: max(values) for name, values in rates.items()}
     lines, checks = [], []
     for row in ROWS:
@@ -235,7 +239,7 @@ def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
 
 
 def shown(rate: float) -> str:
-    """Return a rate such as '41.2M' or '412k'."""
+    """Return a rate as text such as '41.2M' or '412k'."""
     return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"
 
 

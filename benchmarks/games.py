@@ -27,7 +27,11 @@ class Choices(FixedChoices):
 
 
 class SmallGame(base.SimultaneousGame):
-    """A game whose text view and baselines (mean rewards per agent and turn) are constants."""
+    """Base class of games whose text view and baselines are constants of the class.
+
+    `known` has the baselines: mean rewards per agent and turn. Subclasses define `_rows_now`, the
+    current observations of all agents.
+    """
 
     view: ClassVar[type[Choices]]
     known: ClassVar[Mapping[str, float]] = {"uniform": 0.0, "optimum": 0.0}
@@ -56,7 +60,11 @@ PRIZE, WEATHER = 1.0, 0.5
 def key_rewards(
     chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the rewards (..., agents, turns) of a key game's choices and noise."""
+    """Return the rewards (..., agents, turns) of a key game.
+
+    `chosen_AT` are the numbers of the chosen colours, `weather_AT` the noise that is added to every
+    reward.
+    """
     paid = weather_AT.copy()
     paid[..., HOLDER, WHEN] += PRIZE * (chosen_AT[..., HOLDER, WHEN] == COLOUR)
     return paid
@@ -99,7 +107,7 @@ class ColourGame(SmallGame):
         return self._rows_now(), self.paid(chosen, self.played - 1), [{} for _ in chosen]
 
     def paid(self, chosen: Sequence[int], turn: int) -> list[float]:
-        """Return the agents' rewards for their picks of a turn (from 0)."""
+        """Return the reward of each agent for its pick (number of a colour) in a turn, from 0."""
         return [
             stake * (pick == (agent + turn) % len(COLOURS))
             for agent, (stake, pick) in enumerate(zip(self.stakes, chosen, strict=True))
@@ -131,7 +139,7 @@ class When(ColourGame):
         return super().first_rows(options)
 
     def paid(self, chosen: Sequence[int], turn: int) -> list[float]:
-        """Return the immediate reward, at the end with the saved one."""
+        """Return [NOW for the colour before the right one, plus all saved rewards at the end]."""
         [right], [before_it] = super().paid(chosen, turn), super().paid(chosen, turn - 1)
         self._saved += right
         return [self.NOW * before_it + self._saved * (turn == self.turns - 1)]
@@ -257,7 +265,10 @@ DEALS = tuple(itertools.permutations(range(len(CARDS)), 2))
 
 
 def poker_value(deal: tuple[int, int], chosen: History) -> float:
-    """Return what the opener wins in a finished game."""
+    """Return the opener's reward in a finished game.
+
+    `deal` has the cards of the opener and the other player, `chosen` all choices in order.
+    """
     if chosen == (BET, PASS):
         return 1.0
     if chosen == (PASS, BET, PASS):
@@ -295,7 +306,7 @@ class PokerView(Choices):
 
 
 def poker_row(card: int, first: bool, history: History) -> NDArray[np.float32]:
-    """Return the observation of a player with this card."""
+    """Return the observation (card, 1.0 for the opener, number of the history) of a player."""
     return np.array((card, first, HISTORY_NUMBER.get(history, len(OPEN))), np.float32)
 
 

@@ -7,19 +7,20 @@ for learning in multi-agent systems": targeted optimality, auto-compatibility (s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.general_methods import EXP3Runs, FictitiousPlayRuns, SPlusPlusRuns
 from benchmarks.records import Check, table
-from srl_agents.baselines.learners import SimplePGRuns
+from srl_agents.baselines.learners import SimplePGRuns, Uniforms
+from srl_agents.baselines.opponent_model import PayoffTable
 from srl_agents.baselines.our_method import OurMethodRuns
 from srl_agents.baselines.solutions import best_plan, maximin, product_of_gains
 from srl_agents.evaluation.matrix_game import NOISE, Player, Seeds
-from srl_agents.scripted.memory_one import START, STRATEGIES, distributions
+from srl_agents.scripted.memory_one import START, STRATEGIES, distributions, situations
 from srl_extensions.judging.aggregates import Estimate, Scores, interquartile_mean, mean
 
 Floats = NDArray[np.float64]
@@ -28,19 +29,19 @@ Floats = NDArray[np.float64]
 # Games --------------------------------------------------------------------------------------------
 
 SPLIT_SEED = 2007  # of the halves
-RANDOM_GAMES = 6  # of either size
-BIASED_ROCK_PAPER_SCISSORS = ((0.5, 0.0, 1.0), (1.0, 0.5, 0.25), (0.0, 0.75, 0.5))
-"""Scissors cut paper for only half of what the others win: the value is 1/2, uneven mixing."""
+RANDOM_GAMES = 6
 MIXTURES = 240  # shares of two joint actions tried for the fair outcome
 
 
 class Games(NamedTuple):
-    """G games of K actions; payoffs within [0, 1], indexed (row's action, column's)."""
+    """G games of two players with K = 2 actions."""
 
     row_GKK: Floats
+    """Payoffs of the row player within [0, 1], indexed [game, row's action, column's action]."""
     column_GKK: Floats
+    """Payoffs of the column player, with the same indices."""
     held_G: NDArray[np.bool_]
-    """Mask of the held half, on which no constant was chosen."""
+    """True for games of the held-out half, on which no constant was chosen."""
     zero_sum_G: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -52,7 +53,7 @@ class Games(NamedTuple):
         return Games(*payoffs, self.held_G[which], self.zero_sum_G[which])
 
 
-def two_action_games() -> Games:
+def all_games() -> Games:
     """Return the 144 strict ordinal games, matching pennies and random zero-sum games.
 
     Each game occurs in both seats. Games that differ only in the names of players and actions are
@@ -70,18 +71,10 @@ def two_action_games() -> Games:
     return _split(list(classes.values()), ordinal, generator)
 
 
-def three_action_games() -> Games:
-    """Return biased rock-paper-scissors and random zero-sum games of three actions."""
-    generator = np.random.default_rng(SPLIT_SEED + 1)
-    rows = [np.array(BIASED_ROCK_PAPER_SCISSORS), *generator.random((RANDOM_GAMES - 1, 3, 3))]
-    classes = [[(row, 1.0 - row), (1.0 - row.T, row.T)] for row in rows]
-    return _split(classes, 0, generator)
-
-
 def fair_values(games: Games) -> Floats:
-    """Return both players' payoffs (G, 2) in the best fair outcome.
+    """Return both players' payoffs (G, 2) in each game's best fair outcome.
 
-    That is the Nash bargaining solution over all mixtures of two joint actions.
+    The outcome is the Nash bargaining solution over all mixtures of two joint actions.
     """
     fair_G2 = np.empty((len(games), 2))
     for g, (row_KK, column_KK) in enumerate(zip(games.row_GKK, games.column_GKK, strict=True)):
@@ -96,7 +89,10 @@ def fair_values(games: Games) -> Floats:
 
 
 def _ordinal() -> list[tuple[Floats, Floats]]:
-    """Return all pairs of rankings of the joint actions, up to the names of actions."""
+    """Return (row's payoffs, column's payoffs) of all strict ordinal games.
+
+    Of games that differ only in the names of actions, one is returned.
+    """
     rankings = [np.array(order).reshape(2, 2) / 4 for order in permutations((1, 2, 3, 4))]
     found: dict[tuple[float, ...], tuple[Floats, Floats]] = {}
     for row in rankings:
@@ -106,7 +102,7 @@ def _ordinal() -> list[tuple[Floats, Floats]]:
 
 
 def _canonical(row: Floats, column: Floats) -> tuple[float, ...]:
-    """Return a key that is equal for games that differ only in the names of actions."""
+    """Return a key of a game that does not depend on the names of the actions."""
     return min(
         tuple(np.concatenate([row[::up, ::left].ravel(), column[::up, ::left].ravel()]).tolist())
         for up in (1, -1)
@@ -117,7 +113,11 @@ def _canonical(row: Floats, column: Floats) -> tuple[float, ...]:
 def _split(
     classes: list[list[tuple[Floats, Floats]]], ordinal: int, generator: np.random.Generator
 ) -> Games:
-    """Return the games of all classes, with half of each kind marked as holdout."""
+    """Return the games of all classes in order, with a random half of each kind held out.
+
+    A class is a list of (row's payoffs, column's payoffs), which are in the same half. The first
+    `ordinal` classes are ordinal games, the others zero-sum games.
+    """
     held = set(generator.permutation(ordinal)[: ordinal // 2].tolist())
     others = ordinal + generator.permutation(len(classes) - ordinal)
     held |= set(others[: len(others) // 2].tolist())
@@ -135,50 +135,35 @@ def _split(
 PERIOD = 50  # episodes after which a switching partner turns into the other
 
 
-def memory_one(actions: int) -> Mapping[str, Floats]:
+def memory_one() -> Mapping[str, Floats]:
     """Return memory-one partners: name -> probabilities (situation, action)."""
-    if actions == 2:
-        chances = {
-            "always_0": (0.0,) * 5,
-            "always_1": (1.0,) * 5,
-            "uniform": (0.5,) * 5,
-            "contrary": (1.0, 1.0, 0.0, 1.0, 0.0),
-            **STRATEGIES,
-        }
-        return {name: distributions(np.array(chance)) for name, chance in chances.items()}
-    uneven = np.arange(1.0, actions + 1.0) / sum(range(actions + 1))
-    return {
-        "always_0": _same(np.eye(actions)[0]),
-        "uniform": _same(np.full(actions, 1.0 / actions)),
-        "uneven": _same(uneven),
-        "repeats": _replies([other for own in range(actions) for other in range(actions)]),
-        "moves_on": _replies(
-            [(other + 1) % actions for own in range(actions) for other in range(actions)]
-        ),
-        "rotates": _replies(
-            [(own + 1) % actions for own in range(actions) for other in range(actions)]
-        ),
+    chances = {
+        "always_0": (0.0,) * 5,
+        "always_1": (1.0,) * 5,
+        "uniform": (0.5,) * 5,
+        "contrary": (1.0, 1.0, 0.0, 1.0, 0.0),
+        **STRATEGIES,
     }
+    return {name: distributions(np.array(chance)) for name, chance in chances.items()}
 
 
-def switching(actions: int) -> Mapping[str, tuple[str, str]]:
-    """Return partners that switch between two memory-one strategies."""
-    if actions == 2:
-        return {
-            "turncoat": ("always_1", "always_0"),
-            "moody": ("tit_for_tat", "contrary"),
-            "grim_or_random": ("grim_trigger", "mostly_compete"),
-        }
-    return {"turncoat": ("always_0", "moves_on"), "moody": ("repeats", "uneven")}
+SWITCHING = {
+    "turncoat": ("always_1", "always_0"),
+    "moody": ("tit_for_tat", "contrary"),
+    "grim_or_random": ("grim_trigger", "mostly_compete"),
+}
+"""Partner -> the two memory-one strategies that it alternates, for PERIOD episodes each."""
 
 
 class ScriptedRuns:
-    """N runs of memory-one strategies that switch every PERIOD episodes (tables: SNCK)."""
+    """N runs of memory-one strategies that switch every PERIOD episodes.
+
+    `chances_SNCK` are the probabilities of each action, by strategy, run and situation.
+    """
 
     def __init__(self, seeds: Seeds, chances_SNCK: Floats) -> None:
         self._chances_SNCK = chances_SNCK.cumsum(axis=3)[..., :-1]
         self._row = np.arange(chances_SNCK.shape[1])
-        self._actions = chances_SNCK.shape[3]
         self._generator = np.random.default_rng(seeds[0])
         self._place_N = np.full(self._row.size, START)
         self._own_N = np.zeros(self._row.size, np.int8)
@@ -192,7 +177,7 @@ class ScriptedRuns:
         return self._own_N, np.ones(self._row.size)
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        self._place_N = 1 + self._actions * self._own_N.astype(int) + other_N
+        self._place_N = 1 + 2 * self._own_N.astype(int) + other_N
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: Floats) -> None:
         self._place_N = np.full_like(self._place_N, START)
@@ -200,18 +185,18 @@ class ScriptedRuns:
 
 
 class Late:
-    """A player that starts `delay` rounds late; until then the actions are random."""
+    """N runs of a player that begins after `delay` rounds; until then the actions are random."""
 
-    def __init__(self, player: Player, runs: int, actions: int, delay: int, seed: int) -> None:
-        self._player, self._shape, self._delay = player, (runs, actions), delay
+    def __init__(self, player: Player, runs: int, delay: int, seed: int) -> None:
+        self._player, self._runs, self._delay = player, runs, delay
         self._generator = np.random.default_rng([seed, delay])
         self._rounds = self._before = 0  # of the episode, those before it began
 
     def act(self) -> tuple[NDArray[np.int8], Floats]:
         if self._rounds >= self._delay:
             return self._player.act()
-        runs, actions = self._shape
-        return self._generator.integers(actions, size=runs).astype(np.int8), np.ones(runs)
+        drawn_N = self._generator.integers(2, size=self._runs).astype(np.int8)
+        return drawn_N, np.ones(self._runs)
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
         if self._rounds >= self._delay:
@@ -226,33 +211,63 @@ class Late:
         self._before = 0
 
 
+class FictitiousPlayRuns:
+    """N independent players of the best response to the frequencies seen (Brown 1951).
+
+    Frequencies are counted for every outcome of the round before (each action once beforehand), and
+    the response is exact over the episode. The first episode is played at random; nothing is
+    explored after it.
+    """
+
+    def __init__(self, seeds: Sequence[int | np.random.SeedSequence]) -> None:
+        runs = len(seeds)
+        self._row = np.arange(runs)
+        self._uniforms = Uniforms(seeds)
+        self._payoffs = PayoffTable(runs)
+        self._count_NCK = np.ones((runs, 5, 2))
+        self._plan_NTC: NDArray[np.int8] | None = None
+        self._place_N = np.full(runs, START)
+        self._own_N = np.zeros(runs, np.int8)
+        self._other: list[NDArray[np.int8]] = []
+
+    def act(self) -> tuple[NDArray[np.int8], Floats]:
+        if self._plan_NTC is None:
+            self._own_N = (self._uniforms.take(1)[0] * 2).astype(np.int8)
+            return self._own_N, np.full(self._row.size, 0.5)
+        t = min(len(self._other), self._plan_NTC.shape[1] - 1)
+        self._own_N = self._plan_NTC[self._row, t, self._place_N]
+        return self._own_N, np.ones(self._row.size)
+
+    def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
+        self._other.append(other_N)
+        self._place_N = 1 + 2 * self._own_N.astype(int) + other_N
+
+    def update(self, own_NT: NDArray[np.int8], reward_NT: Floats) -> None:
+        other_NT = np.stack(self._other, axis=1)
+        self._other, self._place_N = [], np.full_like(self._place_N, START)
+        self._payoffs.add(own_NT, other_NT, reward_NT)
+        place_NT = situations(own_NT, other_NT)
+        np.add.at(self._count_NCK, (self._row[:, None], place_NT, other_NT), 1.0)
+        reply_NCK = self._count_NCK / self._count_NCK.sum(axis=2, keepdims=True)
+        self._plan_NTC = best_plan(reply_NCK, self._payoffs.mean(), own_NT.shape[1]).action_NTC
+
+
 def from_the_other_side(chances_CK: Floats) -> Floats:
-    """Return a table of replies by the other player's situations."""
-    actions = chances_CK.shape[1]
-    swapped = chances_CK[1:].reshape(actions, actions, actions).swapaxes(0, 1)
-    return np.concatenate([chances_CK[:1], swapped.reshape(-1, actions)])
-
-
-def _same(chance_K: Floats) -> Floats:
-    return np.tile(chance_K, (1 + chance_K.size**2, 1))
-
-
-def _replies(after: Sequence[int]) -> Floats:
-    """Return deterministic replies after (own, other); the first action is 0."""
-    actions = round(len(after) ** 0.5)
-    return np.eye(actions)[[0, *after]]
+    """Return a memory-one table (situation, action) by the situations of the other player."""
+    swapped = chances_CK[1:].reshape(2, 2, 2).swapaxes(0, 1)
+    return np.concatenate([chances_CK[:1], swapped.reshape(-1, 2)])
 
 
 # Matches ------------------------------------------------------------------------------------------
 
-Maker = Callable[[Seeds, Floats, Floats], Player]
-"""Function from seeds and both players' payoffs (N, own, other's) to N runs of a player."""
+Maker = Callable[[Seeds], Player]
+"""Function from N seeds to N runs of a player."""
 
 DELAYS = (5, 18, 45, 100)  # rounds after which the second player begins, out of step
 TUNING_EPISODES = 100
 RATES = (1.0, 5.0, 20.0, 70.0)  # among which SimplePG's is chosen, on the development half
-EXPLORATION = (0.01, 0.03, 0.1)  # EXP3's
-PG, EXP3, FP, SPP, OUR = "SimplePG, tuned", "EXP3, tuned", "fictitious play", "S++", "OUR"
+PG, FP, OUR = "SimplePG, tuned", "fictitious play", "OUR"
+OUT_OF_STEP = "OUR, out of step"
 
 
 class Lengths(NamedTuple):
@@ -266,16 +281,19 @@ class Lengths(NamedTuple):
 def general_suite(
     *, runs: int, episodes: int, horizon: int, seed: int, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Return the "tuned" constants, and the result of `play_all` by number of actions."""
-    tuned = _tuned(horizon, seed)
-    progress(f"chosen on the development half: {tuned}")
-    results: dict[str, Any] = {"tuned": tuned}
-    for games in (two_action_games(), three_action_games()):
-        name = f"{games.row_GKK.shape[1]} actions"
-        methods = _methods(games.row_GKK.shape[1], tuned)
-        lengths = Lengths(runs, episodes, horizon)
-        results[name] = play_all(methods, games, lengths, seed, progress)
-    return results
+    """Return the result of `play_all` for all methods in all games, with the "rate" of SimplePG.
+
+    `progress` receives a line of text after each part.
+    """
+    rate = _tuned_rate(horizon, seed)
+    progress(f"chosen on the development half: {PG} {rate:g}")
+    methods: dict[str, Maker] = {
+        OUR: OurMethodRuns,
+        FP: FictitiousPlayRuns,
+        PG: partial(SimplePGRuns, lr=rate),
+    }
+    lengths = Lengths(runs, episodes, horizon)
+    return {"rate": rate, **play_all(methods, all_games(), lengths, seed, progress)}
 
 
 def play_all(
@@ -288,13 +306,14 @@ def play_all(
     """Play every method with every partner.
 
     Returns:
-        Mean rewards per round. "earned": method -> partner -> [game][run]; "self_play": method or
-        "OUR, out of step" -> [game][run][player]; "best": scripted partner -> value of the best
-        response by game (of a switching partner, the mean of two); "maximin" and "fair": by game.
+        Mean rewards per round as JSON data. "earned": method -> partner -> [game][run];
+        "self_play": method or OUT_OF_STEP -> [game][run][player]; "best": scripted partner -> value
+        of the best response by game (of a switching partner, the mean of two); "maximin" and
+        "fair": by game; "held" and "zero_sum": masks of the games; "memory_one" and "switching":
+        names of the partners.
     """
-    actions = games.row_GKK.shape[1]
-    scripted = memory_one(actions)
-    turns = {name: (name, name) for name in scripted} | dict(switching(actions))
+    scripted = memory_one()
+    turns = {name: (name, name) for name in scripted} | SWITCHING
     tables = {name: np.stack([scripted[one], scripted[two]]) for name, (one, two) in turns.items()}
     best = {name: best_values(games, scripted[name], lengths.horizon) for name in scripted}
     best |= {name: (best[one] + best[two]) / 2 for name, (one, two) in turns.items()}
@@ -302,7 +321,7 @@ def play_all(
     mirrors: dict[str, Any] = {}
     for place, (name, make) in enumerate(methods.items()):
         earned[name] |= with_scripted(make, games, tables, lengths, (seed, place))
-        progress(f"{actions} actions: {name} has met the scripted partners")
+        progress(f"{name} has met the scripted partners")
         for other_place, (other, make_other) in list(enumerate(methods.items()))[place:]:
             pair = play_games(make, make_other, games, lengths, (seed, place, other_place))
             earned[name][other] = pair[0].tolist()
@@ -310,21 +329,21 @@ def play_all(
             earned[other].setdefault(name, pair[1].tolist())
             if name == other:
                 mirrors[name] = np.moveaxis(pair, 0, -1).tolist()
-        progress(f"{actions} actions: {name} has met the methods")
+        progress(f"{name} has met the methods")
     late = [
         play_games(
             methods[OUR], _late(methods[OUR], delay, seed), games, lengths, (seed, 99, delay)
         )
         for delay in DELAYS
     ]
-    mirrors["OUR, out of step"] = np.moveaxis(np.concatenate(late, axis=2), 0, -1).tolist()
-    progress(f"{actions} actions: OUR has met itself out of step")
+    mirrors[OUT_OF_STEP] = np.moveaxis(np.concatenate(late, axis=2), 0, -1).tolist()
+    progress("OUR has met itself out of step")
     return {
         "earned": earned,
         "self_play": mirrors,
         "best": {name: value.tolist() for name, value in best.items()},
         "memory_one": list(scripted),
-        "switching": list(switching(actions)),
+        "switching": list(SWITCHING),
         "maximin": maximin(games.row_GKK)[1].tolist(),
         "fair": fair_values(games).tolist(),
         "held": games.held_G.tolist(),
@@ -339,13 +358,17 @@ def with_scripted(
     lengths: Lengths,
     seed: Sequence[int],
 ) -> dict[str, Any]:
-    """Return a method's rewards with all scripted partners at once: name -> [game][run]."""
+    """Play a method with all scripted partners at once.
+
+    `tables` is partner -> probabilities (strategy, situation, action). Returns partner -> the
+    method's mean rewards per round, [game][run].
+    """
     count, per_partner = len(tables), len(games) * lengths.runs
     chances_SNCK = np.concatenate(
         [np.repeat(table[:, None], per_partner, axis=1) for table in tables.values()], axis=1
     )
     many = games.picked(np.tile(np.arange(len(games)), count))
-    scripted = _unaware(ScriptedRuns, chances_SNCK=chances_SNCK)
+    scripted = partial(ScriptedRuns, chances_SNCK=chances_SNCK)
     pair = play_games(make, scripted, many, lengths, seed)
     by_partner = pair[0].reshape(count, len(games), lengths.runs)
     return {name: by_partner[index].tolist() for index, name in enumerate(tables)}
@@ -354,19 +377,17 @@ def with_scripted(
 def play_games(
     make_row: Maker, make_column: Maker, games: Games, lengths: Lengths, seed: Sequence[int]
 ) -> Floats:
-    """Return both players' mean rewards per round (2, G, runs), with noise as in `play_match`."""
+    """Play two methods in all games; return both players' mean rewards per round (2, G, runs).
+
+    Rewards have normal noise. Each run has its own seed, derived from `seed`.
+    """
     runs, episodes, horizon = lengths
     row_NKK = np.repeat(games.row_GKK, runs, axis=0)
     column_NKK = np.repeat(games.column_GKK.transpose(0, 2, 1), runs, axis=0)
     many = np.arange(len(row_NKK))[:, None]
     players = [
-        make(_seeds(seed, role, many.size), own, other)
-        for role, (make, own, other) in enumerate(
-            [
-                (make_row, row_NKK, column_NKK.transpose(0, 2, 1)),
-                (make_column, column_NKK, row_NKK.transpose(0, 2, 1)),
-            ]
-        )
+        make([np.random.SeedSequence([*seed, role, run]) for run in range(many.size)])
+        for role, make in enumerate((make_row, make_column))
     ]
     noise = np.random.default_rng([*seed, 2])
     total_2N = np.zeros((2, many.size))
@@ -388,55 +409,32 @@ def play_games(
 
 
 def best_values(games: Games, chances_CK: Floats, horizon: int) -> Floats:
-    """Return the exact value of the best response to a memory-one partner, by game."""
+    """Return each game's exact value (G,) of the best response to a memory-one partner.
+
+    The value is the mean reward per round in episodes of `horizon` rounds.
+    """
     reply_CK = from_the_other_side(chances_CK)
     reply_GCK = np.broadcast_to(reply_CK, (len(games), *reply_CK.shape))
     return best_plan(reply_GCK, games.row_GKK, horizon).value_N
 
 
-def _methods(actions: int, tuned: Mapping[str, float]) -> dict[str, Maker]:
-    """Return the methods by name; SimplePG plays only games of two actions."""
-    methods: dict[str, Maker] = {
-        OUR: _unaware(OurMethodRuns, actions=actions),
-        SPP: SPlusPlusRuns,
-        FP: _unaware(FictitiousPlayRuns, actions=actions),
-        EXP3: _unaware(EXP3Runs, actions=actions, exploration=tuned[EXP3]),
-    }
-    if actions == 2:
-        methods[PG] = _unaware(SimplePGRuns, lr=tuned[PG])
-    return methods
-
-
-def _unaware(make: Callable[..., Player], **settings: Any) -> Maker:
-    """Return a maker of players that do not know the payoffs."""
-    return lambda seeds, own, other: make(seeds, **settings)
-
-
 def _late(make: Maker, delay: int, seed: int) -> Maker:
-    def late(seeds: Seeds, own: Floats, other: Floats) -> Player:
-        return Late(make(seeds, own, other), len(own), own.shape[1], delay, seed)
-
-    return late
+    return lambda seeds: Late(make(seeds), len(seeds), delay, seed)
 
 
-def _tuned(horizon: int, seed: int) -> dict[str, float]:
-    """Return SimplePG's rate and EXP3's exploration that earn most on the development half."""
-    games = two_action_games()
+def _tuned_rate(horizon: int, seed: int) -> float:
+    """Return SimplePG's rate that earns most with memory-one partners on the development half."""
+    games = all_games()
     own_half = games.picked(~games.held_G)
-    tables = {name: table[None] for name, table in memory_one(2).items()}
+    tables = {name: table[None] for name, table in memory_one().items()}
+    lengths = Lengths(1, TUNING_EPISODES, horizon)
 
-    def value(make: Maker) -> float:
-        lengths = Lengths(1, TUNING_EPISODES, horizon)
+    def value(rate: float) -> float:
+        make = partial(SimplePGRuns, lr=rate)
         earned = with_scripted(make, own_half, tables, lengths, (seed, 77))
         return float(np.mean(list(earned.values())))
 
-    rates = {rate: value(_unaware(SimplePGRuns, lr=rate)) for rate in RATES}
-    shares = {share: value(_unaware(EXP3Runs, exploration=share)) for share in EXPLORATION}
-    return {PG: max(rates, key=rates.__getitem__), EXP3: max(shares, key=shares.__getitem__)}
-
-
-def _seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequence]:
-    return [np.random.SeedSequence([*seed, role, run]) for run in range(runs)]
+    return max(RATES, key=value)
 
 
 # Criteria -----------------------------------------------------------------------------------------
@@ -444,7 +442,6 @@ def _seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequ
 NEAR = 0.98  # of the best method, in every criterion's mean
 SAFE = 0.95  # of the maximin value, with every partner in every game
 FAIR = 0.97  # of the fair outcome in self-play
-OUT_OF_STEP = "OUR, out of step"
 
 Criteria = Mapping[str, Mapping[str, Scores]]
 """Criterion -> method -> partner -> scores by game and run."""
@@ -483,7 +480,7 @@ def criteria(found: Mapping[str, Any], half: NDArray[np.bool_]) -> Criteria:
 
 
 def checks(found: Mapping[str, Any]) -> list[Check]:
-    """Return the checks of OUR in games of two actions, on the held half."""
+    """Return the checks of OUR on the held-out half, from the result of `general_suite`."""
     scores = criteria(found, np.array(found["held"]))
     seen = []
     for criterion, methods in scores.items():
@@ -505,22 +502,16 @@ def checks(found: Mapping[str, Any]) -> list[Check]:
     return seen
 
 
-def tables(results: Mapping[str, Any], seed: int) -> str:
-    """Return the tables of all criteria as Markdown, for two and three actions."""
-    parts = [
-        "chosen on the development half: "
-        + ", ".join(f"{name} {value:g}" for name, value in results["tuned"].items())
-    ]
-    for name, found in results.items():
-        if name == "tuned":
-            continue
-        held = np.array(found["held"])
-        parts.append(f"## Games of {name}: {held.sum()} held, {(~held).sum()} development")
-        halves = {"held": criteria(found, held), "development": criteria(found, ~held)}
-        for criterion in halves["held"]:
-            parts.append(f"### {criterion}\n\n{_table(criterion, halves, seed)}")
-        parts.append(f"### by partner, held half: mean reward per round\n\n{_by_partner(halves)}")
-    return "\n\n".join(parts)
+def tables(found: Mapping[str, Any], seed: int) -> str:
+    """Return a Markdown table of each criterion, with bootstrap intervals drawn from `seed`."""
+    held = np.array(found["held"])
+    halves = {"held": criteria(found, held), "development": criteria(found, ~held)}
+    return "\n\n".join([
+        f"chosen on the development half: {PG} {found['rate']:g}",
+        f"{held.sum()} games held out, {(~held).sum()} of the development half",
+        *(f"### {name}\n\n{_table(name, halves, seed)}" for name in halves["held"]),
+        f"### by partner, held half: mean reward per round\n\n{_by_partner(halves)}",
+    ])  # fmt: skip
 
 
 def _table(criterion: str, halves: Mapping[str, Criteria], seed: int) -> str:

@@ -43,12 +43,15 @@ VLLM_PYTHON = "SRL_VLLM_PYTHON"
 
 
 def options_of(request: Request) -> dict[str, Any]:
-    """Return the configured options of the environment."""
+    """Return the options of the environment in the claim's configuration."""
     return dict(request.config().environment.options)
 
 
 def maze(request: Request) -> Result:
-    """Measure trained walkers in held-out mazes next to scripted walkers."""
+    """Train walkers, and measure them in held-out mazes; one row per run.
+
+    Scripted walkers are the references.
+    """
     options = options_of(request)
     exam = held_out_mazes(options, request.games)
     walkers = {name: exam.scripted(name) for name in WALKERS}
@@ -66,7 +69,11 @@ def maze(request: Request) -> Result:
 
 
 def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
-    """Return levels of the test split, each with another layout."""
+    """Return an evaluation on `count` mazes of the test split with different layouts.
+
+    Scores: "solved" (share of the mazes) and "detour" (steps over the shortest path, of solved
+    mazes; None if none was solved).
+    """
     make_maze = functools.partial(Maze, **{**options, "split": "test"})
     recipe: MazeRecipe = make_maze().recipe
     levels = recipe.level_seeds("test", count, distinct=True)
@@ -85,7 +92,10 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
 
 
 def trading(request: Request) -> Result:
-    """Measure trained traders in held-out markets next to scripted traders."""
+    """Train traders, and measure them in held-out markets; one row per run.
+
+    Scripted traders are the references.
+    """
     options = options_of(request)
     exam = unseen_markets(options, request.games)
     rows = [
@@ -101,7 +111,7 @@ def trading(request: Request) -> Result:
 
 
 def unseen_markets(options: Mapping[str, Any], count: int) -> HeldOut:
-    """Return markets that training never draws."""
+    """Return an evaluation on `count` markets that training never draws; see `market_score`."""
     make_market = functools.partial(SocialTrading, **options)
     env = make_market()
     stocks = VectorLayout(field_sizes(env.rules))
@@ -148,7 +158,7 @@ def market_score(
 
 
 def arithmetic(request: Request) -> Result:
-    """Measure every problem of both splits, each `games` times."""
+    """Train, and measure every problem of both splits `games` times; one row per run."""
     options = options_of(request)
     exams = {
         name: every_problem(options, split, request.games)
@@ -161,7 +171,10 @@ def arithmetic(request: Request) -> Result:
 
 
 def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut:
-    """Return all problems of a split, each `tries` times."""
+    """Return an evaluation on all problems of a split, each `tries` times.
+
+    Its score "right" is the share of problems solved at the first attempt.
+    """
     make_env = functools.partial(make, "math_v0", **{**options, "split": split})
     env = make_env()
     found: dict[str, int] = {}
@@ -181,7 +194,7 @@ def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut
 
 
 def tools(request: Request) -> Result:
-    """Measure held-out calculations, each worked on once."""
+    """Train, and measure `games` held-out calculations; one row per run."""
     make_env = functools.partial(make, "tool_use_v0", **{**options_of(request), "split": "test"})
     env, count = make_env(), request.games
 
@@ -199,7 +212,7 @@ def tools(request: Request) -> Result:
 
 
 def several_tasks(request: Request) -> Result:
-    """Measure held-out problems of every task of a run, one row per seed and task."""
+    """Train, and measure held-out problems of every task; one row per run and task."""
     options = options_of(request)
     members = {
         label: {**member, "options": {**member["options"], "split": "test"}}
@@ -225,19 +238,16 @@ def several_tasks(request: Request) -> Result:
         for label, after in run["after"].items():
             before = run["before"][label]
             error = math.hypot(before.error or 0.0, after.error or 0.0)
-            curve = folder.series("by_environment", label, "success")
             rows.append({
                 **run, "task": label, "before": before, "after": after,
                 "beyond_chance": after.mean - before.mean - 2 * error,
                 "episodes": int(folder.total("by_environment", label, "episodes")),
-                # JSON has no NaN; None means a round without this task.
-                "curve": [None if math.isnan(y) else y for y in curve],
             })  # fmt: skip
     return Result(rows)
 
 
 def algorithms(request: Request) -> Result:
-    """Measure the return of every method, compared with the first one on the same seed."""
+    """Train every method; one row per run, compared with the first method on the same seed."""
     rows: list[dict[str, Any]] = []
     first: dict[int, float] = {}
     for run in train_methods(request, {"after": partial(mean_return, games=request.games)}):
@@ -251,7 +261,7 @@ def algorithms(request: Request) -> Result:
 
 
 def offline(request: Request) -> Result:
-    """Measure learning from recorded episodes in several games, without rounds of play."""
+    """Train on recorded episodes of several games, without rounds; one row per run."""
     rows: list[dict[str, Any]] = []
     exams = {"after": partial(mean_return, games=request.games)}
     for game, config in request.claim.options["configs"].items():
@@ -265,7 +275,7 @@ def offline(request: Request) -> Result:
 
 
 def team_battle(request: Request) -> Result:
-    """Measure every reward mode."""
+    """Train with every reward mode; one row per run, compared with the first mode."""
     cooperative: dict[int, float] = {}
     rows: list[dict[str, Any]] = []
     for run in train_methods(request, {"after": ends_of_games}):
@@ -278,7 +288,10 @@ def team_battle(request: Request) -> Result:
 
 
 def ends_of_games(run: Run) -> dict[str, Any]:
-    """Return rewards, cooperation and winners of the evaluation games."""
+    """Play the evaluation games of a run; return rewards, cooperation rate and winners.
+
+    "least" and "most" are the mean rewards of the worst and the best agent.
+    """
     measured, played = evaluate(run, run.config.logging.evaluation_episodes)
     good = [episode for episode in played if episode.failure is None]
     earned = []
@@ -297,7 +310,11 @@ def ends_of_games(run: Run) -> dict[str, Any]:
 
 
 def known_values(options: Mapping[str, Any]) -> dict[str, float]:
-    """Return exact mean rewards per agent and turn in team_battle, without noise."""
+    """Return name of a way to play -> exact mean reward per agent and turn in team_battle.
+
+    `options` are those of the environment. The probability of cooperating in the selfish
+    equilibrium is also included.
+    """
     size = options.get("team_size", 4)
     sizes = (size, size) if isinstance(size, int) else tuple(size)
     given = {k: options[k] for k in ("difficulty", "cooperation_weight") if k in options}
@@ -313,7 +330,10 @@ def known_values(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 def federated(request: Request) -> Result:
-    """Measure answers to all signals and exchanged bytes, compared with the first method."""
+    """Train every method; one row per run with right answers to all signals and bytes sent.
+
+    "loss" is the share of the first method's gain that a method misses.
+    """
 
     def share_right(episodes: Sequence[Episode]) -> dict[str, float]:
         paid = [step.reward for episode in episodes for turn in episode.turns for step in turn]
@@ -368,7 +388,10 @@ def served(request: Request) -> Result:
 
 
 def _sampling(row: Row) -> dict[str, Any]:
-    """Return the difference of sampler and trainer, and the number of failed episodes."""
+    """Return the largest divergence of sampler and trainer, and the number of failed episodes.
+
+    `row` is the row of a finished run.
+    """
     rounds = read_metrics(Path(row["out"]) / "metrics.jsonl")
     models = [model for one in rounds for model in one["models"].values()]
     divergence = [m["sampler_divergence_max"] for m in models if "sampler_divergence_max" in m]

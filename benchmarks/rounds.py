@@ -99,7 +99,7 @@ def round_cost(request: Request) -> Result:
 
 
 def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Update]]]:
-    """Train as configured; return the episodes by round and the updates by model."""
+    """Train as configured; return the episodes of each round, and model -> its updates."""
     run = build_run(config)
     episodes: list[list[Episode]] = []
     updates: dict[str, list[Update]] = {}
@@ -124,7 +124,7 @@ def _keep_updates(learner: Any, kept: list[Update]) -> None:
 
 
 def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float, Weights]:
-    """Return the CPU seconds of all our rounds without the play, and the final weights."""
+    """Train a new run on recorded episodes, by round; return CPU seconds and final weights."""
     run = build_run(config)
     gc.collect()
     spent = 0.0
@@ -139,7 +139,10 @@ def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float,
 def train_bare(
     config: RunConfig, updates: Mapping[str, Sequence[Update]]
 ) -> tuple[float, float, Weights]:
-    """Return the CPU seconds of TRL's train() and of its loop, and the final weights."""
+    """Train with TRL on recorded updates of each model.
+
+    Returns CPU seconds of train(), CPU seconds of its loop alone, and the final weights.
+    """
     spent = loop = 0.0
     weights = {}
     players = build_backends(config, partial(build_env, config))
@@ -226,7 +229,7 @@ class Waiting:
         self._inner, self._barrier = inner, barrier
 
     def start(self, seed: int) -> Any:
-        """Start the inner policy and the generator of times."""
+        """Return the inner policy's state, and the generator of waiting times."""
         return self._inner.start(seed), np.random.default_rng(seed)
 
     async def act(
@@ -258,7 +261,10 @@ def asynchronous(request: Request) -> Result:
 
 
 def _play(seed: int) -> dict[str, float]:
-    """Return the seconds of play without and with a barrier at every turn."""
+    """Play GAMES episodes twice; return the seconds without and with a barrier at every turn.
+
+    Keys: "free", "lock_step" and their quotient "free_ratio".
+    """
 
     def seconds(barrier: asyncio.Barrier | None) -> float:
         make = partial(coop_compete_v0.parallel_env, num_agents=4, max_cycles=TURNS)
@@ -273,7 +279,10 @@ def _play(seed: int) -> dict[str, float]:
 
 
 def _learning(request: Request, seed: int) -> dict[str, Any]:
-    """Compare both methods of the claim on answers that take the same times."""
+    """Train both methods of the claim on answers that take the same times; compare them.
+
+    Returns seconds, speedup, age of the samples and final returns.
+    """
     found: dict[str, dict[str, Any]] = {}
     for name in request.claim.methods:
         with _trainer(request, seed, name) as trainer:

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.suite == "general":
             found = general_suite.general_suite(**settings)
             text = general_suite.tables(found, options.seed)
-            return records.keep(text, options, general_suite.checks(found["2 actions"]))
+            return records.keep(text, options, general_suite.checks(found))
         pairs = [(options.difficulty, options.coop_level)]
         if options.suite == "full":
             pairs = list(itertools.product(DIFFICULTIES, COOP_LEVELS))
@@ -69,7 +69,7 @@ def _say(line: str) -> None:
 
 
 def checks(result: Mapping[str, Any]) -> list[Check]:
-    """Return the checks of OUR in one setting's result (see `cross_play`)."""
+    """Return the checks of OUR in the result of `run_benchmark` for one setting."""
     oracle, mirror = result["oracle"], result["self_play"]["OUR"]
     found = {
         "self-play, share of the oracle": (
@@ -95,7 +95,10 @@ def checks(result: Mapping[str, Any]) -> list[Check]:
 
 
 def setting_tables(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return every setting's cross-play; for several settings also the summaries."""
+    """Return Markdown tables of all results of `run_benchmark`, one per setting.
+
+    Several settings also have summaries and the number of checks that hold.
+    """
     parts = [matrix_table(result) for result in results]
     names = list(results[0]["metrics"])
     rows = []
@@ -119,7 +122,7 @@ def setting_tables(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def matrix_table(result: Mapping[str, Any]) -> str:
-    """Return the mean rewards of one setting as Markdown."""
+    """Return a Markdown table of the mean rewards in a result of `run_benchmark`."""
     params, cells = result["params"], result["cross_play"]
     names = list(cells)
     rows = [[name, *(f"{cells[name][other]['avg']:.4f}" for other in names)] for name in names]
@@ -134,7 +137,7 @@ def matrix_table(result: Mapping[str, Any]) -> str:
 
 
 def check_summary(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the number of checks that hold, and every check that does not."""
+    """Return a text with all checks that do not hold, and the number of those that do."""
     found = [(_setting(result), check) for result in results for check in checks(result)]
     missed = [
         f"NOT HELD at {setting}: {check.claim} ({check.seen})"

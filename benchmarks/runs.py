@@ -87,7 +87,7 @@ class _WatchedTrainer(Trainer):
         self._named_by = named_by
 
     def train_round(self) -> RoundResult:
-        """Train the next round."""
+        """Train the next round, add its names to `met`, and return its result."""
         result = super().train_round()
         if self._named_by:
             self.met.update(last_info(episode)[self._named_by] for episode in result.episodes)
@@ -96,7 +96,7 @@ class _WatchedTrainer(Trainer):
 
 @contextmanager
 def assembled(settings: Settings, make_env: Callable[[], Any] | None = None) -> Iterator[Run]:
-    """Build a run that writes no files, in the configured environment or another one."""
+    """Context with a run that writes no files, in the configured environment or `make_env`'s."""
     run = build_run(yaml_file.from_tree({}, settings), make_env)
     try:
         yield run
@@ -105,7 +105,7 @@ def assembled(settings: Settings, make_env: Callable[[], Any] | None = None) -> 
 
 
 def rounds_of(run: Run) -> Iterator[RoundResult]:
-    """Train all remaining rounds of a run, and yield each result."""
+    """Train all remaining rounds of a run, and yield the result of each."""
     while run.next_round < run.config.rounds:
         result = train_round(run, run.next_round)
         run.next_round += 1
@@ -113,14 +113,14 @@ def rounds_of(run: Run) -> Iterator[RoundResult]:
 
 
 def mean_return(run: Run, games: int) -> float:
-    """Return the mean raw return per agent in `games` evaluation games."""
+    """Play `games` evaluation games; return the mean raw return per agent and game."""
     _, played = evaluate(run, games)
     totals = [total for e in played if e.failure is None for total in e.returns().values()]
     return sum(totals) / len(totals)
 
 
 def last_info(episode: Episode) -> Mapping[str, Any]:
-    """Return the last info of the first agent."""
+    """Return the first agent's info of the last step."""
     return episode.turns[-1][0].info
 
 
@@ -140,12 +140,12 @@ class HeldOut:
         return self.play(run.engine.policies_of(run.seats))
 
     def scripted(self, name: str) -> dict[str, Any]:
-        """Return the scores of a scripted policy in every agent's place."""
+        """Return the scores if the scripted policy `name` plays all agents."""
         env = self.make()
         return self.play(dict.fromkeys(env.possible_agents, classic_policy(name, env)))
 
     def play(self, policies: Mapping[str, Policy]) -> dict[str, Any]:
-        """Return the scores of these policies; raise RuntimeError where an episode failed."""
+        """Return the scores of policies (by agent); raise RuntimeError if an episode failed."""
         episodes = play_many(self.make, policies, self.seeds, reset_options=self.reset_options)
         failed = [episode.failure for episode in episodes if episode.failure is not None]
         if failed:
@@ -153,7 +153,7 @@ class HeldOut:
         return self.score(episodes)
 
     def overlap(self, met: Sequence[str]) -> dict[str, int]:
-        """Return the numbers of names trained on, held out, and both."""
+        """Count the names in `met` (of training), the held-out names, and those in both."""
         return {
             "trained_on": len(met),
             "held_out": len(self.identities),

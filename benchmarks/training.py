@@ -38,7 +38,7 @@ MEASUREMENTS = {
 
 
 def measure(request: Request) -> Result:
-    """Run the measurement that a claim names."""
+    """Run the measurement that the claim of a request names, and return its result."""
     name = request.claim.measure
     module = MEASUREMENTS[name]
     function = "measure" if module.endswith(f".{name}") else name
@@ -47,14 +47,12 @@ def measure(request: Request) -> Result:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print and record."""
+    """Measure a claim, print and record it; return 1 if a check does not hold, else 0."""
     parser = _parser()
     options = parser.parse_args(arguments)
     # Set before transformers is imported, in this process or another one.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     claim = claims.load(options.name)
-    if options.figure is not None:
-        records.new_figure("--figure", 1, 1)
     with tempfile.TemporaryDirectory(prefix=f"{options.name}-") as temporary:
         try:
             request = Request(
@@ -67,8 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result = measure(request)
         except ConfigError as error:
             parser.error(str(error))
-    if options.figure is not None and claim.figure is not None:
-        claim.figure.draw(result.rows, options.figure)
     if options.json is not None:
         record = records.circumstances() | claim.record(result, request)
         write_whole(options.json, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
@@ -86,7 +82,6 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep the runs in FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the record to FILE")
-    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="also draw the figure")
     return parser
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import games
 from benchmarks.claim import Request, Result, Settings
-from benchmarks.games import BET, CARDS, DEALS, OPEN, PASS, PAYOFFS, PLAYERS, History
+from benchmarks.games import BET, CARDS, OPEN, PASS, PAYOFFS, PLAYERS, History
 from benchmarks.runs import assembled, grow_pools, rounds_of
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.text_policy import TextPolicy
@@ -25,10 +25,12 @@ POOL = "past"
 
 
 def measure(request: Request) -> Result:
-    """Measure every method in every game: one row per run, for its newest model and its mixture.
+    """Train every method in every game, and return two rows per run.
 
-    "start", "middle" (mean at 40, 50 and 60 % of the rounds) and "end" (80, 90 and 100 %) are
-    exploitabilities. The mixture draws one of all strategies so far, as the run's pool does.
+    "judged" is "newest" (the newest model) or "mixture", which draws one of all strategies so far,
+    as the run's pool does. "start", "middle" and "end" are exploitabilities: of the newest model,
+    means at 40, 50 and 60 and at 80, 90 and 100 % of the rounds; of the mixture, at 50 and 100 %.
+    "of_plain" divides "end" by that of the first method, and "falls" is the smaller decrease.
     """
     rows: list[dict[str, Any]] = []
     claim = request.claim
@@ -57,6 +59,7 @@ def measure(request: Request) -> Result:
 
 
 def _exploitability_of_run(env: str, settings: Settings) -> list[dict[str, Any]]:
+    """Train a run in the game `benchmarks.games.ENV`; return its rows (see `measure`)."""
     strategy, exploitability, mixture = JUDGES[env]
     began = time.process_time()
     with assembled(settings, getattr(games, env)) as run:
@@ -82,23 +85,23 @@ def _exploitability_of_run(env: str, settings: Settings) -> list[dict[str, Any]]
     ]
 
 
-# Biased rock-paper-scissors: a strategy is the sequence of the moves' probabilities. -------------
+# Biased rock-paper-scissors: a strategy has the probability of each move. ------------------------
 
 
 def moves_strategy(backend: HuggingFaceBackend) -> list[float]:
-    """Return the model's probabilities of the moves."""
+    """Return the model's probability of each move."""
     return answer_probabilities(backend, games.MovesView(), PLAYERS[0], [((0.0,), 0)])
 
 
 def moves_exploitability(chances_M: Sequence[float]) -> float:
-    """Return the gain of a best response, averaged over both places."""
+    """Return the gain of a best response to the moves' probabilities, averaged over both places."""
     first = np.tensordot(PAYOFFS, chances_M, axes=(1, 0))
     second = np.tensordot(-PAYOFFS, chances_M, axes=(0, 0))
     return sum(float(earned.max() - earned @ chances_M) for earned in (first, second)) / 2
 
 
 def moves_mixture(strategies: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
-    """Return the strategy that draws one of several for each game."""
+    """Return the moves' probabilities if one of several strategies is drawn for each game."""
     return [float(chance) for chance in np.average(strategies, axis=0, weights=weights)]
 
 
@@ -111,7 +114,7 @@ Strategy = Mapping[Situation, float]
 
 
 def poker_strategy(backend: HuggingFaceBackend) -> dict[Situation, float]:
-    """Return the model's probability of betting in every situation."""
+    """Return situation -> the model's probability of betting."""
     found = {}
     for card, history in SITUATIONS:
         first = len(history) % 2 == 0
@@ -123,10 +126,22 @@ def poker_strategy(backend: HuggingFaceBackend) -> dict[Situation, float]:
 
 
 def poker_exploitability(strategy: Strategy) -> float:
-    """Return the gain of a best response, averaged over both places; 0 only in equilibrium."""
-    first = _best(lambda deal, own: _expected(deal, (), own, strategy), place=0)
-    second = _best(lambda deal, own: -_expected(deal, (), strategy, own), place=1)
-    return (first + second) / 2
+    """Return the gain of a best response, averaged over both places; 0 only in equilibrium.
+
+    OpenSpiel computes the gain.
+    """
+    import pyspiel
+    from open_spiel.python import policy
+    from open_spiel.python.algorithms import exploitability
+
+    def chances(position: Any) -> dict[int, float]:
+        card, *history = position.information_state_string()  # such as "0pb"
+        bet = strategy[int(card), tuple(map("pb".index, history))]
+        return {PASS: 1 - bet, BET: bet}
+
+    game = pyspiel.load_game("kuhn_poker")
+    own = policy.tabular_policy_from_callable(game, chances)
+    return float(exploitability.exploitability(game, own))
 
 
 def poker_mixture(
@@ -145,37 +160,6 @@ def poker_mixture(
         bets = [weight * one[card, history] for weight, one in zip(own, strategies, strict=True)]
         mixed[card, history] = sum(bets) / sum(own) if sum(own) else 0.5  # never reached
     return mixed
-
-
-def poker_value(first: Strategy, second: Strategy) -> float:
-    """Return the exact mean reward of the opener."""
-    return sum(_expected(deal, (), first, second) for deal in DEALS) / len(DEALS)
-
-
-def _expected(deal: tuple[int, int], history: History, first: Strategy, second: Strategy) -> float:
-    if history not in OPEN:
-        return games.poker_value(deal, history)
-    mover = len(history) % 2
-    bets = (first, second)[mover][deal[mover], history]
-    return sum(
-        chance * _expected(deal, (*history, choice), first, second)
-        for choice, chance in ((PASS, 1 - bets), (BET, bets))
-        if chance
-    )
-
-
-def _best(earns: Any, place: int) -> float:
-    """Return the most that a pure plan earns; the plans of the cards are independent."""
-    total = 0.0
-    own_turns = [history for history in OPEN if len(history) % 2 == place]
-    for card in range(len(CARDS)):
-        dealt = [deal for deal in DEALS if deal[place] == card]
-        plans = (
-            dict(zip([(card, history) for history in own_turns], plan, strict=True))
-            for plan in itertools.product((0.0, 1.0), repeat=len(own_turns))
-        )
-        total += max(sum(earns(deal, plan) for deal in dealt) for plan in plans)
-    return total / len(DEALS)
 
 
 JUDGES: Mapping[str, tuple[Any, Any, Any]] = {

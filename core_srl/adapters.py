@@ -25,10 +25,11 @@ from srl_train.run_files import refuse_taken
 
 
 class LoRAManager:
-    """Adapters on one base in memory, each with weights of numbered versions.
+    """Adapters on one base model in memory, whose weights are replaced version by version.
 
-    `backend` samples with any of them: `TextPolicy(manager.backend, view, adapter="lora_1")`. An
-    answer has one version, which `Completion.model` names, also if another thread replaces it.
+    `backend` samples with any of them: `TextPolicy(manager.backend, view, adapter="lora_1")`. Each
+    answer is sampled from one version, which `Completion.model` names. All methods may be called
+    from several threads; they raise KeyError for an unknown `lora_id`.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class LoRAManager:
         """Load the base and add adapters that do not change its answers yet (B is zero).
 
         Args:
-            configs: Settings of the adapters, keyed by any number; `lora_id` numbers an adapter.
+            configs: Settings of the adapters. The keys are ignored: `lora_id` numbers an adapter.
             base: Folder or hub name of a whole model.
             device: Torch device; "auto" selects a GPU if there is one.
 
@@ -51,9 +52,9 @@ class LoRAManager:
         if isinstance(self.backend.model, PeftModel):
             raise ConfigError(f"base must be a whole model, got the adapter {base}")
         self.configs: dict[int, LoRAConfig] = {}
-        """Adapters by their numbers."""
+        """lora_id -> settings of the adapter."""
         self.on_version: Callable[[int], None] = lambda lora_id: None
-        """Called with the number of an adapter after its weights were replaced."""
+        """Function that is called with the lora_id after an adapter's weights were replaced."""
         self._versions: dict[int, int] = {}
         self._lock = threading.RLock()
         for config in configs.values():
@@ -62,15 +63,11 @@ class LoRAManager:
     def make(self, config: LoRAConfig) -> None:
         """Add an adapter that does not change the base's answers yet.
 
-        Args:
-            config: Settings of the adapter.
-
-        Raises:
-            ConfigError: For a lora_id in use or target modules that the base lacks.
+        Raises ConfigError for a lora_id in use or target modules that the base lacks.
         """
         with self._lock, self.backend.lock:
             if config.lora_id in self.configs:
-                raise ConfigError(f"lora_id {config.lora_id} is used already: load its weights")
+                raise ConfigError(f"lora_id must be new, got {config.lora_id}")
             model, settings = self.backend.model, lora_config(config)
             check_targets(model.get_base_model() if self.configs else model, config.target_modules)
             with isolated_randomness(0), quiet_upstream():
@@ -85,30 +82,20 @@ class LoRAManager:
             self.configs[config.lora_id] = config
 
     def load(self, lora_id: int, folder: str | Path) -> int:
-        """Load weights of a PEFT adapter with the same settings, and return their version.
+        """Replace an adapter's weights by those of a PEFT folder or hub name; return their version.
 
-        Args:
-            lora_id: Number of the adapter whose weights are replaced.
-            folder: PEFT folder or hub name.
-
-        Raises:
-            BackendError: If the adapter cannot be read.
-            ConfigError: If rank, alpha or target modules differ.
+        Raises BackendError if `folder` cannot be read, and ConfigError if rank, alpha or target
+        modules differ from the adapter's.
         """
         name = self.configs[lora_id].name
         weights = weights_for(self.backend.model, str(folder), name, f"the LoRAConfig of {name}")
         return self.swap(lora_id, weights)
 
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:
-        """Replace all weights of an adapter, and return their version.
+        """Replace all weights of an adapter, call `on_version`, and return the new version.
 
-        Args:
-            lora_id: Number of the adapter.
-            weights: Tensors by the names and with the shapes of `weights()`.
-
-        Raises:
-            ConfigError: For other names or shapes, and for numbers that are not finite. Nothing
-                changes.
+        `weights` has the names and shapes of `weights()`. Raises ConfigError for others, and for
+        numbers that are not finite; the adapter then remains unchanged.
         """
         config = self.configs[lora_id]
         with self._lock, self.backend.lock:
@@ -118,7 +105,7 @@ class LoRAManager:
             try:
                 new = {name: dense_like(weights[name], own) for name, own in held.items()}
             except ValueError as error:
-                raise ConfigError(f"weights of {config.name}: one {error}") from error
+                raise ConfigError(f"weights of {config.name}: a tensor {error}") from error
             copy_weights(self.backend.model, config.name, new)
             version = self._versions[lora_id] + 1
             self._publish(config, version)
@@ -126,11 +113,7 @@ class LoRAManager:
         return version
 
     def weights(self, lora_id: int) -> dict[str, torch.Tensor]:
-        """Return copies of an adapter's weights, by their names in PEFT folders.
-
-        Args:
-            lora_id: Number of the adapter.
-        """
+        """Return copies of an adapter's weights, by their names in PEFT folders."""
         with self.backend.lock:
             held = weights_of(self.backend.model, self.configs[lora_id].name)
             return {name: tensor.detach().clone() for name, tensor in held.items()}
@@ -138,12 +121,7 @@ class LoRAManager:
     def save(self, lora_id: int, folder: str | Path) -> int:
         """Write an adapter as a PEFT folder, atomically; return the version of its weights.
 
-        Args:
-            lora_id: Number of the adapter.
-            folder: New or empty folder; parents are created.
-
-        Raises:
-            ConfigError: For a folder with files.
+        Raises ConfigError for a folder with files. Missing parents of the folder are created.
         """
         name, folder = self.configs[lora_id].name, Path(folder)
         refuse_taken(folder)
@@ -158,16 +136,16 @@ class LoRAManager:
         return version
 
     def get_lora_status(self) -> dict[int, dict[str, Any]]:
-        """Return the name, version and config of each adapter."""
+        """Return lora_id -> name, version and config of each adapter."""
         return {
             lora_id: {"name": config.name, "version": self._versions[lora_id], "config": config}
             for lora_id, config in self.configs.items()
         }
 
     def _publish(self, config: LoRAConfig, version: int) -> None:
-        name = config.name
+        """Label the answers of an adapter with a version from now on."""
         with self.backend.lock:
-            self.backend.adapter_versions[name] = version
+            self.backend.adapter_versions[config.name] = version
         self._versions[config.lora_id] = version
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from enum import Enum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from core_srl.config import minibatches
-from core_srl.llm_config import refuse_ignored
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.config.section import Section
@@ -46,7 +45,7 @@ class CompetenceType(Enum):
 
 
 class CooperationFactor(Section):
-    """Kind and amount of cooperation; a field that the kind does not read must be its default."""
+    """Kind and amount of cooperation; each amount applies to one kind."""
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: Share = 0.0
@@ -56,16 +55,6 @@ class CooperationFactor(Section):
     knowledge_transfer_rate: Share = 0.1
     """KNOWLEDGE_TRANSFER: share of the mean weights in each model's weights, every round."""
 
-    @model_validator(mode="after")
-    def _refuse_ignored(self) -> Self:
-        ignored = {
-            CooperationType.TEAM_BASED: "cooperation_strength",
-            CooperationType.SHARED_REWARDS: "shared_reward_ratio",
-            CooperationType.KNOWLEDGE_TRANSFER: "knowledge_transfer_rate",
-        }
-        ignored.pop(self.cooperation_type, None)
-        return refuse_ignored(self, ignored.values(), "cooperation_type")
-
 
 class CompetenceFactor(Section):
     """Baselines that an agent's answers are compared with; abilities are measured, not set."""
@@ -74,25 +63,22 @@ class CompetenceFactor(Section):
     experience_decay: Share = 0.95
     """SPECIALIZED: decay of a role's average return per episode."""
 
-    @model_validator(mode="after")
-    def _refuse_ignored(self) -> Self:
-        general = self.competence_type is CompetenceType.GENERAL
-        return refuse_ignored(self, ["experience_decay"] * general, "competence_type")
-
 
 def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor) -> dict[str, Any]:
-    """Return the settings of both factors by dotted name, for `yaml_file.from_tree({}, ...)`.
+    """Return the settings of a RunConfig that both factors determine, by dotted name.
 
     Raises:
-        ConfigError: If both require a credit assignment.
+        ConfigError: For TEAM_BASED with SPECIALIZED, which require different credit schemes.
     """
     kind = cooperation.cooperation_type
     team_based = kind is CooperationType.TEAM_BASED
-    shared = kind is CooperationType.SHARED_REWARDS
-    share = cooperation.shared_reward_ratio if shared else cooperation.cooperation_strength
+    shares = {
+        CooperationType.TEAM_BASED: cooperation.cooperation_strength,
+        CooperationType.SHARED_REWARDS: cooperation.shared_reward_ratio,
+    }
     found: dict[str, Any] = {
         "mode.name": "cooperative",
-        "mode.cooperation_strength": share,
+        "mode.cooperation_strength": shares.get(kind, 0.0),
         "credit.name": "team_joint" if team_based else "per_agent",
     }
     if kind is CooperationType.KNOWLEDGE_TRANSFER:
@@ -109,7 +95,11 @@ def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor
 
 
 class RLConfig(Section):
-    """Documented settings of an algorithm. Raises ConfigError, a ValueError."""
+    """Documented settings of an algorithm.
+
+    Raises:
+        ConfigError: For a value that is not allowed. It is a ValueError.
+    """
 
     algorithm: Annotated[RLAlgorithm, Field(strict=False)] = RLAlgorithm.PPO
     learning_rate: float = 3e-4
@@ -118,17 +108,17 @@ class RLConfig(Section):
     cooperation_factor: CooperationFactor = CooperationFactor()
     competence_factor: CompetenceFactor = CompetenceFactor()
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """Limit on the samples of an optimizer step."""
+    """Limit on the samples of an optimizer step; a sample is one agent's part of an episode."""
 
     def applied_to(self, config: RunConfig | None = None) -> RunConfig:
-        """Return the configuration of a run with these settings.
+        """Return a copy of a run's configuration in which these settings are replaced.
 
         Args:
-            config: Configuration with all other settings; None selects the defaults.
+            config: Configuration of the run; None selects the default RunConfig.
 
         Raises:
-            ConfigError: If settings are incompatible, or a round's samples cannot be divided into
-                steps of batch_size.
+            ConfigError: If settings are incompatible, or no number of equal optimizer steps keeps a
+                round's samples within batch_size per step.
         """
         config = config or RunConfig()
         rollout = config.rollout

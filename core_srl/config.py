@@ -23,7 +23,6 @@ from core_srl.models import (
     models_by_id,
     types_here,
 )
-from srl_agents.llm.model_folders import folders
 from srl_extensions.vllm.placement import find_gpus
 from srl_train.config.bounds import MOST_MODELS
 from srl_train.config.run import RunConfig
@@ -58,14 +57,16 @@ class WeightUpdateStrategy(Enum):
 
 
 class Resolved(NamedTuple):
-    """Settings as this machine allows them, with notes on replaced ones."""
+    """Settings of a MultiModelConfig that depend on the machine."""
 
     kinds: tuple[str, ...]
-    """Type of each model."""
+    """Type of each model, such as 'tiny' or 'openai'."""
     gpus: tuple[int, ...]
+    """Indices of the GPUs in use."""
     play_ahead: bool
     """True if episodes are played during updates."""
     notes: tuple[str, ...]
+    """One text for each setting that this machine cannot provide and what replaces it."""
 
 
 Positive = Annotated[int, Field(ge=1)]
@@ -74,9 +75,9 @@ Positive = Annotated[int, Field(ge=1)]
 class MultiModelConfig(Section):
     """Documented settings of a run with several models, which may change until training begins.
 
-    One episode is one game. A default that this machine cannot provide is replaced, and the trainer
-    logs one line about it. `RunConfig` has further settings: seats,
-    sampling, schedules. Raises ConfigError, a ValueError, for values that are not allowed.
+    A default that this machine cannot provide is replaced, and the trainer logs one line about it.
+    `RunConfig` has further settings: seats, sampling, schedules. Construction and assignment raise
+    ConfigError, a ValueError, for values that are not allowed.
     """
 
     model_config = ConfigDict(frozen=False, validate_assignment=True)
@@ -170,7 +171,11 @@ class MultiModelConfig(Section):
         return models
 
     def here(self) -> Resolved:
-        """Return the settings as this machine allows them, with a note on each replaced one."""
+        """Return types, GPUs and play-ahead for this machine, with a note on each replaced setting.
+
+        Default model types that this machine lacks become 'tiny'. Explicit types are returned
+        unchanged.
+        """
         kinds = tuple(self.model_types[i % len(self.model_types)] for i in range(self.num_models))
         ahead, given = self.enable_areal, self.model_fields_set
         notes: tuple[str, ...] = ()
@@ -190,10 +195,10 @@ class MultiModelConfig(Section):
         return Resolved(kinds, gpus, ahead, notes)
 
     def rounds(self) -> tuple[int, int, int]:
-        """Return the number of rounds, the episodes of a round, and those compared in a group.
+        """Return (number of rounds, episodes per round, episodes per group).
 
         A round has `update_frequency` episodes, or fewer if the run has fewer. Raises ConfigError
-        if they cannot be divided into groups.
+        if `update_frequency` cannot be divided into groups.
         """
         every = self.update_frequency
         if largest_group(every) is None:
@@ -283,7 +288,7 @@ class MultiModelConfig(Section):
         )
 
     def types_by_model(self) -> dict[str, str]:
-        """Return the type of each model of the run."""
+        """Return id -> type of each model of the run on this machine."""
         return models_by_id(self.here().kinds)
 
     def _name(self, kind: str) -> str:
@@ -327,13 +332,13 @@ class MultiModelConfig(Section):
         averaging = (WeightUpdateStrategy.SYNCHRONIZED, WeightUpdateStrategy.FEDERATED)
         groups: dict[str, list[str]] = {}
         for index, base in enumerate(bases):
-            groups.setdefault(folders().get(base, base), []).append(f"model_{index}")
+            groups.setdefault(base, []).append(f"model_{index}")
         if self.weight_update_strategy in averaging and len(groups) > 1:
             found["groups"] = [*groups.values()]
         return found
 
     def _mode(self) -> dict[str, Any]:
-        """Return the mode with the strengths that it reads."""
+        """Return the section `mode`, with the strengths that the mode reads."""
         name, read = self.training_mode.value, {}
         if name != "competitive":
             read["cooperation_strength"] = self.cooperation_strength
@@ -343,15 +348,16 @@ class MultiModelConfig(Section):
 
 
 def largest_group(episodes: int) -> int | None:
-    """Return the largest group size, 2 to LARGEST_GROUP, that divides a number of episodes."""
+    """Return the largest divisor of `episodes` from 2 to LARGEST_GROUP, or None."""
     return max((d for d in range(2, LARGEST_GROUP + 1) if episodes % d == 0), default=None)
 
 
 def minibatches(samples: int, batch_size: int, group: int) -> int:
-    """Return the smallest divisor of `group` that gives at most `batch_size` samples per step.
+    """Return the number of optimizer steps of a round with `samples` samples per model.
 
-    A divisor of the group also divides the samples that remain where other groups failed. Raises
-    ConfigError if there is none.
+    It is the smallest divisor of `group` with at most `batch_size` samples per step. Such a divisor
+    also divides the samples that remain after whole groups failed. Raises ConfigError if there is
+    none.
     """
     for parts in range(1, group + 1):
         if group % parts == 0 and samples <= parts * batch_size:

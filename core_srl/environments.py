@@ -70,18 +70,12 @@ class CoopCompeteEnv(CoopCompete):
 def create_multi_model_coop_compete_env(
     num_models: int = 8, cooperation_level: float = 0.6
 ) -> MultiModelTrainingEnvironment:
-    """Create coop_compete_v0 with one agent per model.
+    """Create coop_compete_v0 with `num_models` agents.
 
-    Args:
-        num_models: Number of agents, 1 to 10,000.
-        cooperation_level: Weight of cooperation against competition, 0 to 1.
+    `cooperation_level` is the weight of cooperation against competition, 0 to 1.
     """
-    return _make(
-        EnvironmentType.COOP_COMPETE,
-        "coop_compete_v0",
-        num_agents=num_models,
-        cooperation_level=cooperation_level,
-    )
+    options = {"num_agents": num_models, "cooperation_level": cooperation_level}
+    return _make(EnvironmentType.COOP_COMPETE, "coop_compete_v0", **options)
 
 
 def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
@@ -92,26 +86,16 @@ def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
 def create_multi_model_staged_env(
     num_models: int = 8, warmup_episodes: int = 50
 ) -> MultiModelTrainingEnvironment:
-    """Create staged_v0, whose agents first learn with equal rewards.
+    """Create staged_v0 with `num_models` agents.
 
-    Args:
-        num_models: Number of agents, 1 to 10,000.
-        warmup_episodes: Number of the first episodes, in which all agents have equal rewards.
+    All agents have equal rewards in the first `warmup_episodes` episodes.
     """
-    return _make(
-        EnvironmentType.STAGED,
-        "staged_v0",
-        num_agents=num_models,
-        warmup_episodes=warmup_episodes,
-    )
+    options = {"num_agents": num_models, "warmup_episodes": warmup_episodes}
+    return _make(EnvironmentType.STAGED, "staged_v0", **options)
 
 
 def create_maze_training_env(complexity: str = "medium") -> MultiModelTrainingEnvironment:
-    """Create a maze for one agent.
-
-    Args:
-        complexity: "simple", "medium" or "complex".
-    """
+    """Create a maze for one agent; `complexity` is "simple", "medium" or "complex"."""
     layout = check_choice("complexity", complexity, ("simple", "medium", "complex"))
     return _make(EnvironmentType.MAZE, f"maze_{layout}_v0")
 
@@ -119,12 +103,7 @@ def create_maze_training_env(complexity: str = "medium") -> MultiModelTrainingEn
 def create_social_training_env(
     scenario: str = "trading", num_models: int = 4
 ) -> MultiModelTrainingEnvironment:
-    """Create social_v0 with one agent per model.
-
-    Args:
-        scenario: "trading" or "negotiation".
-        num_models: Number of agents.
-    """
+    """Create social_v0 with `num_models` agents; `scenario` is "trading" or "negotiation"."""
     return _make(EnvironmentType.SOCIAL, "social_v0", scenario=scenario, num_agents=num_models)
 
 

@@ -15,11 +15,11 @@ _APIS = {"openai": "OpenAI", "anthropic": "Anthropic"}
 
 @contextmanager
 def as_documented() -> Iterator[None]:
-    """Raise errors of APIs and of memory within the block as the documented ones.
+    """Context that replaces errors of APIs and of GPU memory by the documented ones.
 
-    An error of an API becomes a BackendError that is also the SDK's own kind, such as
-    `openai.RateLimitError`, with its attributes. A lack of GPU memory becomes a BackendError, and
-    so a RuntimeError: "GPU memory insufficient".
+    A RuntimeError that an SDK's error caused becomes a BackendError that is also of the SDK's
+    class, such as `openai.RateLimitError`, with its attributes. torch's OutOfMemoryError becomes a
+    BackendError: "GPU memory insufficient". The original is the cause; other errors pass.
     """
     try:
         yield
@@ -31,7 +31,10 @@ def as_documented() -> Iterator[None]:
 
 @contextmanager
 def loading(*others: type[Exception]) -> Iterator[None]:
-    """Raise BackendError "Model loading failed" for a BackendError and for `others`."""
+    """Context of `as_documented` that also renames errors of loading.
+
+    A BackendError or one of `others` becomes a BackendError that begins "Model loading failed".
+    """
     with as_documented():
         kinds: tuple[type[Exception], ...] = (BackendError, *others)
         try:
@@ -41,6 +44,7 @@ def loading(*others: type[Exception]) -> Iterator[None]:
 
 
 def _documented(error: BaseException) -> BackendError | None:
+    """Return the error to raise for `error` or one of its causes; None if none is documented."""
     cause: BaseException | None = error
     torch = sys.modules.get("torch")
     while cause is not None:

@@ -29,7 +29,10 @@ _BILLIONS = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b\b", re.IGNORECASE)
 
 
 def lacks(kind: str, name: str) -> str | None:
-    """Return the reason why a model needs a download or a key, or None if this machine has it."""
+    """Return the reason why this machine lacks a model, or None if it has the model.
+
+    `kind` is the documented type of the model, `name` its folder, hub name or name in an API.
+    """
     if kind in API_MODELS:
         package, key = APIS[kind]
         if importlib.util.find_spec(package) is None:
@@ -43,27 +46,30 @@ def lacks(kind: str, name: str) -> str | None:
 def types_here(
     kinds: Sequence[str], names: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the types, with those that this machine lacks replaced by 'tiny', and notes on it."""
-    missing = {
-        kind: why for kind in dict.fromkeys(kinds) if (why := lacks(kind, names[kind])) is not None
-    }
+    """Replace the types that this machine lacks by 'tiny'; return the types and the notes on it.
+
+    `names` is type -> folder, hub name or name in an API. If only types behind an API remain, all
+    become 'tiny', because one model must learn.
+    """
+    reasons = {kind: lacks(kind, names[kind]) for kind in kinds}
+    missing = {kind: why for kind, why in reasons.items() if why is not None}
     if not missing:
         return tuple(kinds), ()
     taken = tuple(TINY if kind in missing else kind for kind in kinds)
     if all(kind in API_MODELS for kind in taken):
         taken = (TINY,) * len(taken)
-    reasons = "; ".join(f"{kind}: {why}" for kind, why in missing.items())
-    return taken, (f"the embedded model 'tiny' learns in place of others ({reasons})",)
+    listed = "; ".join(f"{kind}: {why}" for kind, why in missing.items())
+    return taken, (f"the embedded model 'tiny' learns in place of others ({listed})",)
 
 
 def is_large(name: str) -> bool:
-    """Return whether a hub name states 1 billion parameters or more."""
+    """Return True if a hub name (not a folder) states a billion parameters or more, as in "7B"."""
     found = _BILLIONS.search(name.rpartition("/")[2])
     return not os.path.isdir(name) and found is not None and float(found[1]) >= 1
 
 
 def is_cached(name: str) -> bool:
-    """Return whether the cache of Hugging Face has a model."""
+    """Return True if the hub's cache has the configuration of a model, NAME or NAME@REVISION."""
     if importlib.util.find_spec("huggingface_hub") is None:
         return False
     from huggingface_hub import try_to_load_from_cache
@@ -73,7 +79,10 @@ def is_cached(name: str) -> bool:
 
 
 def models_by_id(kinds: Sequence[str]) -> dict[str, str]:
-    """Return id -> type of each model in a run: model_0, openai_1 and so on."""
+    """Return id -> type of each model in a run, in the order of `kinds`.
+
+    Models that learn are model_0, model_1, ...; a model behind an API is TYPE_PLACE (openai_1).
+    """
     learning = iter(range(len(kinds)))
     return {
         f"{kind}_{index}" if kind in API_MODELS else f"model_{next(learning)}": kind
@@ -82,12 +91,12 @@ def models_by_id(kinds: Sequence[str]) -> dict[str, str]:
 
 
 def get_available_models() -> dict[str, list[str]]:
-    """Return the names of each documented type of model."""
+    """Return type -> [name of the model] of each documented type and 'tiny'."""
     known = {TINY: TINY, **MODERN_MODELS, **API_MODELS}
     return {kind: [name] for kind, name in known.items()}
 
 
 def get_version_info() -> dict[str, str]:
-    """Return the `version` of Core SRL and those of the packages that results depend on."""
+    """Return package -> installed version; "version" is that of Core SRL."""
     found = versions()
     return {"version": found.get("core-srl", "not installed"), **found}

@@ -15,7 +15,11 @@ from srl_train.metrics import JsonlSink, read_metrics
 
 
 class MonitoringConfig(Section):
-    """Documented settings of a monitor. Raises ConfigError, a ValueError."""
+    """Documented settings of a monitor.
+
+    Raises:
+        ConfigError: For a value that is not allowed. It is a ValueError.
+    """
 
     enable_file_logging: bool = True
     """Write rows to the file."""
@@ -41,9 +45,10 @@ class UnifiedMonitor:
         self._file: JsonlSink | None = None
 
     def start(self) -> None:
-        """Record trainers from now on; a second call has no effect.
+        """Record trainers from now on, appending to the file; a second call has no effect.
 
-        Raises MetricsError for a file with other contents, OSError if it cannot be written.
+        Raises:
+            MetricsError: If the file exists and has lines that are not JSON.
         """
         if self in _started:
             return
@@ -52,7 +57,7 @@ class UnifiedMonitor:
         _started.append(self)
 
     def stop(self) -> None:
-        """Stop recording; a second call has no effect."""
+        """Stop recording and close the file; a second call has no effect."""
         if self in _started:
             _started.remove(self)
             if self._file is not None:
@@ -74,18 +79,22 @@ _started: list[UnifiedMonitor] = []
 
 
 class StartedMonitors:
-    """Sink that passes the rows of a run to all monitors that are running."""
+    """Sink of one run's metrics that passes every row to all started monitors.
+
+    Args:
+        run: Name of the run, its folder, which each row receives as the key `run`.
+    """
 
     def __init__(self, run: str) -> None:
         self._run = run
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Pass a row, with the key `run`, to all running monitors."""
+        """Pass a row to all started monitors."""
         for monitor in tuple(_started):
             monitor.record({**row, "run": self._run})
 
     def close(self) -> None:
-        """Do nothing: monitors outlive a run."""
+        """Do nothing, because monitors record several runs."""
 
 
 create_unified_monitor = UnifiedMonitor
@@ -103,7 +112,10 @@ class GraphVisualizer:
         self.log_file = Path(log_file)
 
     def draw(self) -> Path:
-        """Write the page next to the file and return its path. Raises MetricsError."""
+        """Write an HTML page next to the file (same name, .html), and return its path.
+
+        Raises MetricsError if the file is missing or damaged.
+        """
         rows = read_metrics(self.log_file)
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)
         sections = [
@@ -117,7 +129,10 @@ create_graph_visualizer = GraphVisualizer
 
 
 def _rewards(rows: Sequence[Mapping[str, Any]], run: str) -> list[Panel]:
-    """Return a chart of each model's raw reward in a run; an empty list without a round."""
+    """Return [chart of each model's raw reward by round] of one run; [] if it has no rounds.
+
+    `rows` are those of a monitor's file, of all runs.
+    """
     rounds = [row for row in rows if str(row.get("run", "")) == run and "environment" in row]
     models = [row["models"] for row in rounds if isinstance(row.get("models"), Mapping)]
     numbers = [number_at(row, "round") for row in rounds]

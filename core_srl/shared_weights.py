@@ -31,14 +31,18 @@ from srl_train.player_names import Loading
 
 @dataclass(frozen=True)
 class TokenConversation:
-    """Tokens of a node's conversation."""
+    """State of a node's conversation, which a new answer replaces."""
 
     rules: str
+    """System prompt."""
     seed: int
+    """Seed of the answers."""
     number: int
+    """Id of the conversation, under which the backend keeps its cache."""
     context: tuple[int, ...] = ()
+    """Token ids of all prompts and answers so far."""
     draws: int = 0
-    """Position in the seed's stream (Request.draws_before)."""
+    """Number of random draws so far (Request.draws_before)."""
 
 
 class SharedWeights:
@@ -48,7 +52,11 @@ class SharedWeights:
     """
 
     def __init__(self, config: LLMConfig) -> None:
-        """Load the model. Raises BackendError, and ConfigError for an adapter on an adapter."""
+        """Load the model of a config, with a new LoRA adapter if `enable_lora` is set.
+
+        Raises BackendError if the model cannot be loaded, and ConfigError for `enable_lora` with a
+        model that is an adapter itself.
+        """
         self.backend = load_model(config.model_name, config.device)
         model = self.backend.model
         if config.enable_lora:
@@ -71,13 +79,16 @@ class SharedWeights:
         self._publisher = InProcessPublisher({"shared": self.backend}, {}, frozenset())
 
     def start(self, sampling: Sampling, rules: str, seed: int) -> TokenConversation:
-        """Return a new conversation with the system prompt `rules`; `sampling` is not used."""
+        """Return an empty conversation with the system prompt `rules`; `sampling` is not used."""
         return TokenConversation(rules, seed, next(self._numbers))
 
     def answer(
         self, state: TokenConversation, prompt: str, sampling: Sampling
     ) -> tuple[LLMResponse, TokenConversation]:
-        """Return the model's answer and the conversation with it. Raises BackendError."""
+        """Sample the answer to a prompt; return it, and the conversation that includes both.
+
+        Raises BackendError if no token is left within the limit on the conversation's length.
+        """
         chat = self.backend.chat
         rules = None if state.context else state.rules
         last = state.context[-1] if state.context else None
@@ -98,7 +109,7 @@ class SharedWeights:
         )
 
         async def complete() -> Any:
-            return await self.backend.complete(request)
+            return await self.backend.complete(request)  # requires a running event loop
 
         completion = run(complete())
         response = LLMResponse(
@@ -114,11 +125,15 @@ class SharedWeights:
         return response, replace(state, context=context + completion.ids, draws=draws)
 
     def end(self, state: TokenConversation) -> None:
-        """Release the cache of a conversation."""
+        """Release the key-value cache of a conversation."""
         self.backend.release(state.number)
 
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
-        """Apply gradients once; clears the parameters' `.grad`. Raises UpdateError."""
+        """Make one AdamW step with gradients by parameter name; clear all `.grad` afterwards.
+
+        Returns version, parameters (number of updated tensors) and gradient_norm. Raises
+        UpdateError for wrong gradients or learning rates; nothing changes.
+        """
         if not 0 < learning_rate < math.inf:
             raise UpdateError(f"learning_rate must be above 0 and finite, got {learning_rate!r}")
         with self.backend.lock, as_documented():
@@ -136,7 +151,7 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return pairs of weight and gradient, converted to the weight's type and device.
+        """Return (weight, gradient) pairs with the gradient in the weight's type and device.
 
         Raises UpdateError for no gradients, an unknown name, another shape or values that are not
         finite.
@@ -157,9 +172,9 @@ class SharedWeights:
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
-    """Return `given` as a tensor with the dtype, device and shape of `like`.
+    """Convert `given` (numbers or a tensor) to the dtype and device of `like`.
 
-    Raises ValueError for other shapes and numbers that are not finite.
+    Raises ValueError unless it has the shape of `like` and is finite.
     """
     tensor = torch.as_tensor(given).to(like)
     if tensor.shape != like.shape or not tensor.isfinite().all():
@@ -169,7 +184,7 @@ def dense_like(given: Any, like: Tensor) -> Tensor:
 
 
 def load_model(model_name: str, device: str) -> HuggingFaceBackend:
-    """Load a local folder, hub name, PEFT adapter, or 'tiny' for coop_compete_pair_v0.
+    """Load a folder, hub name, PEFT adapter or 'tiny' (made for coop_compete_pair_v0).
 
     Raises BackendError: "Model loading failed", "GPU memory insufficient".
     """

@@ -27,7 +27,6 @@ from srl_train import summaries
 from srl_train.build import resolved
 from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.metrics import Progress
 from srl_train.plan import PlannedGames
 from srl_train.processes import is_main
 from srl_train.round import RoundResult, plan_round
@@ -41,12 +40,12 @@ log = logging.getLogger(__name__)
 
 
 class MultiModelTrainer:
-    """Trainer for MultiModelConfig, which writes everything into its checkpoint_dir.
+    """Trainer for MultiModelConfig, which writes all files into `config.checkpoint_dir`.
 
     A new run moves an older one in that folder to a folder next to it. `config` and `environment`
-    may change until training begins; settings of which past rounds do not depend, such as
+    may change until training begins. Settings on which past rounds do not depend, such as
     batch_size, may change between two rounds. After an error in an update, training continues from
-    the last checkpoint. An episode is one game.
+    the last checkpoint.
     """
 
     def __init__(self, config: MultiModelConfig | None = None) -> None:
@@ -65,15 +64,16 @@ class MultiModelTrainer:
         self._folder: Path | None = None
         """Folder that belongs to this run."""
         self._broken = False
-        """True after a failed update, which may have changed some of the models."""
+        """True after an error that may have changed some of the models."""
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
-        """Environment of the episodes: coop_compete_v0, or a PettingZoo ParallelEnv.
+        """Environment of the episodes: coop_compete_v0 unless a PettingZoo ParallelEnv is assigned.
 
-        The environment is copied for every episode, which ends after the config's episode_length if
-        the environment has `max_cycles`. `environment.reward_function = f` replaces the rewards by
-        `f(model_output, context)`, also those of a later replacement without a function.
+        Every episode has a copy, whose `max_cycles`, if any, is the config's episode_length.
+        `environment.reward_function = f` replaces the rewards by `f(model_output, context)`, also
+        in an environment that is assigned later and has no such function. Assignment raises
+        TrainingError after training began.
         """
         config, found = self.config, self._environment
         size = (config.num_models, config.episode_length)
@@ -98,7 +98,7 @@ class MultiModelTrainer:
 
     @property
     def trainer(self) -> Trainer:
-        """Core trainer of the run, built at the first use and again after settings changed.
+        """srl_train.Trainer of the run, built at the first use and again after settings changed.
 
         Raises:
             CheckpointError: For a setting that past rounds depend on, changed after them.
@@ -116,12 +116,12 @@ class MultiModelTrainer:
 
     @property
     def run(self) -> Run:
-        """Run of the core trainer."""
+        """`trainer.run`, with models, samplers and settings."""
         return self.trainer.run
 
     @property
     def current_episode(self) -> int:
-        """Number of episodes so far."""
+        """Number of episodes played so far, which is the number of the next episode."""
         run = self.run
         played = len(self._engine.episodes) if self._engine else 0
         return run.next_round * run.config.rollout.episodes + played
@@ -132,8 +132,9 @@ class MultiModelTrainer:
         A cancellation or SIGTERM ends training after the current round and saves a checkpoint.
 
         Returns:
-            training_completed, total_episodes, training_time (seconds), training_metrics,
-            final_model_states, checkpoints_saved and evaluation.
+            training_completed (False if stopped early), total_episodes, training_time (seconds),
+            training_metrics (lists by episode or model), evaluation (before and after),
+            final_model_states (`get_model_performance_summary()`) and checkpoints_saved (ids).
         """
         trainer = await asyncio.to_thread(self._begin)
         with self._documented(trainer):
@@ -143,7 +144,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Train and return the next round; see `srl_train.trainer.Trainer.train_round`."""
+        """Play the rest of the next round, update the models, and return episodes and metrics."""
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
@@ -155,9 +156,9 @@ class MultiModelTrainer:
             episode_num: Number of the next episode, `current_episode`, from 0.
 
         Returns:
-            episode, rewards (model -> mean raw reward per step), cooperation_ratio (None for games
-            without that choice), updates (model -> whether its weights changed), metrics (row of
-            the round after its last episode, else empty) and failure (error of the episode).
+            episode (its number), rewards (model -> mean raw reward per step), cooperation_ratio
+            (None without the action "cooperate"), updates (model -> True if its weights changed),
+            metrics (the round's row after its last episode, else {}) and failure (error or None).
 
         Raises:
             TrainingError: For another number than that of the next episode.
@@ -165,7 +166,7 @@ class MultiModelTrainer:
         return await asyncio.to_thread(self._train_episode, episode_num)
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Continue from a checkpoint of the config's checkpoint_dir, and return True.
+        """Load the models and the progress of a checkpoint in the checkpoint_dir; return True.
 
         Args:
             checkpoint_id: Name of the checkpoint's folder; None selects the newest.
@@ -180,7 +181,12 @@ class MultiModelTrainer:
         return loaded
 
     def get_training_status(self) -> dict[str, Any]:
-        """Return episodes so far, `progress` (0 to 1), `training_time` (s) and the models."""
+        """Return the status of the run.
+
+        Returns:
+            is_training, current_episode, max_episodes, progress (0 to 1), training_time (seconds),
+            model_states (`get_model_performance_summary()`), checkpoints_count and config.
+        """
         status = self.trainer.get_training_status()
         played, (rounds, episodes, _) = self.current_episode, self.config.rounds()
         return status | {
@@ -207,7 +213,7 @@ class MultiModelTrainer:
         return summary
 
     async def shutdown(self) -> None:
-        """Stop after the current round, save a checkpoint, and close everything."""
+        """Stop after the current round, save a checkpoint unless an update failed, and close."""
         if self._trainer is not None and not self._broken:
             await self._trainer.shutdown()
         self.close()
@@ -218,7 +224,7 @@ class MultiModelTrainer:
             self._trainer.close()
 
     async def _save_checkpoint(self, episode: int) -> str:
-        """Save a checkpoint and return its id; episodes of an incomplete round are not in it.
+        """Save a checkpoint of the complete rounds so far, and return its id.
 
         Args:
             episode: Number of episodes so far, `current_episode`.
@@ -263,7 +269,7 @@ class MultiModelTrainer:
         }
 
     def _begin(self) -> Trainer:
-        """Return the trainer after the folder was locked and an older run in it was moved."""
+        """Lock the run's folder, move an older run out of it, and return the core trainer."""
         trainer, folder = self.trainer, Path(self.config.checkpoint_dir)
         trainer.lock()
         if self._folder != folder and is_main() and (place := trainer.files.set_aside()):
@@ -273,7 +279,7 @@ class MultiModelTrainer:
 
     @contextmanager
     def _documented(self, trainer: Trainer) -> Iterator[None]:
-        """Context that raises documented errors, and sets `_broken` if models may have changed."""
+        """Context of `as_documented` that sets `_broken` after an error that may change models."""
         try:
             with as_documented():
                 yield
@@ -291,14 +297,14 @@ class MultiModelTrainer:
         return self._trainer is not None and (bool(played) or self._trainer.run.position > (0, 0))
 
     def _end_trainer(self, trainer: Trainer) -> None:
-        """Close the core trainer; first save a run that has begun, unless an update failed."""
+        """Close the core trainer, after saving a run that has begun unless an update failed."""
         if not self._broken and trainer.run.position > (0, 0):
             trainer.save_checkpoint()
         trainer.close()
         self._trainer = None  # First, because two runs may not fit into memory.
 
     def _build(self) -> Trainer:
-        """Build the core trainer and load its models, from the newest checkpoint of this run."""
+        """Return a new core trainer with loaded models, at the newest checkpoint of this run."""
         config, agents, make_env = self.config, None, None
         if self._replaced or self._reward_function is not None:
             make_env = partial(_copy_of, self.environment, config.episode_length)
@@ -307,15 +313,14 @@ class MultiModelTrainer:
         if notes := config.here().notes:
             log.warning("%s", "; ".join(notes))
         folder, watched = Path(config.checkpoint_dir), config.enable_monitoring
-        progress = Progress(run_config.rounds, log_every=run_config.logging.every)
         with loading(ConfigError):
             run_config = resolved(run_config)
         trainer = Trainer(
             run_config,
             folder,
             make_env=make_env,
-            sinks=(progress, StartedMonitors(str(folder))) if watched else (),
-            progress=False,
+            sinks=(StartedMonitors(str(folder)),) if watched else (),
+            progress=watched,
             checkpoint_dir=folder,
             record_metrics=watched,
         )
@@ -336,7 +341,7 @@ class MultiModelTrainer:
 
 
 class _EpisodeEngine:
-    """Engine of a run that can play episodes of the next round one at a time."""
+    """Engine of a run that can also play the next round's episodes one at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self._inner = engine
@@ -344,13 +349,17 @@ class _EpisodeEngine:
         """Episodes of the next round that were played already."""
 
     def play_next(self, run: Run) -> Episode:
+        """Play the next planned episode, append it to `episodes` and return it."""
         planned = plan_round(run, run.next_round).part([len(self.episodes)])
         [episode] = self._inner.play(planned)
         self.episodes.append(episode)
         return episode
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Return the planned episodes; of a round, only those are played that were not before."""
+        """Return the planned episodes; of a round, play only those that `episodes` lacks.
+
+        Afterwards `episodes` is empty, because the round is complete.
+        """
         if "round" not in games.extra:  # Evaluations belong to no round.
             return self._inner.play(games)
         played, self.episodes = self.episodes, []
@@ -362,7 +371,10 @@ class _EpisodeEngine:
 
 
 def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) -> Any:
-    """Return a copy with the same reward function and, if it has `max_cycles`, `episode_length`."""
+    """Return a copy of an environment, with the same reward function.
+
+    If the environment has `max_cycles`, the copy's is `episode_length`.
+    """
     made = copy.deepcopy(environment)
     made.reward_function = environment.reward_function
     if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:
@@ -374,45 +386,28 @@ def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) ->
 def create_multimodel_trainer(
     num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED
 ) -> MultiModelTrainer:
-    """Create a trainer with a default MultiModelConfig, whose other fields may be set afterwards.
-
-    Args:
-        num_models: Number of models, one agent each.
-        training_mode: Rewards of the models.
-    """
+    """Create a trainer whose config has these values and otherwise the defaults."""
     return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 
-def create_cooperative_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Create a trainer in cooperative mode.
-
-    Args:
-        num_models: Number of models, one agent each.
-    """
-    return create_multimodel_trainer(num_models, TrainingMode.COOPERATIVE)
-
-
-def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """Create a trainer in competitive mode.
-
-    Args:
-        num_models: Number of models, one agent each.
-    """
-    return create_multimodel_trainer(num_models, TrainingMode.COMPETITIVE)
+create_cooperative_multimodel_trainer = partial(
+    create_multimodel_trainer, training_mode=TrainingMode.COOPERATIVE
+)
+create_competitive_multimodel_trainer = partial(
+    create_multimodel_trainer, training_mode=TrainingMode.COMPETITIVE
+)
 
 
 async def quick_start_multimodel_training(
     num_models: int = 4, max_episodes: int = 100
 ) -> dict[str, Any]:
-    """Train the documented models, or the embedded one if this machine lacks them.
+    """Train `num_models` documented models, each replaced by 'tiny' if this machine lacks it.
 
-    Args:
-        num_models: Number of models, one agent each.
-        max_episodes: Limit on the episodes; whole rounds of 10 are trained.
+    Whole rounds of 10 episodes are trained, at most `max_episodes` in total.
 
     Returns:
-        training_results (see `MultiModelTrainer.train`), model_performance, and status: "completed"
-        or "stopped".
+        training_results (see `MultiModelTrainer.train`), model_performance (see
+        `MultiModelTrainer.get_model_performance_summary`), and status: "completed" or "stopped".
     """
     config = MultiModelConfig(num_models=num_models, max_episodes=max_episodes)
     if set(config.here().kinds) == {TINY}:
@@ -427,24 +422,15 @@ async def quick_start_multimodel_training(
 
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
-    """Return the ids of the complete checkpoints in a folder, the newest first.
-
-    Args:
-        checkpoint_dir: Folder of a run, MultiModelConfig.checkpoint_dir.
-    """
+    """Return the ids of a run's complete checkpoints, newest first; empty without a folder."""
     return checkpoint.list_checkpoints(Path(checkpoint_dir))
 
 
 def load_checkpoint_metadata(
     checkpoint_id: str, checkpoint_dir: str | Path = CHECKPOINT_DIR
 ) -> dict[str, Any]:
-    """Return the metadata of a checkpoint.
+    """Return the metadata of a run's checkpoint, such as `episode` and `global_metrics`.
 
-    Args:
-        checkpoint_id: Name of the checkpoint's folder.
-        checkpoint_dir: Folder of a run, MultiModelConfig.checkpoint_dir.
-
-    Raises:
-        CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
+    Raises CheckpointNotFound, a FileNotFoundError, if the run has no such checkpoint.
     """
     return checkpoint.load_metadata(Path(checkpoint_dir), checkpoint_id)

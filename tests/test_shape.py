@@ -72,7 +72,7 @@ PLACES = dict.fromkeys(
         "srl_extensions/*",
         "srl_agents/policy.py",
     ),  # a dependency of pydantic
-    "matplotlib": ("benchmarks/*",),
+    "matplotlib": (),
     # Weights are safetensors and everything else is JSON. Only pickle's error class is used.
     "pickle": ("srl_train/adapters.py",),
     # Randomness comes from seeded generators. The global generators are only saved and restored

@@ -187,8 +187,6 @@ def section(name: str, claim: Claim) -> str:
         "    " + re.sub(r" --figure \S+", "", found["command"]),
         f"{seeds}{checks}[record](../../benchmarks/results/{name}.json)".capitalize(),
     ]
-    if claim.figure is not None:
-        parts.insert(3, f"![{claim.figure.title}.](figures/{name}.png)")
     return "\n\n".join(parts)
 
 

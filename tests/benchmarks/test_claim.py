@@ -1,4 +1,4 @@
-"""Checks, tables and figures of a claim, the command, and the claims' files."""
+"""Checks and tables of a claim, the command, and the claims' files."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import claim as claims
 from benchmarks import records, training
-from benchmarks.claim import Claim, Request, Result, Table, Target, mean_curve
+from benchmarks.claim import Claim, Request, Result, Table, Target
 from benchmarks.records import Estimate
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError
@@ -70,11 +70,6 @@ def test_seeds_are_merged_into_means_and_ranges():
     assert only.markdown(ROWS).splitlines()[2:] == ["| 5 |"]
 
 
-def test_curve_is_the_mean_of_finite_values():
-    curves = [[1.0, None, None], [3.0, 5.0, None]]
-    assert mean_curve(curves) == {0: 2.0, 1: 5.0}
-
-
 @pytest.mark.parametrize("name", claims.names())
 def test_every_claim_is_valid_and_names_a_measurement(name):
     claim = claims.load(name)
@@ -104,13 +99,13 @@ def own_claim(monkeypatch):
         if request.overrides.get("rounds") == 0:
             raise ConfigError("rounds: at least 1")
         x = request.overrides.get("x", 1.0)
-        rows = [{"seed": seed, "x": x, "curve": [0.0, x]} for seed in request.seeds]
+        rows = [{"seed": seed, "x": x} for seed in request.seeds]
         return Result(rows, [{"x": -1.0}], {"what": "apples"})
 
     claim = Claim(
         title="x is positive", measure="maze", tables=[{"columns": {"x": "{x:.1f}"}}],
         checks=[target(claim="x is positive", bound=0.0)], seeds=[0, 1], games=9,
-        figure={"by": "seed"}, legend="{games} {what}, seeds {seeds}.",
+        legend="{games} {what}, seeds {seeds}.",
     )  # fmt: skip
     monkeypatch.setattr(claims, "load", lambda name: claim)
     monkeypatch.setattr(training, "measure", measure)
@@ -119,10 +114,10 @@ def own_claim(monkeypatch):
 
 
 def test_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
-    docs, picture, kept = (tmp_path / name for name in ("results.md", "x.png", "x.json"))
+    docs, kept = (tmp_path / name for name in ("results.md", "x.json"))
     words = ["maze", "--set", "algorithm.clip_range=0.1"]
     words += ["--markdown", str(docs), "--json", str(kept)]
-    assert training.main([*words, "--figure", str(picture)]) == 0
+    assert training.main(words) == 0
     [request] = own_claim
     assert request.seeds == [0, 1] and request.games == 9
     assert request.overrides == {"algorithm.clip_range": 0.1}
@@ -135,7 +130,6 @@ def test_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
     rows = [["1.0"], ["1.0"], ["-1.0"]]
     assert record["tables"] == [{"title": "", "columns": ["x"], "rows": rows}]
     assert record["legend"] == "9 apples, seeds 0, 1." and record["checks"][0].startswith("held")
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_missed_target_sets_the_exit_code(own_claim, capsys):

@@ -3,23 +3,23 @@ import pytest
 
 from benchmarks import general_suite as criteria
 from benchmarks import run
-from benchmarks.general_methods import EXP3Runs
 from benchmarks.general_suite import (
     OUR,
     PERIOD,
+    FictitiousPlayRuns,
     Late,
     ScriptedRuns,
+    all_games,
     best_values,
     fair_values,
     from_the_other_side,
     memory_one,
-    three_action_games,
-    two_action_games,
 )
+from srl_agents.baselines.learners import SimplePGRuns
 
 
 def test_every_ordinal_game_occurs_once():
-    games = two_action_games()
+    games = all_games()
     ordinal = ~games.zero_sum_G
     assert ordinal.sum() == 144
 
@@ -36,8 +36,8 @@ def test_every_ordinal_game_occurs_once():
     assert len(classes) == 78
 
 
-@pytest.mark.parametrize("games", [two_action_games(), three_action_games()], ids=["two", "three"])
-def test_both_roles_of_a_game_are_in_the_same_half(games):
+def test_both_roles_of_a_game_are_in_the_same_half():
+    games = all_games()
     assert 0.4 < games.held_G.mean() < 0.6
     half = {}
     for row, column, held in zip(games.row_GKK, games.column_GKK, games.held_G, strict=True):
@@ -52,7 +52,7 @@ def test_both_roles_of_a_game_are_in_the_same_half(games):
 
 
 def test_fair_values_match_hand_computation():
-    games = two_action_games()
+    games = all_games()
     fair = fair_values(games)
     assert fair[games.zero_sum_G].sum(axis=1) == pytest.approx(1.0)
     dilemma = np.array([[0.5, 1.0], [0.25, 0.75]])
@@ -70,20 +70,35 @@ def test_fair_values_match_hand_computation():
 
 
 def test_reply_table_from_the_other_side():
-    tables = memory_one(3)
-    repeats, rotates = tables["repeats"], tables["rotates"]
-    other = from_the_other_side(repeats)
-    for own in range(3):
-        for met in range(3):
-            assert other[1 + 3 * own + met].argmax() == own  # it repeats what we played
-            assert from_the_other_side(rotates)[1 + 3 * own + met].argmax() == (met + 1) % 3
-    assert best_values(two_action_games(), memory_one(2)["always_1"], 4) == pytest.approx(
-        two_action_games().row_GKK[:, :, 1].max(axis=1)
-    )
+    tables = memory_one()
+    repeats, contrary = (from_the_other_side(tables[n]) for n in ("tit_for_tat", "contrary"))
+    for own in range(2):
+        for met in range(2):
+            assert repeats[1 + 2 * own + met].argmax() == own  # it repeats what we played
+            assert contrary[1 + 2 * own + met].argmax() == 1 - own
+    games = all_games()
+    best = best_values(games, tables["always_1"], 4)
+    assert best == pytest.approx(games.row_GKK[:, :, 1].max(axis=1))
+
+
+def test_fictitious_play_is_a_best_response_to_observed_replies():
+    # This partner does the opposite of our last action: only alternation matches it.
+    game = np.array([[0.9, 0.6], [0.6, 0.75]])
+    player, last = FictitiousPlayRuns([3]), np.zeros(1, np.int8)
+    for _ in range(6):
+        moves = []
+        for t in range(16):
+            other = np.ones(1, np.int8) if t == 0 else 1 - last
+            last, _ = player.act()
+            player.observe_opponent(other)
+            moves.append((last[0], other[0]))
+        own, met = np.array(moves, np.int8).T
+        player.update(own[None], game[own, met][None])
+    assert game[own, met].mean() > 0.8
 
 
 def test_scripted_partners_reply_and_take_turns():
-    tables = memory_one(2)
+    tables = memory_one()
     chances = np.stack([tables["tit_for_tat"], tables["always_0"]])[:, None]
     player = ScriptedRuns([np.random.SeedSequence(0)], chances)
     for _episode in range(PERIOD + 1):
@@ -98,13 +113,13 @@ def test_scripted_partners_reply_and_take_turns():
 
 
 def test_late_player_learns_from_its_own_rounds():
-    class Recorder(EXP3Runs):
+    class Recorder(SimplePGRuns):
         def update(self, own_NT, reward_NT):
             self.lengths.append(own_NT.shape[1])
 
     inner = Recorder([0])
     inner.lengths = []
-    late = Late(inner, 1, 2, delay=6, seed=0)
+    late = Late(inner, 1, delay=6, seed=0)
     for _ in range(3):
         for _ in range(4):
             late.act()
@@ -146,4 +161,4 @@ def test_criteria_match_hand_computation():
 def test_command_prints(capsys):
     assert run.main(["--suite", "general", "--episodes", "1", "--horizon", "4"]) == 1
     shown = capsys.readouterr().out  # nothing is learnt in four rounds
-    assert "NOT HELD: self-play" in shown and "## Games of 3 actions" in shown
+    assert "NOT HELD: self-play" in shown and "77 games held out" in shown

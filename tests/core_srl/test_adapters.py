@@ -89,7 +89,7 @@ def test_adapters_can_be_added_while_sampling(manager):
     assert again.logprobs == pytest.approx(before.logprobs, abs=1e-5)
     assert new.logprobs == pytest.approx(base.logprobs, abs=1e-6)
     assert str(new.model).endswith("lora_7@0")
-    with pytest.raises(ConfigError, match="lora_id 7"):
+    with pytest.raises(ConfigError, match="lora_id must be new, got 7"):
         manager.make(LoRAConfig(lora_id=7))
     with pytest.raises(ConfigError, match=r"target_modules: .* got .*q_porj"):
         manager.make(LoRAConfig(lora_id=8, target_modules=["q_porj"]))

@@ -19,9 +19,9 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 def setting(path: str, default: Any) -> Any:
-    """Return a field with a default that sets `path` of the RunConfig.
+    """Return a field with a default, whose value is that of the RunConfig's setting `path`.
 
-    "learner" in a path is `algorithm` for PPO and GRPO, and `sft` or `dpo` for these stages.
+    "learner" in a path is replaced: `algorithm` for PPO and GRPO, `sft` for SFT, `dpo` for DPO.
     """
     return Field(default, serialization_alias=path)
 
@@ -129,14 +129,14 @@ class EvalEnvironmentConfig(Section):
     """Environment to train and evaluate in."""
 
     env_type: str
-    """code, math, debate or tool, or "module:Class" of an own SimulatedEnvironment."""
+    """code, math, debate or tool, or a name of srl_envs' registry with one agent."""
     mode: Literal["client"] = "client"
     """No environment of this section has weights to train."""
     max_turns: Positive | None = None
     server_address: str | None = None
     """Address ("host:port") of the server that runs the environment."""
     options: Mapping[str, Any] = {}
-    """Other options: those of srl_envs, of DebateEnvironment, or of the own class."""
+    """Other options: those of the environment in srl_envs, or of DebateEnvironment."""
 
 
 class DistributedConfig(Section):
@@ -165,13 +165,9 @@ class ExperimentConfig(Section):
 
 
 def load_config(path: str | Path) -> ExperimentConfig:
-    """Read an experiment from a YAML file.
+    """Read an experiment from a YAML file with the sections of ExperimentConfig.
 
-    Args:
-        path: YAML file with the sections of ExperimentConfig.
-
-    Raises:
-        ConfigError: A setting is unknown or wrong.
+    Raises ConfigError for an unknown setting or a value that is not allowed.
     """
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")

@@ -26,10 +26,10 @@ class WrittenGame(FreeTextGame):
 
     Actions are the texts of answers. An observation is the text of all messages since the last
     answer. Infos contain those of the observation and of the reward, and the reward's components.
+    Episodes are truncated after the environment's `max_turns` steps.
 
     Args:
         environment: Environment that is copied.
-        max_cycles: Number of steps after which an episode is truncated; None selects `max_turns`.
         obs_mode: "vector", "dict" or "llm"; see FreeTextGame.
         render_mode: "human", "ansi" or None.
 
@@ -42,7 +42,6 @@ class WrittenGame(FreeTextGame):
     def __init__(
         self,
         environment: SimulatedEnvironment,
-        max_cycles: int | None = None,
         obs_mode: str = "llm",
         render_mode: str | None = None,
     ) -> None:
@@ -54,7 +53,7 @@ class WrittenGame(FreeTextGame):
             [AGENT],
             low=(0.0,),
             high=(1.0,),
-            max_cycles=environment.max_turns if max_cycles is None else max_cycles,
+            max_cycles=environment.max_turns,
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
@@ -86,34 +85,18 @@ class WrittenGame(FreeTextGame):
 
 
 def _unanswered(observation: Observation) -> str:
-    """Return the text of all messages after the last answer."""
+    """Return the text of all messages after the assistant's last one, joined by empty lines."""
     texts: list[str] = []
     for message in observation.messages:
         texts = [] if message.role is MessageRole.ASSISTANT else [*texts, message.content]
     return "\n\n".join(texts)
 
 
-def as_parallel_env(environment: SimulatedEnvironment) -> Any:
-    """Return a new PettingZoo ParallelEnv of one agent with an environment's settings.
-
-    Args:
-        environment: Environment that is copied.
-    """
-    name, options = named_environment([environment])
-    return registry.make(name, **options)
-
-
 def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvironment:
-    """Return the name and options of one environment that plays all `environments`.
+    """Return the name and options of one registered environment that plays all `environments`.
 
-    Several are members of multitask_v0, which draws one for each episode. Equal environments are
-    one member.
-
-    Args:
-        environments: One or more environments.
-
-    Raises:
-        EnvConfigError: There is no environment, or one is not a SimulatedEnvironment.
+    Several become members of multitask_v0, which draws one for each episode; equal environments are
+    one member. Raises EnvConfigError if there is none, or one is not a SimulatedEnvironment.
     """
     members: list[NamedEnvironment] = []
     for environment in environments:
@@ -141,7 +124,7 @@ def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvi
 
 
 def is_plain(options: Mapping[str, Any]) -> bool:
-    """Return True if options are plain data, which a configuration file can contain."""
+    """Return True if options can be written as JSON, and so in a configuration file."""
     try:
         json.dumps(options)
     except TypeError:

@@ -49,11 +49,8 @@ def test_collected_episodes_are_learned_from(workplace, capsys):
     assert "loss: " in capsys.readouterr().out
 
 
-LENGTHS = "tests.docs.mrlm.lengths:Lengths"
-
-
 def test_a_run_is_resumed_and_never_written_over(workplace, capsys):
-    envs = [*SMALL["eval_envs"], {"env_type": LENGTHS, "max_turns": 1}]
+    envs = [*SMALL["eval_envs"], {"env_type": "math", "max_turns": 2}]
     first = write(workplace, "first.yaml", eval_envs=envs, training={"save_every": 1})
     assert main(["train", "--config", first]) == 0
     assert main(["train", "--config", first]) == 0

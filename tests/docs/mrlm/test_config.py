@@ -9,7 +9,6 @@ from mrlm.core import GenerationConfig
 from srl_envs.errors import EnvConfigError
 from srl_train.errors import ConfigError
 from tests.docs.mrlm.conftest import SOURCES
-from tests.docs.mrlm.test_command import LENGTHS
 
 
 def run_of(algorithm="ppo", sampling=None, training=None, **sections):
@@ -76,8 +75,6 @@ MATH = {"env_type": "math"}
         ),
         ({"distributed": {"strategy": "deepspeed"}}, "distributed.strategy: .*'fsdp'"),
         ({"eval_envs": [{**MATH, "mode": "server"}]}, "mode: .*'server'"),
-        ({"eval_envs": [{"env_type": "builtins:dict"}]}, "eval_envs"),
-        ({"eval_envs": [{"env_type": LENGTHS, "server_address": "x:1"}]}, "server_address"),
         ({"eval_envs": [{"env_type": "chess"}]}, "chess"),
         ({"eval_envs": [{**MATH, "options": {"speed": 1}}]}, "speed"),
     ],

@@ -1,12 +1,14 @@
 """Environments of messages: own ones, as games, with models, and several as one."""
 
+from contextlib import closing
+
 import pytest
 
 from mrlm.algorithms.grpo import GRPOTrainer
 from mrlm.core import Message
 from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
 from mrlm.environments.tools import Tool, ToolCollection, ToolUseEnvironment
-from mrlm.games import as_parallel_env, named_environment
+from mrlm.games import WrittenGame, named_environment
 from srl_envs import registry
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
@@ -19,10 +21,10 @@ def say(text):
 
 
 def test_own_environments_are_parallel_environments():
-    check_environment(lambda: as_parallel_env(Lengths()))
-    game = as_parallel_env(Lengths())
+    check_environment(lambda: WrittenGame(Lengths()))
+    game = WrittenGame(Lengths())
     seen, _ = game.reset(seed=7)
-    again, _ = as_parallel_env(Lengths()).reset(seed=7)
+    again, _ = WrittenGame(Lengths()).reset(seed=7)
     assert seen["agent_0"]["text"] == again["agent_0"]["text"]
     assert seen["agent_0"]["text"].startswith("Write.\n\nSay ")
     seen, rewards, ended, _, infos = game.step({"agent_0": "four"})
@@ -66,9 +68,8 @@ def test_own_tools():
         return 2 * number
 
     tools = ToolCollection([Tool.of(double)])
-    assert tools.by_name()["double"].function(number=3) == 6
     problems = [asked("What is 21 doubled?", "42", required_tools=["double"])]
-    with ToolUseEnvironment(tools, problems=problems) as env:
+    with closing(ToolUseEnvironment(tools, problems=problems)) as env:
         assert "doubled?" in env.reset().messages[-1].content
         call = '<tool_call>{"name": "double", "arguments": {"number": 21}}</tool_call>'
         told, earned = env.step(say(call))

@@ -6,7 +6,7 @@ import shlex
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,9 @@ from transformers import AutoModelForCausalLM
 from mrlm.cli import main
 from mrlm.config import ExperimentConfig, TrainingConfig
 from mrlm.core import Message, SimulatedEnvironment
-from mrlm.games import as_parallel_env
+from mrlm.games import WrittenGame
 from srl_agents.episode import read_jsonl
+from srl_envs.tasks.tool_use.builtin_tools import Toolbox
 from tests.docs.mrlm.conftest import NAMES, SOURCES
 from tests.docs.mrlm.lengths import Lengths
 
@@ -115,7 +116,7 @@ def test_answers_are_graded_in_the_documented_environments():
 def test_tools_are_real():
     names = run("tool environment")
     registry, env = names["registry"], names["env"]
-    tools = registry.by_name()
+    tools = Toolbox(registry.tools).registry.tools
     assert {*tools} == {
         "calculator", "read_file", "write_file", "list_files", "search", "python",
     }  # fmt: skip
@@ -133,7 +134,7 @@ def test_tools_are_real():
 def test_a_custom_environment_needs_two_methods():
     kind = run("custom environment")["MyEnvironment"]
     assert issubclass(kind, SimulatedEnvironment)
-    assert as_parallel_env(kind()).possible_agents == ["agent_0"]
+    assert WrittenGame(kind()).possible_agents == ["agent_0"]
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +202,8 @@ def test_serve(workplace, commands):
     from mrlm.environments.debate import DebateEnvironment
 
     with served(commands["serve"], workplace) as address:
-        with RemoteEnvironment("math", address) as one, RemoteEnvironment("math", address) as two:
+        envs = (RemoteEnvironment("math", address) for _ in range(2))
+        with closing(next(envs)) as one, closing(next(envs)) as two:
             one.seed(1)
             two.seed(2)
             asked = [env.reset().messages[-1].content for env in (one, two)]
@@ -209,10 +211,10 @@ def test_serve(workplace, commands):
             told, _ = answered(one, "Answer: 0")
             assert told.info["attempt"] == 1
             assert answered(two, "Answer: 0")[0].info["attempt"] == 1
-        with DebateEnvironment(max_turns=1, server_address=address) as debate:
+        with closing(DebateEnvironment(max_turns=1, server_address=address)) as debate:
             debate.reset()
             assert answered(debate, "It is good because it helps.")[0].done
-        with RemoteEnvironment("code", address) as code:
+        with closing(RemoteEnvironment("code", address)) as code:
             assert "f(" in code.reset().messages[-1].content
 
 

@@ -29,7 +29,10 @@ class PreferencePair:
     """Worse answer."""
 
     def row(self) -> dict[str, list[dict[str, str]]]:
-        """Return the pair in TRL's conversational format, which has no role for environments."""
+        """Return the pair in TRL's conversational format: prompt, chosen and rejected messages.
+
+        Messages of the role "environment" become the user's.
+        """
         answers = {"chosen": self.chosen, "rejected": self.rejected}
         return {
             "prompt": [
@@ -44,10 +47,9 @@ class PreferenceDataset(tuple[PreferencePair, ...]):
     """Immutable sequence of preference pairs."""
 
     def to_json(self, path: str | Path) -> None:
-        """Write one line of JSON per pair, as `dpo.data` and TRL read the pairs.
+        """Write a file with a line of JSON per pair, which `dpo.data` and TRL read.
 
-        Args:
-            path: File to write; missing folders are created.
+        Missing folders are created; an existing file is replaced.
         """
         with whole_file(Path(path)) as file:
             file.writelines(json.dumps(pair.row()) + "\n" for pair in self)
@@ -84,7 +86,7 @@ class DPOTrainer(PolicyTrainer):
         super().__init__(policy_env, (), config)
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Write the pairs to a file next to the run's folder, and train; see PolicyTrainer."""
+        """Write the pairs to `OUTPUT_preferences.jsonl`, and train; see PolicyTrainer.train."""
         if processes.is_main():
             self.dataset.to_json(self._path)
         return super().train(num_iterations)

@@ -26,7 +26,7 @@ def run_config(
     environment: NamedEnvironment | None,
     sampling: Sampling | None = None,
 ) -> RunConfig:
-    """Return the run of an experiment.
+    """Return the RunConfig that trains as an experiment describes.
 
     Args:
         config: Settings of the experiment.
@@ -63,7 +63,7 @@ def run_config(
 
 
 def _direct(section: Section) -> Settings:
-    """Return the settings whose paths the section's fields declare."""
+    """Return path in the RunConfig -> value of the fields that `mrlm.config.setting` declares."""
     return {
         field.serialization_alias: getattr(section, name)
         for name, field in type(section).model_fields.items()
@@ -105,7 +105,8 @@ def _grpo(config: ExperimentConfig) -> Settings:
 def _rounds(training: TrainingConfig, group: int | None) -> Settings:
     """Return the settings that divide an iteration's episodes into groups and optimizer steps.
 
-    PPO compares no answers; its groups are as small as the division into steps allows.
+    `group` is the group size. PPO, which compares no answers, has None: its groups are as small as
+    the division into steps allows. Raises ConfigError if the episodes cannot be divided.
     """
     played, passes = training.num_rollouts_per_iteration, training.gradient_accumulation_steps
     steps = max(1, played // training.batch_size)
@@ -148,6 +149,7 @@ def _sft(config: ExperimentConfig) -> Settings:
 
 
 def _stage(training: TrainingConfig, name: str) -> Settings:
+    """Return the passes and the batch size of the stage "sft" or "dpo"."""
     if training.gradient_accumulation_steps != 1:
         raise ConfigError(
             f"training.gradient_accumulation_steps: must be 1 for {name}, got "

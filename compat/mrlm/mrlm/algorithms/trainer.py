@@ -19,13 +19,11 @@ from mrlm.core.types import GenerationConfig
 from mrlm.environments.debate import DebateEnvironment
 from mrlm.environments.task import RemoteEnvironment, TaskEnvironment, registered_name
 from mrlm.games import is_plain, named_environment
-from srl_envs import loading, registry
+from srl_envs import registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS
 from srl_train import processes
-from srl_train.errors import ConfigError
 from srl_train.loading import load_backend
-from srl_train.metrics import Progress
 from srl_train.player_names import Loading
 from srl_train.run_files import RunFiles
 from srl_train.trainer import Trainer
@@ -39,8 +37,8 @@ FINAL = "final"
 class PolicyTrainer:
     """Trainer of the model of `policy_env` on episodes of `eval_envs`.
 
-    Each episode is one of a random environment; equal environments count once. The model object
-    itself is trained.
+    Each episode is in a random environment; equal environments count once. The model object itself
+    is trained, after it was moved from the CPU to an accelerator if there is one.
 
     Args:
         policy_env: Policy in SERVER mode.
@@ -67,15 +65,11 @@ class PolicyTrainer:
         self.config = config or ExperimentConfig()
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Train the policy from its current weights, in the experiment's folder.
+        """Train the policy from its current weights; return the results of srl_train's Trainer.fit.
 
-        A run that the folder already contains is moved to a folder next to it.
-
-        Args:
-            num_iterations: Number of iterations; None selects `config.training.num_epochs`.
-
-        Returns:
-            Results of Trainer.fit, such as `evaluation` and `training_metrics`.
+        The run is written to `config.output_dir`, or else outputs/ALGORITHM. A run that the folder
+        already contains is moved to a folder next to it. `num_iterations` replaces
+        `config.training.num_epochs`.
         """
         training: dict[str, Any] = {"algorithm": self.algorithm}
         if num_iterations is not None:
@@ -83,7 +77,7 @@ class PolicyTrainer:
         config = self.config.replaced(training=self.config.training.replaced(**training))
         policy = self.policy_env
         on_cpu = next(policy.model.parameters()).device.type == "cpu"
-        if policy.device is None and on_cpu and torch.cuda.is_available():
+        if on_cpu and torch.cuda.is_available():
             policy.model.to(f"cuda:{os.environ.get('LOCAL_RANK', 0)}")
         return _train(config, self.eval_envs, policy=policy)[1]
 
@@ -91,12 +85,12 @@ class PolicyTrainer:
 def train_configured(
     config: ExperimentConfig, checkpoint: Path | None = None
 ) -> tuple[Path, dict[str, Any]]:
-    """Train as an experiment describes; return the run's folder and the results of Trainer.fit.
+    """Train the model of a config; return the run's folder and the results of Trainer.fit.
 
     Args:
         config: Settings of the experiment.
-        checkpoint: Folder of a checkpoint to continue from. The run continues in the checkpoint's
-            run folder, unless `config.output_dir` names another.
+        checkpoint: Folder of a checkpoint from which its run continues, in `config.output_dir` if
+            given; None starts a new run.
 
     Raises:
         CheckpointNotFound: There is no such checkpoint.
@@ -114,7 +108,7 @@ def load_policy(
     """Load a model as a policy in SERVER mode, on an accelerator if there is one.
 
     Args:
-        name: Folder, hub name, or "tiny": the embedded model, prepared for `environments`.
+        name: Folder, hub name, or "tiny": the embedded model, made for `environments`.
         environments: Environments that the policy will play.
         generation_config: Sampling settings; None selects GenerationConfig's defaults.
 
@@ -134,6 +128,7 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
+    """Train `policy`, or the model of the config if None; see `train_configured`."""
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":
         environment = named_environment(environments)
@@ -154,7 +149,7 @@ def _train(
         folder,
         make_env=make_env,
         models=None if policy is None else {"model_0": (policy.model, policy.tokenizer)},
-        sinks=(Progress(run.rounds, log_every=run.logging.every),) if processes.is_main() else (),
+        progress=True,
         checkpoint_dir=None if checkpoint is None else checkpoint.parent,
     ) as trainer:
         if checkpoint is not None:
@@ -168,14 +163,8 @@ def _train(
 
 
 def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
+    """Return the environment that an entry of `eval_envs` describes."""
     kind, server, options = section.env_type, section.server_address, dict(section.options)
-    if ":" in kind:
-        made: SimulatedEnvironment = loading.code(kind)(**options)
-        if server is not None:
-            raise ConfigError(f"server_address: not allowed for env_type {kind!r}, got {server!r}")
-        if section.max_turns is not None:
-            made.max_turns = section.max_turns
-        return made
     if section.max_turns is not None:
         options["max_turns" if kind == "debate" else "max_cycles"] = section.max_turns
     if kind == "debate":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import Self
 
 import numpy as np
 
@@ -34,39 +33,25 @@ class SimulatedEnvironment(ABC):
 
     @abstractmethod
     def reset(self) -> Observation:
-        """Start an episode and return the first observation."""
+        """Start a new episode and return its first observation."""
 
     @abstractmethod
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Apply the agent's answer; return the next observation and the answer's reward.
-
-        Args:
-            action: Answer of the agent.
-        """
+        """Apply the agent's answer `action`; return the next observation and its reward."""
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random generator of the environment."""
+        """Random generator of the environment; without `seed`, it is seeded by the system."""
         generator: np.random.Generator = self.__dict__.setdefault("_rng", np.random.default_rng())
         return generator
 
     def seed(self, seed: int) -> None:
-        """Reset the random generator.
-
-        Args:
-            seed: Number of 0 or more; equal seeds give equal next episodes.
-        """
+        """Reset the random generator; equal seeds (0 or more) give equal next episodes."""
         self._rng = np.random.default_rng(seed)
 
     def copy(self) -> SimulatedEnvironment:
-        """Return an independent environment with the same settings."""
+        """Return an independent copy of the environment."""
         return copy.deepcopy(self)
 
     def close(self) -> None:  # noqa: B027  # most environments hold no resources
         """Release the environment's resources."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()

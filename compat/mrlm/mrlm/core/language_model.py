@@ -15,16 +15,14 @@ if TYPE_CHECKING:
 
 
 class LLMEnvironment:
-    """Conversation with a model: `step` sends a message and observes the model's answer.
+    """Conversation with a language model: `step` sends a message and observes the answer.
 
     Args:
         model: PreTrainedModel. Trainers train this object in SERVER mode.
         tokenizer: Tokenizer of the model, with a chat template.
         mode: SERVER trains the weights, CLIENT freezes the weights.
         generation_config: Sampling settings of the answers.
-        system_prompt: First message of every conversation.
-        device: Device to which the model is moved. Without one, trainers move a model from the
-            CPU to an accelerator if there is one.
+        system_prompt: First message of every conversation; None starts without one.
     """
 
     def __init__(
@@ -34,13 +32,11 @@ class LLMEnvironment:
         mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
         generation_config: GenerationConfig | None = None,
         system_prompt: str | None = None,
-        device: str | None = None,
     ) -> None:
         # The import takes seconds, because the backend needs torch.
         from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 
-        self.model = model if device is None else model.to(device)
-        self.tokenizer, self.device = tokenizer, device
+        self.model, self.tokenizer = model, tokenizer
         self.generation_config = generation_config or GenerationConfig()
         self.system_prompt = system_prompt
         self._backend: HuggingFaceBackend = HuggingFaceBackend(self.model, tokenizer)
@@ -49,27 +45,19 @@ class LLMEnvironment:
         self.reset()
 
     def set_mode(self, mode: EnvironmentMode | str) -> None:
-        """Make the weights trainable or freeze them.
-
-        Args:
-            mode: SERVER trains the weights, CLIENT freezes the weights.
-        """
+        """Make the weights trainable (SERVER) or freeze them (CLIENT)."""
         self.mode = EnvironmentMode(mode)
         self.model.requires_grad_(self.mode is EnvironmentMode.SERVER)
 
     def reset(self) -> Observation:
-        """Start a new conversation."""
+        """Start a new conversation, and return it: the system prompt, if any."""
         prompts = [] if self.system_prompt is None else [self.system_prompt]
         self.conversation = [Message(MessageRole.SYSTEM, text) for text in prompts]
         self._ids: tuple[int, ...] = ()
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Send a message to the model; return the conversation with the answer, and no reward.
-
-        Args:
-            action: Next message to the model, which reads it as the user's.
-        """
+        """Send a message as the user's; return the conversation with the answer, and reward 0."""
         chat, first = self._backend.chat, not self._ids
         rules = self.system_prompt or "" if first else None
         turn = ChatTurn(action.content, rules, None if first else self._ids[-1])

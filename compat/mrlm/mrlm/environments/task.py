@@ -41,7 +41,7 @@ class ProblemGenerator:
     """Kinds of problems, by srl_envs' names; None selects all."""
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the environment in srl_envs."""
+        """Return the selection as options of an environment in srl_envs, without None."""
         options = {"difficulty": self.difficulty_range, "families": self.families}
         return {name: value for name, value in options.items() if value is not None}
 
@@ -49,15 +49,9 @@ class ProblemGenerator:
 class GameEnvironment(SimulatedEnvironment):
     """Environment of srl_envs' registry for one of its agents; base class of tasks and debates.
 
-    Observations contain the whole conversation. `info` is the task's own, such as `score` and
-    `success`.
-
-    Args:
-        name: Name in the registry.
-        options: Options of the environment there.
-
-    Raises:
-        EnvConfigError: An option is unknown or its value is not allowed.
+    Observations contain the whole conversation, with the agent's info there, such as `score` and
+    `success`. `name` and `options` are those of the registry. Raises EnvConfigError for an unknown
+    option and a value that is not allowed.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
@@ -98,7 +92,7 @@ class GameEnvironment(SimulatedEnvironment):
         return observation, Reward(float(rewards[agent]), components)
 
     def choose_agent(self, infos: Mapping[str, Mapping[str, Any]]) -> str:
-        """Return the agent of a new episode with these infos; the first one by default."""
+        """Return the agent to play in a new episode (by default the first), given all infos."""
         return self._agent
 
     def other_answers(self) -> Mapping[str, str]:
@@ -121,10 +115,8 @@ class TaskEnvironment(GameEnvironment):
 class ProblemEnvironment(TaskEnvironment):
     """Environment of problems; base class of code and mathematics.
 
-    Args:
-        generator: Selection of generated problems; None selects all.
-        options: Options of the environment in srl_envs, such as `max_cycles` (attempts) and `path`
-            (a file of problems instead of generated ones).
+    `generator` selects among the generated problems; None selects all. `options` are those of
+    srl_envs, such as `max_cycles` (attempts) and `path` (a file of problems instead).
     """
 
     registered: ClassVar[str]
@@ -134,15 +126,10 @@ class ProblemEnvironment(TaskEnvironment):
 
 
 class RemoteEnvironment(TaskEnvironment):
-    """Environment on a server that `mrlm serve` or `srl serve env` runs, with its own session.
+    """Session of an environment on a server of `mrlm serve` or `srl serve env`.
 
-    Args:
-        environment_id: "math", "code", "tool" or a name of srl_envs' registry.
-        server_address: Address of the server, "host:port".
-        options: Options of the environment in srl_envs.
-
-    Raises:
-        RemoteError: No server answers.
+    `environment_id` is "math", "code", "tool" or a name of srl_envs' registry, `server_address` is
+    "host:port", and `options` are those of srl_envs. Raises RemoteError if no server answers.
     """
 
     def __init__(self, environment_id: str, server_address: str, **options: Any) -> None:

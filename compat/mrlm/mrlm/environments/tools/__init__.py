@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrlm.environments.task import TaskEnvironment
-from srl_envs.tasks.tool_use.builtin_tools import Toolbox
 from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.tools import Tool
 
@@ -23,22 +22,13 @@ class ToolCollection:
     search: SearchProvider | None = None
     """Provider of the search tool; None searches the documents that srl_envs contains."""
 
-    def by_name(self) -> dict[str, Tool]:
-        """Return the tools by name, with files in memory, to call their functions directly."""
-        names = [tool for tool in self.tools if isinstance(tool, str)]
-        own = [tool for tool in self.tools if isinstance(tool, Tool)]
-        return dict(Toolbox(names, search=self.search, tools=own).registry.tools)
-
 
 class ToolUseEnvironment(TaskEnvironment):
     """tool_use_v0 of srl_envs.
 
     The first call of each required tool has a share of the reward, and the correct answer the rest.
-
-    Args:
-        tool_registry: Tools of the agent.
-        options: Other options of the environment, such as `problems` (custom questions, made by
-            srl_envs.tasks.tool_use.generators.asked) and `max_cycles`.
+    `options` are other options of the environment, such as `problems` (custom questions, made by
+    srl_envs.tasks.tool_use.generators.asked) and `max_cycles`.
     """
 
     def __init__(self, tool_registry: ToolCollection, **options: Any) -> None:

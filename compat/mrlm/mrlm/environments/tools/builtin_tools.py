@@ -10,10 +10,7 @@ from srl_envs.tasks.tool_use.search import SearchProvider
 def create_default_tool_registry(search: SearchProvider | None = None) -> ToolCollection:
     """Return all built-in tools; Python runs in the sandbox.
 
-    Args:
-        search: Search provider; by default, search is over documents that srl_envs contains.
-
-    Raises:
-        SandboxError: Python cannot be confined on this machine.
+    Without a search provider, search is over documents that srl_envs contains. An environment with
+    these tools raises SandboxError if Python cannot be confined on this machine.
     """
     return ToolCollection(TOOLS, search)
