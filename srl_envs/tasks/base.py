@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.base import metadata_of
 from srl_envs.games.maze_levels import SPLITS, TEST_SHARE
@@ -74,8 +76,34 @@ class Problem:
         return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
 
 
+def load_problems(
+    path: str | os.PathLike[str] | None,
+    read: Callable[[Any, int], Problem],
+    families: object = None,
+) -> tuple[Problem, ...] | None:
+    """Return the problems in a JSONL file, in order, or None if `path` is None.
+
+    Args:
+        path: The file.
+        read: Function of the JSON value and the number (from 1) of a line.
+        families: Argument of a task, None if it is not given; it excludes a path.
+
+    Raises:
+        EnvConfigError: Families are given as well, the file has no problem, or a line is invalid;
+            the message contains the number of the line.
+    """
+    if path is None:
+        return None
+    if families is not None:
+        raise EnvConfigError(f"families and path exclude each other, got {families!r} and {path!r}")
+    problems = tuple(loading.read_rows(loading.place(path, "path"), "problems", read))
+    if not problems:
+        raise EnvConfigError(f"{path} contains no problem")
+    return problems
+
+
 def pick(rng: np.random.Generator, things: Sequence[T]) -> T:
-    """Draw one of several things with equal probabilities."""
+    """Return one of `things`, drawn with equal probabilities."""
     return things[int(rng.integers(len(things)))]
 
 
@@ -99,11 +127,7 @@ class Grade:
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the grade of a solution.
-
-        Args:
-            feedback: Text shown to the agent.
-        """
+        """Return the grade of a solution, with score 1 and a text for the agent."""
         return cls(1.0, True, feedback)
 
     @classmethod
@@ -111,7 +135,7 @@ class Grade:
         """Return the grade of a wrong answer.
 
         Args:
-            feedback: Text shown before the next turn, which must not contain the answer.
+            feedback: Text for the agent, which must not contain the answer.
             score: Partial score, 0 to 1.
         """
         return cls(score, False, feedback)
@@ -170,45 +194,36 @@ class Task(ABC):
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Return the grade of an answer; never raise.
-
-        Args:
-            problem: Problem of the attempt.
-            answer: Answer as returned by `read`.
-        """
+        """Return the grade of an answer, as returned by `read`, to a problem; never raise."""
 
     def use(self, problems: Iterable[Problem]) -> None:
-        """Replace drawn problems by given ones, of any split by default.
+        """Replace drawn problems by at least one given problem.
 
-        Args:
-            problems: At least one problem. Their difficulties become the range of the task.
+        The range of difficulties becomes that of the problems, and the default split "any".
         """
         self.problems = tuple(problems)
         levels = [problem.difficulty for problem in self.problems]
         self.difficulties, self.split = (min(levels), max(levels)), "any"
 
     def how_to_answer(self) -> str:
-        """Return the description of the form of an answer, which follows the rules."""
+        """Return the description of the form of an answer, shown to the agent after the rules."""
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the answer in the text of an agent, or the reason why there is none; never raise.
+        """Return the answer in an agent's text, or a ParseFailure with the reason; never raise.
 
-        Args:
-            text: Text that is neither empty nor too long.
+        The text is neither empty nor too long.
         """
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the state of the task for one attempt, `Attempt.memory`.
-
-        Args:
-            problem: Problem of the attempt.
-        """
+        """Return the state of the task for an attempt at a problem, stored as `Attempt.memory`."""
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Return the grade of one turn, by default `grade`. Override for turns with other actions.
+        """Return the grade of one turn, by default that of `grade`.
+
+        Tasks in which a turn may be another action than an answer override this method.
 
         Args:
             attempt: State of the attempt; `turns` includes this turn.
@@ -217,20 +232,13 @@ class Task(ABC):
         return self.grade(attempt.problem, answer)
 
     def question(self, attempt: Attempt) -> str:
-        """Return the question that is shown before the next turn of an attempt.
-
-        Args:
-            attempt: State of the attempt.
-        """
+        """Return the text of the question before the next turn of an attempt."""
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return texts in the right form without information on the truth, or None.
+        """Return up to `count` texts in the right form, or None for a task without such texts.
 
-        Args:
-            rng: Source of all randomness.
-            attempt: State of the attempt.
-            count: Largest number of texts.
+        The texts contain no information on the truth. `rng` is the source of all randomness.
         """
         return None
 
@@ -303,11 +311,7 @@ class TaskEnv(FreeTextGame):
             self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
-        """Return the problem of a seed; raise EnvConfigError if the split has none.
-
-        Args:
-            seed: Problem seed, at least 0.
-        """
+        """Return the problem of a seed, at least 0; raise EnvConfigError if the split has none."""
         rng = np.random.default_rng(whole_number("problem_seed", seed, low=0))
         easiest, hardest = self.difficulty
         given = self.task.problems
@@ -325,23 +329,13 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return the attempt of an agent, which contains the truth; raise EnvError before reset.
-
-        Args:
-            agent: Name of the agent.
-        """
+        """Return an agent's attempt, which contains the truth; raise EnvError before reset."""
         if agent not in self._attempts:
             raise EnvError(f"{agent!r} has no attempt: call reset() for {self.possible_agents}")
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return `Task.sample_answers` for an agent's attempt.
-
-        Args:
-            agent: Name of the agent.
-            rng: Source of all randomness.
-            count: Largest number of texts.
-        """
+        """Return up to `count` texts in the right form for an agent; see Task.sample_answers."""
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
     def make_view(self) -> FreeTextView:
@@ -425,7 +419,10 @@ class TaskEnv(FreeTextGame):
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    """Return the lowest and highest difficulty of an argument; check that the task has them."""
+    """Return the lowest and highest difficulty in `value`, which None sets to those in `known`.
+
+    Raises EnvConfigError if they are not within `known`, the range of the task.
+    """
     ends: Any = known if value is None else value
     low, high = ends if isinstance(ends, Sequence) and len(ends) == 2 else (ends, ends)
     lowest = whole_number("difficulty", low, *known)

@@ -1,9 +1,9 @@
 """Grading of mathematical answers: extraction from a text, parsing, and comparison.
 
 The truth and an answer are parsed alike: as a number, an expression, several values, a tuple,
-intervals (also written as inequalities), or words. Numbers must be written out ("3 + 4" is no answer to "What is
-3 + 4?") and are compared as fractions. A decimal may be rounded to PLACES places if the truth has
-more.
+intervals (also written as inequalities), or words. Numbers must be written out ("3 + 4" is no
+answer to "What is 3 + 4?") and are compared as fractions. A decimal may be rounded to PLACES places
+if the truth has more.
 """
 
 from __future__ import annotations
