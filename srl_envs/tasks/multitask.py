@@ -16,7 +16,7 @@ from pettingzoo import ParallelEnv
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.base import OBSERVATION_MODES, metadata_of, vector_of
+from srl_envs.games.base import metadata_of, vector_of
 from srl_envs.seeding import RandomSource
 from srl_envs.tasks.free_text_game import RENDER_MODES, readable_text
 from srl_envs.text import ParseFailure, Samples, SpacesOfAgents, TextView
@@ -109,10 +109,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         obs_mode: str = "llm",
         render_mode: str | None = None,
     ) -> None:
-        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
-        self.render_mode: str | None = check_choice(
-            "render_mode", render_mode, (None, *RENDER_MODES)
-        )
+        self.obs_mode, self.render_mode = obs_mode, render_mode
         self.named = dict(DEFAULT) if environments is None else environments
         shared = {} if max_cycles is None else {"max_cycles": max_cycles}
         self.environments = _made(self.named, obs_mode=obs_mode, render_mode=render_mode, **shared)
@@ -179,8 +176,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self._episode = 0 if seed is not None else self._episode + 1
         drawn = str(self.np_random.choice(self._labels, p=self._shares))
         own_seed = int(self.np_random.integers(2**31))
-        label = given.get("environment")
-        label = drawn if label is None else label
+        label = given.get("environment") or drawn
         self.environment = check_choice("environment", label, self._labels)
         # The environment is seeded in every episode and cannot count them.
         options = {"episode": self._episode, **given}
@@ -235,7 +231,10 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
 
 def _made(environments: Any, **shared: Any) -> dict[str, Any]:
-    """Return the environments by label; raise EnvConfigError if an entry is invalid."""
+    """Return the environments by label, made with their options and `shared`.
+
+    Raises EnvConfigError if `environments` is no mapping as in Multitask, or an entry is invalid.
+    """
     entries = environments if isinstance(environments, Mapping) else {}
     made = {}
     for label, entry in entries.items():
@@ -274,7 +273,10 @@ def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[
 
 
 def _facts(env: Any) -> dict[str, Any]:
-    """Return the properties that all must share, by name."""
+    """Return the properties of an environment that all environments must share, by name.
+
+    Raises EnvConfigError if the environment has no text view, or no vector in its observations.
+    """
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     observed = env.observation_space(agents[0])
     vectors = (getattr(env, "state_space", None), vector_of(observed))
@@ -294,7 +296,10 @@ def _facts(env: Any) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Any]) -> Any:
-    """Return the space of all vectors, padded with zeros, with the one-hot label behind them."""
+    """Return the space of the observations in any of the spaces `members`.
+
+    Vectors are padded with zeros to the longest, and followed by the one-hot label.
+    """
     if isinstance(members[0], spaces.Dict):
         vector = _joined([space["observation"] for space in members])
         return spaces.Dict({**members[0].spaces, "observation": vector})

@@ -97,9 +97,7 @@ class Toolbox:
             name = function.__name__
             if name not in _BUILT_IN:
                 _BUILT_IN[name] = Tool.of(function)
-            # An exception of a built-in tool is a defect; a given search is the user's code.
-            strict = search is None or name != "search"
-            built_in.append(replace(_BUILT_IN[name], function=function, strict=strict))
+            built_in.append(replace(_BUILT_IN[name], function=function))
         self.registry = ToolRegistry([*built_in, *tools])
 
     # Tools are methods, not closures: copies of an episode must not share files. Their docstrings
@@ -157,6 +155,7 @@ class Toolbox:
 
 
 def _check_name(path: str) -> None:
+    """Raise ToolError if a text is no name of a file."""
     if not _FILE_NAME.fullmatch(path):
         raise ToolError(
             f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
@@ -168,7 +167,7 @@ class PythonRepl:
     """Python interpreter of one agent in the sandbox.
 
     Every cell runs in a new process, which first repeats all successful earlier cells without
-    their output. Only names persist.
+    their output. So names persist from cell to cell, and nothing else does.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -176,11 +175,7 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """Run a cell after the earlier cells; return its output and the value of a last expression.
-
-        Raises:
-            ToolError: The cell failed.
-        """
+        """Return what a cell prints, with the value of a last expression; ToolError if it fails."""
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:

@@ -45,9 +45,10 @@ class SearchProvider(Protocol):
 
 
 class BM25Search:
-    """BM25 (Robertson et al. 1995) by the bm25s library, without regard to case.
+    """BM25 search (Robertson et al. 1995) by the bm25s library, without regard to case.
 
-    Every result contains a word of the query. Of equal scores, the earlier document is first.
+    Every result contains a word of the query. Of equal scores, the earlier document is first. A
+    query without words raises ToolError.
 
     Args:
         documents: At least one document.
@@ -62,8 +63,7 @@ class BM25Search:
         self.documents = tuple(documents)
         self._index = bm25s.BM25()
         self._index.index(
-            [_words(f"{found.title} {found.text}") for found in self.documents],
-            show_progress=False,
+            [_words(f"{found.title} {found.text}") for found in self.documents], show_progress=False
         )
 
     def search(self, query: str, count: int) -> Sequence[SearchDocument]:
@@ -76,7 +76,7 @@ class BM25Search:
 
 
 def as_text(documents: Sequence[SearchDocument]) -> str:
-    """Return documents as text, one paragraph each."""
+    """Return the titles and excerpts of documents as text, or that nothing was found."""
     paragraphs = [f"{found.title}\n{found.text[:EXCERPT]}" for found in documents]
     return "\n\n".join(paragraphs) or "Nothing was found."
 
