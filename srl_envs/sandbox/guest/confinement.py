@@ -100,14 +100,14 @@ class Place:
         """Read the request, confine this forked process irrevocably, and return the request.
 
         Args:
-            descriptors: Descriptors of the request, standard input, output, results and calls.
+            descriptors: Descriptors of the request, output, results and calls.
         """
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:
             request = file.read()
         kept = [*descriptors[1:], *([] if self.rules is None else [self.rules])]
         high = [fcntl.fcntl(each, fcntl.F_DUPFD, 16) for each in kept]
-        for target, descriptor in zip((0, 1, 3, 4, RULES), high, strict=False):
+        for target, descriptor in zip((1, 3, 4, RULES), high, strict=False):
             os.dup2(descriptor, target)
         os.dup2(1, 2)
         os.closerange(RULES + (self.rules is not None), 2**16)
@@ -232,14 +232,17 @@ def readable_files() -> list[str]:
 
 
 def _is_standard(name: str) -> bool:
-    """Return True if a file in a folder of `sys.path` belongs to the standard library."""
+    """Return True if the name of a file on `sys.path` is one of the standard library."""
     module = name.partition(".")[0]
     built = module.startswith("_sysconfigdata_") or module == "__pycache__"
     return built or module in sys.stdlib_module_names
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Load the extension modules in a fork, and return the paths of all loaded libraries."""
+    """Return the paths of all libraries that are loaded with these extension modules.
+
+    A fork loads them. Raises OSError if it ends early.
+    """
 
     def load(writer: int) -> None:
         for extension in extensions:

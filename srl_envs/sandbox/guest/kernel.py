@@ -150,7 +150,10 @@ def restrict_files(rules: int) -> None:
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """End this process, a fork, after the `with` block; an exception is printed on stderr."""
+    """Context that ends this process, a fork: with status 0, or with 1 after an exception.
+
+    The exception is printed on standard error.
+    """
     code = 1
     try:
         yield
