@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -346,16 +345,14 @@ def _judge(judge: Judge | str) -> Judge:
     return made
 
 
-WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {
-        "length": 0.15,
-        "relevance": 0.25,
-        "response": 0.20,
-        "reasoning": 0.20,
-        "evidence": 0.10,
-        "structure": 0.10,
-    }
-)
+WEIGHTS: Mapping[str, float] = {
+    "length": 0.15,
+    "relevance": 0.25,
+    "response": 0.20,
+    "reasoning": 0.20,
+    "evidence": 0.10,
+    "structure": 0.10,
+}
 WORDS = (30, 150)
 TAKEN_UP = 3
 REASONED = 2

@@ -154,7 +154,7 @@ def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     if len(answer) > LONGEST:
         return False
     # The truth in a file may contain its unit, which is then optional in the answer.
-    units = frozenset(units) | words_of(truth) | _named_by_signs(truth)
+    units = frozenset(units) | words_of(truth) | _percent(truth)
     return same_reading(read(truth, units), read(answer, units))
 
 
@@ -164,7 +164,7 @@ def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     Neither text is an expression: 2024-01-05 is no difference. Case, spaces and marks around a text
     do not count. `units` are words that may follow a number.
     """
-    units = frozenset(units) | _named_by_signs(truth)
+    units = frozenset(units) | _percent(truth)
     one, other = (_number_alone(text, units) for text in (truth, answer))
     if one is not None and other is not None:
         return same_reading(one, other)
@@ -180,16 +180,8 @@ def _number_alone(text: str, units: frozenset[str]) -> Reading | None:
         return None
 
 
-def _named_by_signs(truth: str) -> frozenset[str]:
-    """Return the names of the units whose signs are in the truth."""
-    signs = {
-        "$": ("dollar", "dollars"),
-        "°": ("degree", "degrees"),
-        "\\circ": ("degree", "degrees"),
-        "%": (PERCENT,),
-        PERCENT: (PERCENT,),
-    }
-    return frozenset(word for sign, words in signs.items() if sign in truth for word in words)
+def _percent(truth: str) -> frozenset[str]:
+    return frozenset({PERCENT} if "%" in truth or PERCENT in truth else ())
 
 
 def same_reading(truth: Reading, answer: Reading) -> bool:

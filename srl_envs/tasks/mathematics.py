@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -440,12 +439,10 @@ def _times(factor: int, name: str = "x") -> str:
     return {1: name, -1: f"-{name}"}.get(factor, f"{factor}{name}")
 
 
-FAMILIES: Mapping[str, Callable[[np.random.Generator, int], Problem]] = MappingProxyType(
-    {
-        "arithmetic": arithmetic,
-        "algebra": algebra,
-        "word problems": word_problems,
-        "multi-step": multi_step,
-    }
-)
+FAMILIES: Mapping[str, Callable[[np.random.Generator, int], Problem]] = {
+    "arithmetic": arithmetic,
+    "algebra": algebra,
+    "word problems": word_problems,
+    "multi-step": multi_step,
+}
 """Family -> function that draws a problem of a difficulty from 1 to 5."""

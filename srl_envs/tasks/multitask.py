@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,18 +23,15 @@ from srl_envs.validation import (
     Reset,
     Step,
     check_choice,
-    number_between,
     parallel_form,
     reset_arguments,
 )
 
-DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "math": {"name": "math_v0"},
-        "code": {"name": "code_v0"},
-        "tools": {"name": "tool_use_v0"},
-    }
-)
+DEFAULT: Mapping[str, Mapping[str, Any]] = {
+    "math": {"name": "math_v0"},
+    "code": {"name": "code_v0"},
+    "tools": {"name": "tool_use_v0"},
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     Args:
         environments: Label -> {"name": registered name or 'module:function', "options": keyword
             arguments}; by default DEFAULT.
-        weights: Label -> share of the episodes, equal by default.
         max_cycles: Turns of all environments; by default, those of each.
         obs_mode: Observation mode of all environments.
         render_mode: Render mode of all environments.
@@ -104,7 +99,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self,
         environments: Mapping[str, Mapping[str, Any]] | None = None,
         *,
-        weights: Mapping[str, float] | None = None,
         max_cycles: int | None = None,
         obs_mode: str = "llm",
         render_mode: str | None = None,
@@ -115,7 +109,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.environments = _made(self.named, obs_mode=obs_mode, render_mode=render_mode, **shared)
         self._labels = tuple(self.environments)
         self._all = list(self.environments.values())
-        self._shares = _shares(weights, self._labels)
         first, expected = self._all[0], _facts(self._all[0])
         for label, env in self.environments.items():
             different = [name for name, fact in _facts(env).items() if fact != expected[name]]
@@ -174,7 +167,8 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         if seed is not None:
             self.np_random = np.random.default_rng(seed)
         self._episode = 0 if seed is not None else self._episode + 1
-        drawn = str(self.np_random.choice(self._labels, p=self._shares))
+        shares = [1 / len(self._labels)] * len(self._labels)
+        drawn = str(self.np_random.choice(self._labels, p=shares))
         own_seed = int(self.np_random.integers(2**31))
         label = given.get("environment") or drawn
         self.environment = check_choice("environment", label, self._labels)
@@ -259,17 +253,6 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
             f"environments must be label -> {{'name': ..., 'options': ...}}, got {environments!r}"
         )
     return made
-
-
-def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[float]:
-    """Return the probability of each label; raise EnvConfigError if `weights` is invalid."""
-    given = dict.fromkeys(labels, 1.0) if weights is None else weights
-    if not isinstance(given, Mapping) or set(given) != set(labels):
-        raise EnvConfigError(f"weights must name each of {', '.join(labels)}, got {weights!r}")
-    shares = [number_between(f"weights.{label}", given[label], 0.0, 1e9) for label in labels]
-    if not sum(shares):
-        raise EnvConfigError(f"weights must contain a number above 0, got {weights!r}")
-    return [share / sum(shares) for share in shares]
 
 
 def _facts(env: Any) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -290,18 +289,16 @@ def _pick(rng: np.random.Generator, options: Mapping[str, str]) -> tuple[str, st
     return pick(rng, list(options.items()))
 
 
-RETURNS = MappingProxyType(
-    {
-        "add a and b.": "a + b",
-        "take b from a.": "a - b",
-        "take a from b.": "b - a",
-        "multiply a and b.": "a * b",
-        "give the larger of a and b.": "max(a, b)",
-        "give the smaller of a and b.": "min(a, b)",
-        "tell whether a is less than b.": "a < b",
-        "tell whether a and b are equal.": "a == b",
-    }
-)
+RETURNS: Mapping[str, str] = {
+    "add a and b.": "a + b",
+    "take b from a.": "a - b",
+    "take a from b.": "b - a",
+    "multiply a and b.": "a * b",
+    "give the larger of a and b.": "max(a, b)",
+    "give the smaller of a and b.": "min(a, b)",
+    "tell whether a is less than b.": "a < b",
+    "tell whether a and b are equal.": "a == b",
+}
 """Question -> expression, of the smallest family."""
 
 
@@ -399,14 +396,12 @@ def _coins(rng: np.random.Generator) -> DrawnProblem:
     return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(1, 60)),))
 
 
-FAMILIES: Mapping[str, Mapping[int, Template]] = MappingProxyType(
-    {
-        "returns": {1: _returns},
-        "lists": {1: _total, 2: _kept},
-        "strings": {1: _letters},
-        "sorting": {3: _sorted},
-        "sequences": {4: _runs},
-        "dynamic programming": {5: _coins},
-    }
-)
+FAMILIES: Mapping[str, Mapping[int, Template]] = {
+    "returns": {1: _returns},
+    "lists": {1: _total, 2: _kept},
+    "strings": {1: _letters},
+    "sorting": {3: _sorted},
+    "sequences": {4: _runs},
+    "dynamic programming": {5: _coins},
+}
 """Family -> difficulty -> template."""

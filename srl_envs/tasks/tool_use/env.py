@@ -21,9 +21,8 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.tasks.free_text_game import FreeTextView
 from srl_envs.tasks.grading import same_value, words_of
-from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, SearchProvider, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, CallStep
-from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.tools import (
     Tool,
     ToolCall,

@@ -9,25 +9,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 
 import numpy as np
 
 from srl_envs.tasks.base import Problem, pick
+from srl_envs.tasks.tool_use.builtin_tools import CORPUS
 from srl_envs.tasks.tool_use.calculator import calculator
-from srl_envs.tasks.tool_use.search import CORPUS
 from srl_envs.tasks.tool_use.tools import ToolCall
 
 FILE_NAMES = tuple(f"f{number}.txt" for number in range(1, 9))
-FACTS = MappingProxyType(
-    {
-        "inhabitants": "How many inhabitants has {town}?",
-        "founded": "In which year was {town} founded?",
-        "bridges": "How many bridges are there in {town}?",
-        "height": "How many metres above the sea does {town} lie?",
-        "river": "On which river does {town} lie?",
-    }
-)
+FACTS: Mapping[str, str] = {
+    "inhabitants": "How many inhabitants has {town}?",
+    "founded": "In which year was {town} founded?",
+    "bridges": "How many bridges are there in {town}?",
+    "height": "How many metres above the sea does {town} lie?",
+    "river": "On which river does {town} lie?",
+}
 
 
 @dataclass(frozen=True)
@@ -186,15 +183,13 @@ class Family:
     draw: Callable[[np.random.Generator, int], Problem]
 
 
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {
-        "calculate": Family(("calculator",), calculate),
-        "read": Family(("files",), read),
-        "look up": Family(("search",), look_up),
-        "read and calculate": Family(("files", "calculator"), read_and_calculate),
-        "follow": Family(("files",), follow),
-    }
-)
+FAMILIES: Mapping[str, Family] = {
+    "calculate": Family(("calculator",), calculate),
+    "read": Family(("files",), read),
+    "look up": Family(("search",), look_up),
+    "read and calculate": Family(("files", "calculator"), read_and_calculate),
+    "follow": Family(("files",), follow),
+}
 
 
 @cache
