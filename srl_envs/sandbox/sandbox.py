@@ -391,6 +391,9 @@ def _ending(running: Running, *, early: bool = False) -> CallOutcome:
 def _record(
     running: Running, outcome: CallOutcome, outcomes: Sequence[CallOutcome] = ()
 ) -> ProgramRun:
-    """Return the record of a run, with its output without control characters."""
+    """Return the record of a finished run, with the verdict and error of `outcome`.
+
+    `outcomes` are those of the calls. The output has no control characters.
+    """
     printed = printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
     return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error)

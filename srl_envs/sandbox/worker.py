@@ -118,7 +118,7 @@ class Running:
             self._calls = -1
 
     def stop(self) -> None:
-        """Request the worker to kill the run."""
+        """Request the worker to kill the run, without waiting for its end."""
         with contextlib.suppress(OSError):
             self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
 
@@ -259,7 +259,7 @@ class Worker:
         return granted
 
     def _run_nothing(self) -> None:
-        """Run an empty program; raise SandboxError if that fails."""
+        """Run an empty program; raise SandboxError with the reason if that fails."""
         failure = ""
         try:
             with closing(Running(self, runner.NOTHING)) as running:

@@ -133,8 +133,7 @@ class Place:
     def make_folder(self) -> None:
         """Create the working folder and the shared memory of a run, if the run has namespaces.
 
-        Without namespaces, the working folder remains that of the worker, a removed folder in which
-        nothing can be written.
+        Without namespaces, the working folder remains that of the worker, which is removed.
         """
         if not self.namespaces:
             return
@@ -170,7 +169,7 @@ class Place:
             resource.setrlimit(kind, (allowed, last))
 
     def _build_root(self) -> None:
-        """Make a file system of the readable files and an empty working folder the root."""
+        """Make a new file system the root: the readable files, read-only, and an empty WORK."""
         kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
         closed = kernel.NO_SETUID | kernel.NO_DEVICES
         kernel.mount("tmpfs", self.folder, "tmpfs", closed, "size=256k,mode=755")
@@ -193,7 +192,7 @@ class Place:
 
 
 def become(user: int) -> None:
-    """Change to this user and group irrevocably, without further groups."""
+    """Change this process irrevocably to the user and the group with this id, and no others."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -264,7 +263,7 @@ class _Object(ctypes.Structure):
 
 
 def _loaded() -> list[bytes]:
-    """Return the paths of the shared objects of this process, as they were opened."""
+    """Return the absolute paths of the shared objects of this process, as they were opened."""
     names = []
 
     def note(found: ctypes._Pointer[_Object], _size: int, _data: int | None) -> int:

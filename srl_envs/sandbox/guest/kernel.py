@@ -57,17 +57,17 @@ def set_option(option: int, value: int = 1) -> None:
 
 
 def unshare(namespaces: int) -> None:
-    """Move this process, or with NEW_PID its future children, to new namespaces."""
+    """Move this process to new namespaces (NEW_ constants), for NEW_PID only its children."""
     _done(_libc.unshare(namespaces), "unshare")
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace of a descriptor; setns(2)."""
+    """Enter the namespace, of a kind among the NEW_ constants, of a descriptor; setns(2)."""
     _done(_libc.setns(namespace, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount a file system at the folder `target`."""
+    """Mount `source` at the folder `target`, with a type of file system or None; mount(2)."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -166,7 +166,7 @@ def leaving() -> Iterator[None]:
 
 
 def output_of_fork(step: Callable[[int], None]) -> bytes:
-    """Call `step` in a fork with a descriptor, and return all bytes written to the descriptor."""
+    """Call `step` in a fork with a descriptor; wait, and return all bytes written to it."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

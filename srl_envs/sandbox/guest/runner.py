@@ -85,7 +85,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of the function; raise RuntimeError if the call failed."""
+        """Make the call in the other process and return its result, or raise RuntimeError."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()

@@ -116,7 +116,7 @@ def _unpacked(packed: Any, depth: int) -> Any:
 
 
 def _hashable(keys: list[Any]) -> list[Any]:
-    """Return keys unchanged; raise ValueError if too many have the same hash."""
+    """Return keys unchanged; raise ValueError if more than COLLISIONS have the same hash."""
     if len(keys) > COLLISIONS:
         runs = groupby(sorted(map(hash, keys)))
         if max(sum(1 for _ in run) for _, run in runs) > COLLISIONS:

@@ -171,7 +171,7 @@ def _sweep() -> None:
 
 
 def _attempted(step: Callable[[], None]) -> str:
-    """Try a step in a fork; return the reason of its failure, or an empty string."""
+    """Call `step` in a fork; return the reason if it raises OSError or ends, otherwise ""."""
 
     def attempt(writer: int) -> None:
         try:

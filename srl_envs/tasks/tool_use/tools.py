@@ -133,7 +133,7 @@ class ToolCall:
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
-        """Return the call as an agent writes it."""
+        """Return the call as text between tags, as an agent writes it."""
         call = json.dumps({"name": self.name, "arguments": self.arguments})
         return f"{OPEN}{call}{CLOSE}"
 
@@ -233,7 +233,7 @@ def _validator(parameters: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _log_exception(name: str, kind: str) -> None:
-    """Log the current exception, once for each tool and type."""
+    """Log the current exception of a tool by name, once for each class, `kind`, of exceptions."""
     message = "the tool %s raised %s, which the model reads as the result of its call"
     log.warning(message, name, kind, exc_info=True)
 
@@ -317,7 +317,7 @@ def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
 
 
 def _call(message: Any) -> ToolCall:
-    """Return the call in a JSON value; raise _NoCall if there is none."""
+    """Return the call that a JSON value is; raise _NoCall if it is none."""
     if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
         raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
     arguments = message.get("arguments", message.get("parameters", {}))
