@@ -149,7 +149,11 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return OK or WRONG for the outcome of a call that returned, or else its verdict."""
+        """Return OK or WRONG for a call that returned, or else the verdict of the outcome.
+
+        Args:
+            outcome: Outcome of the call.
+        """
         if outcome.verdict is not SandboxVerdict.OK:
             return outcome.verdict
         right = serialization.same(self.expected, outcome.value)

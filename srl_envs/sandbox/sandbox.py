@@ -123,7 +123,11 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`, and return its record with the output in `stdout`."""
+        """Run a program as `__main__`, and return its record with the output in `stdout`.
+
+        Args:
+            source: Source of the program.
+        """
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:

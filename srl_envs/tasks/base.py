@@ -83,14 +83,9 @@ def load_problems(
 ) -> tuple[Problem, ...] | None:
     """Return the problems in a JSONL file, in order, or None if `path` is None.
 
-    Args:
-        path: The file.
-        read: Function of the JSON value and the number (from 1) of a line.
-        families: Argument of a task, None if it is not given; it excludes a path.
-
-    Raises:
-        EnvConfigError: Families are given as well, the file has no problem, or a line is invalid;
-            the message contains the number of the line.
+    `read` makes a problem of the JSON value and the number (from 1) of a line. Raises
+    EnvConfigError if `families`, an argument that excludes a path, is given as well, if the file
+    has no problem, or for an invalid line, whose number the message contains.
     """
     if path is None:
         return None
@@ -127,7 +122,11 @@ class Grade:
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the grade of a solution, with score 1 and a text for the agent."""
+        """Return the grade of a solution, with score 1.
+
+        Args:
+            feedback: Text for the agent.
+        """
         return cls(1.0, True, feedback)
 
     @classmethod
@@ -194,12 +193,18 @@ class Task(ABC):
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Return the grade of an answer, as returned by `read`, to a problem; never raise."""
+        """Return the grade of an answer; never raise.
+
+        Args:
+            problem: Problem of the attempt.
+            answer: Answer as returned by `read`.
+        """
 
     def use(self, problems: Iterable[Problem]) -> None:
-        """Replace drawn problems by at least one given problem.
+        """Replace drawn problems by given ones, of any split by default.
 
-        The range of difficulties becomes that of the problems, and the default split "any".
+        Args:
+            problems: At least one problem. Their difficulties become the range of the task.
         """
         self.problems = tuple(problems)
         levels = [problem.difficulty for problem in self.problems]
@@ -212,12 +217,17 @@ class Task(ABC):
     def read(self, text: str) -> str | ParseFailure:
         """Return the answer in an agent's text, or a ParseFailure with the reason; never raise.
 
-        The text is neither empty nor too long.
+        Args:
+            text: Text that is neither empty nor too long.
         """
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the state of the task for an attempt at a problem, stored as `Attempt.memory`."""
+        """Return the state of the task for one attempt, which becomes `Attempt.memory`.
+
+        Args:
+            problem: Problem of the attempt.
+        """
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
@@ -232,13 +242,20 @@ class Task(ABC):
         return self.grade(attempt.problem, answer)
 
     def question(self, attempt: Attempt) -> str:
-        """Return the text of the question before the next turn of an attempt."""
+        """Return the question that is shown before the next turn of an attempt.
+
+        Args:
+            attempt: State of the attempt.
+        """
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return up to `count` texts in the right form, or None for a task without such texts.
+        """Return texts in the right form without information on the truth, None if there are none.
 
-        The texts contain no information on the truth. `rng` is the source of all randomness.
+        Args:
+            rng: Source of all randomness.
+            attempt: State of the attempt.
+            count: Largest number of texts.
         """
         return None
 
@@ -311,7 +328,11 @@ class TaskEnv(FreeTextGame):
             self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
-        """Return the problem of a seed, at least 0; raise EnvConfigError if the split has none."""
+        """Return the problem of a seed; raise EnvConfigError if the split has none.
+
+        Args:
+            seed: Problem seed, at least 0.
+        """
         rng = np.random.default_rng(whole_number("problem_seed", seed, low=0))
         easiest, hardest = self.difficulty
         given = self.task.problems
@@ -329,13 +350,23 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return an agent's attempt, which contains the truth; raise EnvError before reset."""
+        """Return the attempt of an agent, which contains the truth; raise EnvError before reset.
+
+        Args:
+            agent: Name of the agent.
+        """
         if agent not in self._attempts:
             raise EnvError(f"{agent!r} has no attempt: call reset() for {self.possible_agents}")
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` texts in the right form for an agent; see Task.sample_answers."""
+        """Return texts in the right form for an agent, None if there are none.
+
+        Args:
+            agent: Name of the agent.
+            rng: Source of all randomness.
+            count: Largest number of texts.
+        """
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
     def make_view(self) -> FreeTextView:

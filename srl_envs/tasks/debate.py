@@ -115,11 +115,7 @@ class Judge(Protocol):
     def judge(self, debate: Debate) -> Verdict:
         """Return the verdict on a debate, deterministic if possible.
 
-        Args:
-            debate: Motion and all speeches.
-
-        Raises:
-            JudgeError: The debate cannot be judged.
+        Raises JudgeError if the debate cannot be judged.
         """
         ...
 
@@ -284,11 +280,7 @@ def sample_speeches(
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Load motions from a JSONL file: a text, or an object with "motion", on each line.
 
-    Args:
-        path: The file.
-
-    Raises:
-        EnvConfigError: A line is invalid; the message contains its number.
+    Raises EnvConfigError for an invalid line, whose number the message contains.
     """
     return tuple(loading.read_rows(path, "topics", lambda row, number: _motion(row)))
 

@@ -82,7 +82,7 @@ class Reading:
     kind: str
     """One of "number", "expression", "values", "tuple", "set" (of real numbers), "words"."""
     content: Any
-    """By kind: a Fraction, a Tree, a tuple of Readings (twice), a tuple of Spans, or a str."""
+    """Fraction, Tree, tuple of Readings (twice), tuple of Spans, or str, in the order of `kind`."""
     places: int | None = None
     """Number of decimals, if written."""
 
@@ -129,9 +129,7 @@ def boxed(text: str) -> list[str]:
 def read(text: str, units: Collection[str] = ()) -> Reading:
     """Return the parsed form of an answer, of kind "words" if no other fits; never raise.
 
-    Args:
-        text: Answer, of which the first LONGEST characters count.
-        units: Words that may follow a number.
+    The first LONGEST characters count. `units` are words that may follow a number.
     """
     try:
         check_brackets(text)

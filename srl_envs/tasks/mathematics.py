@@ -109,12 +109,7 @@ def read_problem(row: Any, number: int) -> Problem:
     MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
     with the final answer in the last `\boxed{...}` of the solution, or under "answer".
 
-    Args:
-        row: JSON value of the line.
-        number: Number of the line, for the infos.
-
-    Raises:
-        EnvConfigError: The value has neither layout.
+    `row` is the JSON value of the line. Raises EnvConfigError for another layout.
     """
     if not isinstance(row, dict) or not {"question", "problem"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")

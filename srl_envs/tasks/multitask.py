@@ -154,14 +154,10 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.max_cycles = turns
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; the environment receives its number since the seed as "episode".
+        """Start an episode of the drawn environment, or of that which the options name.
 
-        Args:
-            seed: Seed; None continues the current random stream.
-            options: "environment", a label, and options of that environment.
-
-        Raises:
-            EnvConfigError: An argument is invalid.
+        The options are "environment", a label, and options of that environment, which also receives
+        the number of the episode since the seed as "episode". See RoundGame.reset.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:
@@ -199,7 +195,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.close()
 
     def _current(self, call: str) -> Any:
-        """Return the current environment; raise EnvError if `call` comes before reset()."""
+        """Return the current environment; before reset(), raise EnvError for the method `call`."""
         if self.environment is None:
             raise EnvError(f"{call}() before the first reset(): call reset() first")
         return self.environments[self.environment]

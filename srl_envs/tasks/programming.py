@@ -190,12 +190,7 @@ def read_problem(row: Any, number: int) -> Problem:
     code and runs in another process than the program (Sandbox.judge): it calls the entry point with
     plain data.
 
-    Args:
-        row: JSON value of the line.
-        number: Number of the line, for the infos.
-
-    Raises:
-        EnvConfigError: The value has another layout.
+    `row` is the JSON value of the line. Raises EnvConfigError for another layout.
     """
     names = ("prompt", "entry_point", "test")
     if not isinstance(row, dict):

@@ -185,6 +185,13 @@ class TextTask(FreeTextGame):
         return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
+        """Return some of the sample answers in random order, None if there are none.
+
+        Args:
+            agent: Name of the agent.
+            rng: Source of all randomness.
+            count: Largest number of texts.
+        """
         return tuple(rng.permutation(list(self._samples))[:count].tolist()) or None
 
     def _next_message(self, talk: _Conversation) -> str | None:

@@ -99,8 +99,7 @@ class Place:
     def confine(self, descriptors: Sequence[int]) -> bytes:
         """Read the request, confine this forked process irrevocably, and return the request.
 
-        Args:
-            descriptors: Descriptors of the request, output, results and calls.
+        `descriptors` are those of the request, output, results and calls.
         """
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:

@@ -67,7 +67,7 @@ def join(namespace: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount `source` at the folder `target`, with a type of file system or None; mount(2)."""
+    """Attach a file system, of type `kind` or None, at the folder `target` (manual: mount, 2)."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -118,13 +118,9 @@ def name_host(name: str) -> None:
 def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -> int:
     """Create a Landlock ruleset for `restrict_files` and return its descriptor.
 
-    It permits the given files and the contents of the given folders. From versions 4 and 6, it also
-    forbids TCP, and signals and abstract sockets to processes outside.
-
-    Args:
-        version: Version of the Landlock interface.
-        readable: Files and folders that can be read.
-        writable: Folders that can be read and written, without execution of files.
+    It permits reading of `readable` and, except execution, all use of `writable`, which are folders
+    with their contents, or files. From versions 4 and 6 of the interface, it also forbids TCP, and
+    signals and abstract sockets to processes outside.
     """
     rights = sum(bits for since, bits in _FILE_RIGHTS.items() if since <= version)
     network = _NETWORK_RIGHTS if version >= _NETWORK_VERSION else 0

@@ -85,22 +85,20 @@ class Toolbox:
         for path, content in (files or {}).items():
             self.write_file(path, content)
         self._search = search
-        functions: list[Callable[..., Any]] = []
-        if "calculator" in chosen:
-            functions.append(calculator)
-        if "files" in chosen:
-            functions += [self.read_file, self.write_file, self.list_files]
-        if "search" in chosen:
-            if search is None:
-                shipped()  # Raises now, not at the first search, if the library is missing.
-            functions.append(self.search)
+        functions: dict[str, list[Callable[..., Any]]] = {
+            "calculator": [calculator],
+            "files": [self.read_file, self.write_file, self.list_files],
+            "search": [self.search],
+            "python": [self.python],
+        }
+        if "search" in chosen and search is None:
+            shipped()  # Raises now, not at the first search, if the library is missing.
         if "python" in chosen:
             from srl_envs.sandbox import shared_sandbox
 
             self._repl = PythonRepl(shared_sandbox())
-            functions.append(self.python)
         built_in = []
-        for function in functions:
+        for function in [each for name in functions if name in chosen for each in functions[name]]:
             name = function.__name__
             if name not in _BUILT_IN:
                 _BUILT_IN[name] = Tool.of(function)
@@ -207,14 +205,9 @@ class SearchProvider(Protocol):
     """Search provider: any object with this method."""
 
     def search(self, query: str, count: int) -> Sequence[SearchDocument]:
-        """Return the documents that match a query, the best first.
+        """Return up to `count` documents that match the text of an agent, the best first.
 
-        Args:
-            query: Text that the agent wrote.
-            count: Largest number of documents.
-
-        Raises:
-            ToolError: The search failed; the agent reads the message.
+        May raise ToolError, whose message the agent reads.
         """
         ...
 

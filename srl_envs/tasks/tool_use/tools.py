@@ -189,16 +189,24 @@ class ToolRegistry:
         if complaint:
             return _failed(complaint)
         try:
-            value = tool.function(**call.arguments)
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            return ToolResult(True, _cut(_result(tool, call.arguments), RESULT_LENGTH))
         except ToolError as error:
             return _failed(str(error))
-        except EnvError:
-            raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - argparse exits
-            _log_exception(tool.name, type(error).__name__)
-            return _failed(f"{type(error).__name__}: {error}")
-        return ToolResult(True, _cut(text, RESULT_LENGTH))
+
+
+def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Call the function of a tool; return its result as text, or raise EnvError, often ToolError.
+
+    Any other exception is logged and becomes a ToolError.
+    """
+    try:
+        value = tool.function(**arguments)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except EnvError:
+        raise
+    except (Exception, SystemExit) as error:  # argparse exits on wrong arguments
+        _log_exception(tool.name, type(error).__name__)
+        raise ToolError(f"{type(error).__name__}: {error}") from error
 
 
 def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
