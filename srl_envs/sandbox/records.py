@@ -149,7 +149,7 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return OK or WRONG for a call that returned, else the verdict of the outcome.
+        """Return OK or WRONG for a call that returned, or else the verdict of the outcome.
 
         Args:
             outcome: Outcome of the call.

@@ -42,7 +42,7 @@ from srl_envs.sandbox.records import (
 )
 from srl_envs.sandbox.worker import Running, Worker, WorkerLostError
 from srl_envs.untrusted import printable
-from srl_envs.validation import check_choice, number_between, whole_number
+from srl_envs.validation import check_choice, whole_number
 
 SOLUTION, PROGRAM = "solution", "__main__"
 """`__name__` of a program whose functions are called, and of a program that is only run."""
@@ -63,7 +63,7 @@ class Sandbox:
     Args:
         limits: Limits of each run.
         minimum: Lowest acceptable level of protection, one of LEVELS.
-        workers: Number of simultaneous runs; workers start when they are needed.
+        workers: Number of simultaneous runs, at least 2; workers start when they are needed.
         without: Features of the kernel (FEATURES) to leave unused.
 
     Raises:
@@ -80,7 +80,7 @@ class Sandbox:
     ) -> None:
         self.limits = Limits() if limits is None else limits
         self.minimum: str = check_choice("minimum", minimum, LEVELS)
-        self.workers = whole_number("workers", workers, low=1)
+        self.workers = whole_number("workers", workers, low=2)
         self.without = frozenset(check_choice("without", each, FEATURES) for each in without)
         if sys.platform != "linux":
             raise SandboxError(f"the sandbox needs Linux, not {sys.platform}: use a container")
@@ -98,22 +98,14 @@ class Sandbox:
         return self._protections
 
     def run(
-        self,
-        source: str,
-        calls: Sequence[SandboxCall] = (),
-        *,
-        stdin: str = "",
-        name: str = SOLUTION,
-        wall: float | None = None,
+        self, source: str, calls: Sequence[SandboxCall] = (), *, name: str = SOLUTION
     ) -> ProgramRun:
         """Run a program, then the calls in order. No failure of the program raises an exception.
 
         Args:
             source: Source of the program.
             calls: Calls of its functions.
-            stdin: Standard input.
             name: `__name__` of the program.
-            wall: Seconds, by default those of the limits.
 
         Returns:
             Record of the run, with an outcome for each call.
@@ -124,35 +116,28 @@ class Sandbox:
         """
         request = _request(source, name=name)
         written = [serialization.dumps((call.function, tuple(call.args), {})) for call in calls]
-        given = stdin.encode(errors="surrogatepass")
-        seconds = self.limits.wall if wall is None else number_between("wall", wall, 0.01)
         try:
-            with (
-                self._lent(1) as [worker],
-                closing(Running(worker, request, given, seconds)) as run,
-            ):
+            with self._lent(1) as [worker], closing(Running(worker, request)) as run:
                 return _run_calls(run, written)
         except WorkerLostError:
             return _lost(len(calls))
 
-    def evaluate(self, source: str, stdin: str = "") -> ProgramRun:
+    def evaluate(self, source: str) -> ProgramRun:
         """Run a program as `__main__`, and return its record with the output in `stdout`.
 
         Args:
             source: Source of the program.
-            stdin: Standard input.
         """
-        return self.run(source, stdin=stdin, name=PROGRAM)
+        return self.run(source, name=PROGRAM)
 
-    def check(self, source: str, tests: Sequence[Test], *, wall: float | None = None) -> TestReport:
+    def check(self, source: str, tests: Sequence[Test]) -> TestReport:
         """Run the calls of tests, and compare the results with the expected values.
 
         Args:
             source: Source of the program.
             tests: Calls and their expected values.
-            wall: Seconds, by default those of the limits.
         """
-        run = self.run(source, [test.call for test in tests], wall=wall)
+        run = self.run(source, [test.call for test in tests])
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
@@ -168,23 +153,16 @@ class Sandbox:
         Returns:
             Record with verdict OK if the trial ends without an exception, WRONG for an
             AssertionError, and otherwise the verdict of the program.
-
-        Raises:
-            SandboxError: The sandbox has one worker, and this method needs two.
         """
-        if self.workers < 2:
-            raise SandboxError(f"judge() needs at least workers=2, got {self.workers}")
-        program = _request(source)
         test = _request(trial, name="trial", elsewhere=sorted(functions))
-        wall = self.limits.wall
         try:
             with (
                 self._lent(2) as [one, other],
-                closing(Running(one, program, b"", wall)) as tested,
+                closing(Running(one, _request(source))) as tested,
             ):
                 outcome = _next_outcome(tested, LOADING_FAILURES)
                 if outcome.verdict is SandboxVerdict.OK:
-                    with closing(Running(other, test, b"", wall)) as testing:
+                    with closing(Running(other, test)) as testing:
                         outcome = _tried(tested, testing, functions)
                         testing.stop()
                         testing.finish()
@@ -200,9 +178,10 @@ class Sandbox:
 
     @contextmanager
     def _lent(self, count: int) -> Iterator[list[Worker]]:
-        """Wait for `count` workers and lend them; an exception ends them.
+        """Context with `count` workers, after waiting until so many are idle.
 
-        Raises SandboxError in another process than the constructor's, or after `close`.
+        An exception in the context ends the workers, and later runs start new ones. Raises
+        SandboxError in another process than that of the constructor, or after `close`.
         """
         if os.getpid() != self._owner:
             raise SandboxError(
@@ -229,7 +208,7 @@ class Sandbox:
                 self._returned.notify_all()
 
     def _usable(self, worker: Worker | None) -> Worker:
-        """Return a worker, or a new one if it has ended or was not started."""
+        """Return `worker`, or a new worker if it has ended or is None."""
         if worker is not None and not worker.is_lost():
             return worker
         self._end([worker])
@@ -286,12 +265,13 @@ def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()
 
 
 def _lost(calls: int) -> ProgramRun:
+    """Return the record of a run with this number of calls whose worker ended."""
     lost = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
     return ProgramRun(lost.verdict, (lost,) * calls, error=lost.error)
 
 
 def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
-    """Send a started program its calls, and return the record of the run.
+    """Send a started program its calls, serialized, and return the record of the run.
 
     Each call is sent after the answer to the one before, so no answer can depend on a later call.
     """
@@ -321,7 +301,10 @@ def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
 
 
 def _tried(program: Running, trial: Running, functions: Collection[str]) -> CallOutcome:
-    """Pass the calls of a trial to the program, and return the outcome of the trial."""
+    """Pass each call of `functions` by a trial to the program, and its result to the trial.
+
+    Return the outcome of the trial; both are started, and the program is loaded.
+    """
     failed: CallOutcome | None = None
     while (line := trial.line()) is not None:
         call = _call_in(line, functions)
@@ -344,7 +327,7 @@ def _tried(program: Running, trial: Running, functions: Collection[str]) -> Call
 
 
 def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
-    """Return the call in a line of a trial, serialized anew, or None if there is none."""
+    """Return the call of one of `functions` in a line of a trial, serialized anew, or None."""
     try:
         function, args, kwargs = serialization.loads(json.loads(line)["call"].encode())
         return serialization.dumps((function, args, kwargs)) if function in functions else None
@@ -355,13 +338,16 @@ def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
 def _next_outcome(
     running: Running, failures: Mapping[str, SandboxVerdict] = CALL_FAILURES
 ) -> CallOutcome:
-    """Wait for the next outcome that a run reports, or for its end."""
+    """Wait for the next outcome that a run reports, or for its end, and return the outcome.
+
+    `failures` are the verdicts that the program may report, by name.
+    """
     line = running.line()
     return _ending(running, early=True) if line is None else _outcome_in(line, failures)
 
 
 def _outcome_in(line: bytes, failures: Mapping[str, SandboxVerdict]) -> CallOutcome:
-    """Return the outcome in a line of a report, or UNREADABLE."""
+    """Return the outcome in a line of a report, or UNREADABLE; `failures` as in _next_outcome."""
     try:
         report = json.loads(line)
     except (ValueError, RecursionError):
@@ -383,7 +369,10 @@ def _outcome_in(line: bytes, failures: Mapping[str, SandboxVerdict]) -> CallOutc
 
 
 def _ending(running: Running, *, early: bool = False) -> CallOutcome:
-    """Wait for the end of a run and return its outcome; `early` if calls are unanswered."""
+    """Wait for the end of a run and return its outcome: OK, or the reason of the end.
+
+    If `early`, an answer was expected, and a normal end is the outcome KILLED.
+    """
     running.finish()
     limits, status = running.worker.limits, running.status or 0
     if running.flooded:
@@ -406,6 +395,9 @@ def _ending(running: Running, *, early: bool = False) -> CallOutcome:
 def _record(
     running: Running, outcome: CallOutcome, outcomes: Sequence[CallOutcome] = ()
 ) -> ProgramRun:
-    """Return the record of a run, with its output without control characters."""
+    """Return the record of a finished run, with the verdict and error of `outcome`.
+
+    `outcomes` are those of the calls. The output has no control characters.
+    """
     printed = printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
     return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error)

@@ -61,14 +61,10 @@ _WRITING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECT
 
 @functools.cache
 def compiled(files: str) -> bytes:
-    """Return the compiled filter for this machine.
+    """Return the filter for this machine, compiled, that permits the calls `files` of FILES.
 
-    Args:
-        files: Permitted calls on files, one of FILES.
-
-    Raises:
-        ImportError: libseccomp or pyseccomp is missing; the message contains the install command.
-        SandboxError: libseccomp returned an invalid filter.
+    Raises ImportError with the install command if libseccomp or pyseccomp is missing, and
+    SandboxError if libseccomp returned an invalid filter.
     """
     try:
         with needed_by("the filter of system calls"):

@@ -58,9 +58,12 @@ class WorkerLostError(SandboxError):
 
 
 class Running:
-    """State of one run: its output so far, and its end; methods may raise WorkerLostError."""
+    """Run of a request, started by the constructor: its output so far, and its end.
 
-    def __init__(self, worker: Worker, request: bytes, stdin: bytes, wall: float) -> None:
+    All methods except `hang_up`, `stop` and `close` may raise WorkerLostError.
+    """
+
+    def __init__(self, worker: Worker, request: bytes) -> None:
         self.worker = worker
         self.received = bytearray()
         self.printed = bytearray()
@@ -69,14 +72,14 @@ class Running:
         self.status: int | None = None
         """Status as from os.wait; None during the run."""
         self.cause, self.cpu = zygote.ENDED, 0.0
+        wall = worker.limits.wall
         self._until = time.monotonic() + wall + GRACE
         output, output_end = os.pipe()
         results, results_end = os.pipe()
         calls_end, calls = os.pipe()
-        files = [_file("request", request), _file("stdin", stdin)]
         self._open = {output: self.printed, results: self.received}
         self._calls = calls
-        theirs = [*files, output_end, results_end, calls_end]
+        theirs = [_file("request", request), output_end, results_end, calls_end]
         try:
             os.set_blocking(calls, False)
             socket.send_fds(worker.control, [struct.pack("=d", wall)], theirs)
@@ -88,7 +91,7 @@ class Running:
                 os.close(descriptor)
 
     def line(self) -> bytes | None:
-        """Wait for the next line of results and return it, or None after the last line."""
+        """Wait for the next line of results; return it without its end, or None after the last."""
         while (end := self.received.find(b"\n")) < 0:
             if self.status is not None:
                 return None
@@ -115,7 +118,7 @@ class Running:
             self._calls = -1
 
     def stop(self) -> None:
-        """Request the worker to kill the run."""
+        """Request the worker to kill the run, without waiting for its end."""
         with contextlib.suppress(OSError):
             self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
 
@@ -127,7 +130,10 @@ class Running:
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        """Wait for output, the end of the run, or `writing` to be writable; read the output."""
+        """Wait for output, the end of the run, or `writing` to be writable.
+
+        Add the output to `printed` and `received`, and set `status`, `cpu` and `cause` at the end.
+        """
         control = self.worker.control
         left = max(0.0, self._until - time.monotonic())
         ready = _ready((*self._open, control.fileno()), left, writing)
@@ -145,7 +151,7 @@ class Running:
         self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
-        """Read from descriptors once, and stop the run if it exceeds a limit."""
+        """Read once from each descriptor of `ready`, and stop the run if it exceeds a limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]
@@ -235,7 +241,10 @@ class Worker:
         return bool(_ready([self.control.fileno()]))
 
     def _granted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Send the settings to the worker; return the fields of its protections."""
+        """Send its settings to the worker, and return the fields of Protections that it reports.
+
+        Raises SandboxError if the worker does not answer within START.
+        """
         self.control.settimeout(START)
         try:
             self.control.send(json.dumps(settings).encode())
@@ -250,10 +259,10 @@ class Worker:
         return granted
 
     def _run_nothing(self) -> None:
-        """Run an empty program; raise SandboxError if that fails."""
+        """Run an empty program; raise SandboxError with the reason if that fails."""
         failure = ""
         try:
-            with closing(Running(self, runner.NOTHING, b"", self.limits.wall)) as running:
+            with closing(Running(self, runner.NOTHING)) as running:
                 running.hang_up()
                 running.finish()
             if running.status or running.received != runner.DONE:
@@ -264,7 +273,7 @@ class Worker:
             raise SandboxError(f"an empty program could not be run: {failure.splitlines()[-1]}")
 
     def _last_words(self) -> str:
-        """Return the last line of standard error of a worker that ended."""
+        """Return the last line of standard error of a worker that ended, "" for none."""
         assert self._process.stderr is not None
         os.set_blocking(self._process.stderr.fileno(), False)
         output = self._process.stderr.read(10_000) or b""
@@ -273,7 +282,7 @@ class Worker:
 
 @functools.cache
 def _code() -> bytes:
-    """Return the compiled modules of a worker by name; packages are empty."""
+    """Return the marshalled code of the worker's modules, by name; packages are empty."""
     root = Path(__file__).parents[2]
     code = {}
     for name in _MODULES:
@@ -284,7 +293,10 @@ def _code() -> bytes:
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
-    """Wait up to `seconds` until a descriptor is ready or closed; return all that are."""
+    """Wait up to `seconds` until a descriptor is ready or closed, and return all that are.
+
+    The descriptors are those of `reading`, for input, and `writing`, for output.
+    """
     poll = select.poll()
     for descriptor in reading:
         poll.register(descriptor, select.POLLIN)
@@ -294,6 +306,7 @@ def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = N
 
 
 def _file(name: str, content: bytes) -> int:
+    """Return the descriptor, at its start, of a new file in memory with this content."""
     descriptor = os.memfd_create(name)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content)

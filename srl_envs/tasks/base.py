@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.base import metadata_of
 from srl_envs.games.maze_levels import SPLITS, TEST_SHARE
@@ -74,8 +76,29 @@ class Problem:
         return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
 
 
+def load_problems(
+    path: str | os.PathLike[str] | None,
+    read: Callable[[Any, int], Problem],
+    families: object = None,
+) -> tuple[Problem, ...] | None:
+    """Return the problems in a JSONL file, in order, or None if `path` is None.
+
+    `read` makes a problem of the JSON value and the number (from 1) of a line. Raises
+    EnvConfigError if `families`, an argument that excludes a path, is given as well, if the file
+    has no problem, or for an invalid line, whose number the message contains.
+    """
+    if path is None:
+        return None
+    if families is not None:
+        raise EnvConfigError(f"families and path exclude each other, got {families!r} and {path!r}")
+    problems = tuple(loading.read_rows(loading.place(path, "path"), "problems", read))
+    if not problems:
+        raise EnvConfigError(f"{path} contains no problem")
+    return problems
+
+
 def pick(rng: np.random.Generator, things: Sequence[T]) -> T:
-    """Draw one of several things with equal probabilities."""
+    """Return one of `things`, drawn with equal probabilities."""
     return things[int(rng.integers(len(things)))]
 
 
@@ -99,10 +122,10 @@ class Grade:
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the grade of a solution.
+        """Return the grade of a solution, with score 1.
 
         Args:
-            feedback: Text shown to the agent.
+            feedback: Text for the agent.
         """
         return cls(1.0, True, feedback)
 
@@ -111,7 +134,7 @@ class Grade:
         """Return the grade of a wrong answer.
 
         Args:
-            feedback: Text shown before the next turn, which must not contain the answer.
+            feedback: Text for the agent, which must not contain the answer.
             score: Partial score, 0 to 1.
         """
         return cls(score, False, feedback)
@@ -188,11 +211,11 @@ class Task(ABC):
         self.difficulties, self.split = (min(levels), max(levels)), "any"
 
     def how_to_answer(self) -> str:
-        """Return the description of the form of an answer, which follows the rules."""
+        """Return the description of the form of an answer, shown to the agent after the rules."""
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the answer in the text of an agent, or the reason why there is none; never raise.
+        """Return the answer in an agent's text, or a ParseFailure with the reason; never raise.
 
         Args:
             text: Text that is neither empty nor too long.
@@ -200,7 +223,7 @@ class Task(ABC):
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the state of the task for one attempt, `Attempt.memory`.
+        """Return the state of the task for one attempt, which becomes `Attempt.memory`.
 
         Args:
             problem: Problem of the attempt.
@@ -208,7 +231,9 @@ class Task(ABC):
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Return the grade of one turn, by default `grade`. Override for turns with other actions.
+        """Return the grade of one turn, by default that of `grade`.
+
+        Tasks in which a turn may be another action than an answer override this method.
 
         Args:
             attempt: State of the attempt; `turns` includes this turn.
@@ -225,7 +250,7 @@ class Task(ABC):
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return texts in the right form without information on the truth, or None.
+        """Return texts in the right form without information on the truth, None if there are none.
 
         Args:
             rng: Source of all randomness.
@@ -335,7 +360,7 @@ class TaskEnv(FreeTextGame):
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return `Task.sample_answers` for an agent's attempt.
+        """Return texts in the right form for an agent, None if there are none.
 
         Args:
             agent: Name of the agent.
@@ -425,7 +450,10 @@ class TaskEnv(FreeTextGame):
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    """Return the lowest and highest difficulty of an argument; check that the task has them."""
+    """Return the lowest and highest difficulty in `value`, which None sets to those in `known`.
+
+    Raises EnvConfigError if they are not within `known`, the range of the task.
+    """
     ends: Any = known if value is None else value
     low, high = ends if isinstance(ends, Sequence) and len(ends) == 2 else (ends, ends)
     lowest = whole_number("difficulty", low, *known)

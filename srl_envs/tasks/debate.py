@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -85,7 +84,7 @@ class Debate:
     speeches: tuple[Speech, ...] = ()
 
     def by(self, side: str) -> list[Speech]:
-        """Return the speeches of a side."""
+        """Return the speeches of a side in the order of the rounds."""
         return [speech for speech in self.speeches if speech.side == side]
 
 
@@ -116,11 +115,7 @@ class Judge(Protocol):
     def judge(self, debate: Debate) -> Verdict:
         """Return the verdict on a debate, deterministic if possible.
 
-        Args:
-            debate: Motion and all speeches.
-
-        Raises:
-            JudgeError: The debate cannot be judged.
+        Raises JudgeError if the debate cannot be judged.
         """
         ...
 
@@ -270,7 +265,7 @@ class DebateEnv(FreeTextGame):
 def sample_speeches(
     rng: np.random.Generator, motion: str, side: str, count: int
 ) -> tuple[str, ...]:
-    """Return up to `count` different speeches for one side of a motion, from stock sentences."""
+    """Draw up to `count` different speeches for one side of a motion, from stock sentences."""
     stems = content_words(motion)
     words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:STEM] in stems]
     stock = [*SENTENCES, *(ABOUT.format(word=word) for word in words[:2])]
@@ -285,17 +280,13 @@ def sample_speeches(
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Load motions from a JSONL file: a text, or an object with "motion", on each line.
 
-    Args:
-        path: The file.
-
-    Raises:
-        EnvConfigError: A line is invalid; the message contains its number.
+    Raises EnvConfigError for an invalid line, whose number the message contains.
     """
     return tuple(loading.read_rows(path, "topics", lambda row, number: _motion(row)))
 
 
 def _motion(row: Any) -> str:
-    """Return the motion of a row as one line; raise EnvConfigError if there is none."""
+    """Return a motion, a text or {"motion": text}, as one line; raise EnvConfigError for others."""
     motion = row.get("motion") if isinstance(row, Mapping) else row
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(
@@ -326,7 +317,7 @@ def _topics(
 
 
 def _spoken(text: str | ParseFailure) -> str:
-    """Return a speech as one printable line."""
+    """Return a speech as one printable line of up to SPEECH_LENGTH signs, "" for a failure."""
     if isinstance(text, ParseFailure):
         return ""
     line = "".join(sign if sign.isprintable() else " " for sign in text)
@@ -334,7 +325,7 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    """Return the judge of an argument; raise EnvConfigError if it is none."""
+    """Return the judge that an argument of DebateEnv is or names; raise EnvConfigError for none."""
     if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
@@ -346,16 +337,14 @@ def _judge(judge: Judge | str) -> Judge:
     return made
 
 
-WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {
-        "length": 0.15,
-        "relevance": 0.25,
-        "response": 0.20,
-        "reasoning": 0.20,
-        "evidence": 0.10,
-        "structure": 0.10,
-    }
-)
+WEIGHTS: Mapping[str, float] = {
+    "length": 0.15,
+    "relevance": 0.25,
+    "response": 0.20,
+    "reasoning": 0.20,
+    "evidence": 0.10,
+    "structure": 0.10,
+}
 WORDS = (30, 150)
 TAKEN_UP = 3
 REASONED = 2
@@ -417,7 +406,10 @@ class RuleJudge:
 
 
 def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float]]:
-    """Return the score of a speech by RuleJudge, and its features and guards by name."""
+    """Return RuleJudge's score of a speech, 0 to 1, and its features and guards by name.
+
+    The feature "response" is missing if the opponent has not spoken in an earlier round.
+    """
     words = words_of(speech.text)
     if not words:
         return 0.0, dict.fromkeys((*WEIGHTS, "fresh", "prose"), 0.0)
@@ -451,7 +443,7 @@ def words_of(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the stems of the words of a text that are no function words."""
+    """Return the first STEM letters of the words of a text, except function and short words."""
     words = [word for word in words_of(text) if len(word) >= SHORTEST]
     return {word[:STEM] for word in words if word not in FUNCTION_WORDS}
 
@@ -468,7 +460,10 @@ def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool 
 
 
 def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
-    """Return the share of new groups of three words, 1 if there are no groups."""
+    """Return the share of a speech's groups of three words that are in none of the texts `heard`.
+
+    `words` are the words of the speech; without a group, return 1.
+    """
     every = [*map(words_of, heard), words]
     groups = [list(zip(each, each[1:], each[2:], strict=False)) for each in every]
     known = {group for earlier in groups[:-1] for group in earlier}
@@ -477,7 +472,7 @@ def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
 
 
 def _prose(words: Sequence[str]) -> float:
-    """Return 1 if the share of function words is within PROSE, down to 0 outside."""
+    """Return 1 if the share of function words among `words` is as in prose, down to 0 if not."""
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:

@@ -1,11 +1,11 @@
 """Mathematical expressions in plain notation or LaTeX: parsing, and comparison for all variables.
 
-Values are exact fractions. Expressions with roots, powers, pi or functions are compared in hundreds
-of digits by mpmath, at several points if there are variables. DIGITS covers the whole range of
+Values are exact fractions. Expressions with roots, powers, pi or functions are compared in DIGITS
+digits by mpmath, at several points if there are variables. DIGITS covers the whole range of
 permitted numbers, so a large summand hides no small one, and terms that cancel are 0.
 
 Text is never executed. The length of a text, the depth of a tree and the size of numbers have
-limits, and a number beyond them is refused before its computation, such as `9**9**9**9`.
+limits. A number beyond the limits, such as `9**9**9**9`, is refused before its computation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ DEEPEST = 40  # nested brackets and operators
 BITS = 20_000  # largest size of a numerator or denominator
 RANGE = 120  # decimal places before and after the point of an inexact number
 DIGITS = 3 * RANGE + 100  # precision of inexact numbers
-FAR = 500  # size of a variable above which values are often too large
 CLOSE = 50  # digits in which equal inexact values must agree
 FUNCTIONS = ("sqrt", "sin", "cos", "tan", "log", "ln", "exp", "abs")
 CONSTANTS = ("pi", "e")
@@ -35,6 +34,19 @@ CONSTANTS = ("pi", "e")
 Tree = tuple[Any, ...]
 """("number", Fraction), ("name", letter), ("constant", which), ("+" "-" "*" "/" "^", left, right),
 ("negative", tree) or ("call", function, tree)."""
+
+# A whole number before a fraction, such as 3 1/2 or 3\frac{1}{2}.
+_MIXED = re.compile(
+    r"(?<![\w.,^])(\d{1,99})"
+    r"(?:\s*\\frac\{(\d{1,99})\}\{(\d{1,99})\}|\s+(\d{1,99})\s*/\s*(\d{1,99})(?![\d.]))"
+)
+
+
+def _improper(mixed: re.Match[str]) -> str:
+    """Return a match of _MIXED as one fraction in brackets: (7/2) for 3 1/2."""
+    whole, above, below = filter(None, mixed.groups())
+    return f"({int(whole) * int(below) + int(above)}/{below})"
+
 
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _LATEX: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
@@ -57,13 +69,14 @@ _LATEX: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"⁻?[⁰¹²³⁴-⁹]+"), lambda found: f"^({found[0].translate(_RAISED)})"),
     (re.compile(r"[¼-¾⅐-⅞]"), lambda found: f" {normalize('NFKC', found[0])} "),
     (re.compile("\N{FRACTION SLASH}"), "/"),
+    (_MIXED, _improper),
 )
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
     r"(?:[eE][+-]?\d{1,4}(?![\d.A-Za-z]))?)"
     r"|(?P<frac>\\frac)|(?P<word>[A-Za-z]+)|(?P<mark>\*\*|[-+*/^(){}\[\]|]))"
 )
-_PRODUCTS = re.compile(r"x?y?z?|a?b?c?|[a-z]")
+_PRODUCTS = re.compile(r"x?y?z?|a?b?c?|[A-Za-z]")
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 
@@ -72,14 +85,14 @@ class Unreadable(ValueError):
 
 
 def plain(text: str) -> str:
-    """Replace LaTeX commands and typographic signs with plain notation."""
+    r"""Return a text in plain notation: `\pi` as pi, ² as ^(2), 3 1/2 as (7/2); never raise."""
     for pattern, sign in _LATEX:
         text = pattern.sub(sign, text)
     return text.strip()
 
 
 def parse(text: str) -> Tree:
-    """Parse a whole text as an expression; raise Unreadable if it is none."""
+    """Return the tree of an expression; raise Unreadable if a part of the text is no expression."""
     if len(text) > LONGEST:
         raise Unreadable(f"an expression may have {LONGEST} characters")
     reader = _Reader(plain(text))
@@ -89,14 +102,18 @@ def parse(text: str) -> Tree:
 
 
 def bounded(value: Fraction) -> Fraction:
-    """Return a value of at most BITS bits; raise Unreadable otherwise."""
+    """Return `value`; raise Unreadable if its numerator or denominator has more than BITS bits."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > BITS:
         raise Unreadable("its numbers grow too large")
     return value
 
 
 class _Reader:
-    """Recursive descent parser. Methods with `depth`, the nesting depth, return a tree."""
+    """Recursive descent parser of a text.
+
+    Methods with `depth`, the nesting depth so far, skip the next part of the text and return its
+    tree. They raise Unreadable for an invalid part, and beyond DEEPEST.
+    """
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
@@ -111,42 +128,29 @@ class _Reader:
         self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
-        """Parse terms joined by + and -."""
+        """Return the tree of terms joined by + and -, of which there may be one."""
         tree = self._product(depth)
         while sign := self._take("+", "-"):
             tree = (sign, tree, self._product(depth + 1))
         return tree
 
     def expect(self, *token: str) -> None:
-        """Skip a token; raise Unreadable if it is not the next one."""
+        """Skip the next token; raise Unreadable if it is not `token`, a kind and a text."""
         if self._next() != token:
             raise Unreadable(f"{token[1]!r} is missing")
 
     def _product(self, depth: int) -> Tree:
         tree = self._signed(depth)
         while True:
-            before, (kind, text) = self._tokens[self._place - 1][0], self._tokens[self._place]
+            kind, text = self._tokens[self._place]
             if sign := self._take("*", "/"):
                 tree = (sign, tree, self._signed(depth + 1))
             elif kind in ("word", "frac") or text in _CLOSING:
-                factor = self._powered(depth + 1)
-                mixed = before == "number" and kind == "frac"
-                tree = _with_fraction(tree, factor) if mixed else ("*", tree, factor)
-            elif kind == before == "number":
-                tree = _with_fraction(tree, self._plain_fraction())
+                tree = ("*", tree, self._powered(depth + 1))
             else:
                 return tree
 
-    def _plain_fraction(self) -> Tree:
-        """Parse the fraction of a mixed number, such as 1/2 in 3 1/2."""
-        (_, above), bar, (_, below) = self._next(), self._next(), self._next()
-        if bar != ("mark", "/") or not (above.isdigit() and below.isdigit()):
-            raise Unreadable("there is no operator between two numbers")
-        return ("/", ("number", _literal(above)), ("number", _literal(below)))
-
     def _signed(self, depth: int) -> Tree:
-        if depth > DEEPEST:
-            raise Unreadable("it is nested too deep")
         sign = self._take("+", "-")
         if not sign:
             return self._powered(depth)
@@ -158,11 +162,13 @@ class _Reader:
         return ("^", base, self._signed(depth + 1)) if self._take("^", "**") else base
 
     def _atom(self, depth: int) -> Tree:
+        if depth > DEEPEST:
+            raise Unreadable("it is nested too deep")
         kind, text = self._next()
         if kind == "number":
             return ("number", _literal(text))
         if kind == "frac":
-            return ("/", self._argument(depth), self._argument(depth))
+            return ("/", self._atom(depth + 1), self._atom(depth + 1))
         if kind == "word":
             return self._word(text, depth)
         if text not in _CLOSING and text != "|":
@@ -175,26 +181,20 @@ class _Reader:
         if text == "sqrt" and self._take("["):
             root = self.sum(depth + 1)
             self.expect("mark", "]")
-            return ("^", self._argument(depth), ("/", ("number", Fraction(1)), root))
+            return ("^", self._atom(depth + 1), ("/", ("number", Fraction(1)), root))
         if text in FUNCTIONS:
-            return ("call", text, self._argument(depth))
+            return ("call", text, self._atom(depth + 1))
         if text in CONSTANTS:
             return ("constant", text)
-        if not _PRODUCTS.fullmatch(text) and not (len(text) == 1 and text.isascii()):
+        if not _PRODUCTS.fullmatch(text):
             raise Unreadable(f"{text[:20]!r} is no part of an expression")
         tree: Tree = ("name", text[0])
         for letter in text[1:]:
             tree = ("*", tree, ("name", letter))
         return tree
 
-    def _argument(self, depth: int) -> Tree:
-        """Parse the argument of a function or fraction: a bracket or a single token."""
-        if depth > DEEPEST:
-            raise Unreadable("it is nested too deep")
-        return self._atom(depth + 1)
-
     def _take(self, *marks: str) -> str:
-        """Skip and return the next mark if it is one of these; return "" otherwise."""
+        """Skip and return the next token if it is one of `marks`; return "" otherwise."""
         kind, text = self._tokens[self._place]
         found = text if kind == "mark" and text in marks else ""
         self._place += bool(found)
@@ -205,16 +205,6 @@ class _Reader:
             raise Unreadable("it ends too early")
         self._place += 1
         return self._tokens[self._place - 1]
-
-
-def _with_fraction(whole: Tree, part: Tree) -> Tree:
-    """Return the number tree of a mixed number, such as -3 1/2."""
-    if whole[0] == "negative":
-        return ("negative", _with_fraction(whole[1], part))
-    parts = part[0] == "/" and part[1][0] == part[2][0] == "number" and part[2][1] != 0
-    if not (parts and whole[0] == "number" and whole[1].denominator == 1):
-        raise Unreadable("there is no operator between two numbers")
-    return ("number", whole[1] + part[1][1] / part[2][1])
 
 
 def _literal(text: str) -> Fraction:
@@ -242,14 +232,14 @@ def number(text: str) -> Fraction:
 
 
 def names(tree: Tree) -> frozenset[str]:
-    """Return the variables of a tree."""
+    """Return the letters of the variables of a tree."""
     if tree[0] == "name":
         return frozenset(tree[1])
     return frozenset().union(*(names(part) for part in tree[1:] if isinstance(part, tuple)))
 
 
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
-    """Return the value of a tree as a fraction, with the variables of `at`.
+    """Return the value of a tree, with the values of its variables in `at`.
 
     Raises:
         Unreadable: The value is no fraction (a root, pi) or too large.
@@ -260,26 +250,26 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 
 
 def same(one: Tree, other: Tree) -> bool:
-    """Return True if two expressions are equal for all values of their variables.
+    """Return True if two trees are equal for all real values of their variables.
 
-    Both must be defined at the same real points; if there are none, complex values are compared.
+    Both must be defined at the same values, and at one at least.
 
     Raises:
         ImportError: Roots, pi or functions need mpmath, and mpmath is missing.
     """
     variables = sorted(names(one) | names(other))
     try:
-        found = _agree(one, other, variables, _FRACTIONS)
+        return _agree(one, other, variables, _FRACTIONS)
     except Unreadable:
-        found = _agree(one, other, variables, _digits(real=True))
-        if found is None:
-            found = _agree(one, other, variables, _digits(real=False))
-    return bool(found)
+        return _agree(one, other, variables, _digits())
 
 
-def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool | None:
-    """Return True if two trees agree at all points, or None if both are undefined everywhere."""
-    agreed = None
+def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool:
+    """Return True if two trees have equal values, in the arithmetic `numbers`, at all points.
+
+    Points at which both are undefined do not count; if all are, return False.
+    """
+    agreed = False
     for at in _points(variables):
         sides = []
         for tree in (one, other):
@@ -296,15 +286,15 @@ def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> b
                 return False
             agreed = True
         elif sides[0] is not sides[1]:
-            # Far away, ln(e^x) may be too large although its value is not.
-            far = any(abs(value) > FAR for value in at.values())
-            if not (far and Unreadable in errors):
-                return False
+            return False
     return agreed
 
 
 def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
-    """Yield fixed values of the variables: fractions of all signs and sizes, and whole numbers."""
+    """Yield points, each variable -> value: fixed fractions of all signs and sizes, and integers.
+
+    Without variables, there is one point, which is empty.
+    """
     if not variables:
         yield {}
         return
@@ -312,7 +302,6 @@ def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
         (Fraction(1), False, range(8)),
         (Fraction(1), True, range(1, 8)),
         (Fraction(1, 1009), True, range(1, 8)),
-        (Fraction(997), True, range(1, 8)),
         (None, True, range(4)),  # whole numbers
     ):
         for place in places:
@@ -332,10 +321,12 @@ class _Numbers:
     """Arithmetic of one kind of numbers."""
 
     lift: Callable[[Fraction], Any]
+    """Conversion of an exact value."""
     power: Callable[[Any, Any], Any]
     call: Callable[..., Any]
     """Value of a function of FUNCTIONS, or without an argument of a constant."""
     checked: Callable[[Any], Any]
+    """Identity for results in the permitted range; raises an exception of `undefined` otherwise."""
     tiny: Any = 0
     """Largest relative difference of equal values."""
     undefined: tuple[type[Exception], ...] = (ZeroDivisionError,)
@@ -380,8 +371,8 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, bounded)
 
 
 @cache
-def _digits(real: bool) -> _Numbers:
-    """Return the arithmetic with DIGITS digits; if `real`, complex values are undefined."""
+def _digits() -> _Numbers:
+    """Return the arithmetic of real numbers of DIGITS digits; raise ImportError without mpmath."""
     with needed_by("comparing answers with roots, pi or functions"):
         import mpmath
     context = mpmath.mp.clone()
@@ -390,7 +381,7 @@ def _digits(real: bool) -> _Numbers:
     lost = 1 / large**2 / 10**CLOSE  # Rounding error of a value of 0.
 
     def checked(value: Any) -> Any:
-        if real and isinstance(value, context.mpc):
+        if isinstance(value, context.mpc):
             raise ZeroDivisionError
         size = abs(value)
         if size < lost:
@@ -404,7 +395,7 @@ def _digits(real: bool) -> _Numbers:
             raise ZeroDivisionError
         if base and abs(exponent) * abs(math.log10(abs(base))) > RANGE:
             raise Unreadable("its numbers grow too large or too small")
-        if real and base < 0:
+        if base < 0:
             for root in (3, 5, 7, 9):  # Odd roots of negative numbers are real.
                 times = context.nint(exponent * root)
                 if times % root and abs(exponent * root - times) < tiny:

@@ -1,9 +1,9 @@
 """Grading of mathematical answers: extraction from a text, parsing, and comparison.
 
-The truth and an answer are parsed alike: as a number, an expression, several values, a tuple, an
-interval or inequality, or words. Numbers must be written out ("3 + 4" is no answer to "What is
-3 + 4?") and are compared as fractions. A decimal may be rounded to PLACES places if the truth has
-more.
+The truth and an answer are parsed alike: as a number, an expression, several values, a tuple,
+intervals (also written as inequalities), or words. Numbers must be written out ("3 + 4" is no
+answer to "What is 3 + 4?") and are compared as fractions. A decimal may be rounded to PLACES places
+if the truth has more.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _SIGN = re.compile("|".join(map(re.escape, _SIGNS)))
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _RELATIONS = {sign: sign for sign in _FLIPPED} | {"≤": "<=", "≥": ">=", "=<": "<=", "=>": ">="}
 _RELATION = re.compile(r"(<=|>=|=<|=>|[<>≤≥])")
-_NAMED = re.compile(r"^\s*(?:[A-Za-z](?:_\w)?|[A-Za-z]\([a-z]\))\s*(?:=|\\in|∈)\s*(?![=<>])")
+_NAMED = re.compile(
+    r"^\s*(?:[A-Za-z](?:_\w)?|[A-Za-z]\([a-z]\)|\(\s*[A-Za-z](?:\s*,\s*[A-Za-z])+\s*\))"
+    r"\s*(?:=|\\in|∈)\s*(?![=<>])"
+)
+"""Name of the answer before it: x =, x_1 =, f(x) =, (x, y) = or x in."""
 _JOINED = re.compile(r";|\bor\b|\band\b|,\s")
-_MEMBER = re.compile(r"^\s*[A-Za-z]\s*(?:\\in|∈)\s*")
-_POINT = re.compile(r"^\s*\(\s*[A-Za-z](?:\s*,\s*[A-Za-z])+\s*\)\s*=\s*")
-_COORDINATE = re.compile(r"\s*([A-Za-z])\s*=(.+)", re.S)
-_BUILT = re.compile(r"^\{\s*[A-Za-z]\s*(?:\||:|\\mid)(.*)\}$", re.S)
 _THOUSANDS = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
 _UNITS = re.compile(
     r"^(?P<number>.*?[\d.)}%])\s*"
@@ -70,6 +70,11 @@ _MULTIPLES = frozenset(
 """Words that change the value of a number and are therefore no units."""
 
 
+Span = tuple[Any, bool, Any, bool]
+"""Interval: lower bound, True if included, upper bound, True if included; the bounds are Trees,
+INFINITY, or INFINITY with a minus."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """Parsed answer."""
@@ -77,7 +82,7 @@ class Reading:
     kind: str
     """One of "number", "expression", "values", "tuple", "set" (of real numbers), "words"."""
     content: Any
-    """A Fraction, a Tree, a tuple of Readings, spans as (low, closed, high, closed), or a str."""
+    """Fraction, Tree, tuple of Readings (twice), tuple of Spans, or str, in the order of `kind`."""
     places: int | None = None
     """Number of decimals, if written."""
 
@@ -107,7 +112,7 @@ def final_answer(text: str) -> str | ParseFailure:
 
 
 def boxed(text: str) -> list[str]:
-    r"""Return the contents of every `\boxed{...}` and `\fbox{...}` in a text."""
+    r"""Return the contents of all `\boxed{...}` and `\fbox{...}` in a text, by their ends."""
     starts = {match.end() - 1 for match in _BOX.finditer(text)}
     found = []
     opened: list[int] = []
@@ -122,11 +127,9 @@ def boxed(text: str) -> list[str]:
 
 
 def read(text: str, units: Collection[str] = ()) -> Reading:
-    """Parse an answer, as words if nothing else fits; never raise.
+    """Return the parsed form of an answer, of kind "words" if no other fits; never raise.
 
-    Args:
-        text: Answer.
-        units: Words that may follow a number.
+    The first LONGEST characters count. `units` are words that may follow a number.
     """
     try:
         check_brackets(text)
@@ -149,16 +152,17 @@ def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     if len(answer) > LONGEST:
         return False
     # The truth in a file may contain its unit, which is then optional in the answer.
-    units = frozenset(units) | words_of(truth) | _named_by_signs(truth)
+    units = frozenset(units) | words_of(truth) | _percent(truth)
     return same_reading(read(truth, units), read(answer, units))
 
 
 def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     """Return True if two numbers have the same value, or two other texts the same words.
 
-    Texts are never expressions: 2024-01-05 is no difference.
+    Neither text is an expression: 2024-01-05 is no difference. Case, spaces and marks around a text
+    do not count. `units` are words that may follow a number.
     """
-    units = frozenset(units) | _named_by_signs(truth)
+    units = frozenset(units) | _percent(truth)
     one, other = (_number_alone(text, units) for text in (truth, answer))
     if one is not None and other is not None:
         return same_reading(one, other)
@@ -167,22 +171,15 @@ def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
 
 
 def _number_alone(text: str, units: frozenset[str]) -> Reading | None:
+    """Return the number that a text consists of, with or without a unit, or None."""
     try:
         return _number(_plain(text.strip("*`\"' \t\n")[: LONGEST + 1]), units)
     except (Unreadable, ZeroDivisionError):
         return None
 
 
-def _named_by_signs(truth: str) -> frozenset[str]:
-    """Return the names of the units whose signs are in the truth."""
-    signs = {
-        "$": ("dollar", "dollars"),
-        "°": ("degree", "degrees"),
-        "\\circ": ("degree", "degrees"),
-        "%": (PERCENT,),
-        PERCENT: (PERCENT,),
-    }
-    return frozenset(word for sign, words in signs.items() if sign in truth for word in words)
+def _percent(truth: str) -> frozenset[str]:
+    return frozenset({PERCENT} if "%" in truth or PERCENT in truth else ())
 
 
 def same_reading(truth: Reading, answer: Reading) -> bool:
@@ -198,19 +195,18 @@ def same_reading(truth: Reading, answer: Reading) -> bool:
         return _same_number(right, answer)
     if truth.kind == "expression":
         return same(right, given)
-    if truth.kind == "set":
-        return _same_spans(right, given)
     if truth.kind == "words":
         return bool(right == given)
     if len(right) != len(given):
         return False
     if truth.kind == "tuple":
         return all(map(same_reading, right, given))
-    return all(any(same_reading(one, other) for other in given) for one in right)
+    equal = same_reading if truth.kind == "values" else _same_span
+    return all(any(equal(one, other) for other in given) for one in right)
 
 
 def _interval(reading: Reading) -> Reading:
-    """Return a pair of numbers as an open interval, and anything else unchanged."""
+    """Return a tuple of two numbers as a set of one open interval, and others unchanged."""
     if reading.kind != "tuple" or len(reading.content) != 2:
         return reading
     if any(end.kind not in ("number", "expression") for end in reading.content):
@@ -222,7 +218,7 @@ def _interval(reading: Reading) -> Reading:
 
 
 def words_of(question: str) -> frozenset[str]:
-    """Return the words of a question that may follow a number as its unit.
+    """Return the words of a question, in lower case, that may follow a number as its unit.
 
     They include PERCENT if the question asks for a percentage. In "What is 15% of 20?", the sign
     follows a number and is no unit of the answer.
@@ -235,6 +231,10 @@ def words_of(question: str) -> frozenset[str]:
 def _plain(text: str) -> str:
     plain = expressions.plain(text.strip().rstrip("."))
     return plain.replace("\\{", "{").replace("\\}", "}")
+
+
+# The functions of a form receive the text of an answer and the words that may follow a number. They
+# return None or raise Unreadable or ZeroDivisionError if the text does not have the form.
 
 
 @lru_cache(maxsize=4096)
@@ -296,58 +296,29 @@ def _values(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _tuple(text: str, units: frozenset[str]) -> Reading | None:
-    whole, text = text, _NAMED.sub("", _POINT.sub("", text)).strip()
+    text = _NAMED.sub("", text).strip()
     if not (text.startswith("(") and text.endswith(")") and _is_one_bracket(text)):
-        return _coordinates(whole, units)
+        return None
     parts = _split(text[1:-1], ",")
     if not 2 <= len(parts) <= MOST or not all(part.strip() for part in parts):
         return None
     return Reading("tuple", tuple(_read(part.strip(), units) for part in parts))
 
 
-def _coordinates(text: str, units: frozenset[str]) -> Reading | None:
-    """Parse x = 1, y = 2 as (1, 2), in alphabetical order and each letter once."""
-    pieces = [part for piece in _split(text, ",;") for part in re.split(r"\band\b", piece)]
-    named = [_COORDINATE.fullmatch(piece) for piece in pieces]
-    values = {found[1]: found[2].strip() for found in named if found is not None}
-    if len(pieces) < 2 or len(values) < len(pieces):
-        return None
-    return Reading("tuple", tuple(_read(values[letter], units) for letter in sorted(values)))
-
-
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Parse inequalities in one variable and intervals, joined by "or" or a union sign.
-
-    "and" may join a lower and an upper bound.
-    """
-    text = _MEMBER.sub("", text.strip())
-    built = _BUILT.match(text)
-    pieces = re.split(rf"\bor\b|{UNION}", built[1] if built else text)
-    if len(pieces) > MOST or (len(pieces) > 1 and len(_variables(text)) > 1):
-        return None
-    spans = [_both(piece.strip(), alone=len(pieces) == 1) for piece in pieces]
-    if any(span is None for span in spans):
+    """Parse intervals and inequalities in one variable, joined by "or" or a union sign."""
+    pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
+    spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
+    if None in spans or len(spans) > MOST:
         return None
     return Reading("set", tuple(spans))
 
 
-def _both(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
-    """Parse a span, or a lower and an upper bound joined by "and"; return None if it is neither."""
-    spans = [_span(piece.strip(), alone=alone) for piece in re.split(r"\band\b", text)]
-    if len(spans) == 1:
-        return spans[0]
-    below = [span for span in spans if span is not None and span[2] == INFINITY]
-    above = [span for span in spans if span is not None and span[0] == f"-{INFINITY}"]
-    if not len(spans) == 2 * len(below) == 2 * len(above) == 2 or len(_variables(text)) > 1:
-        return None
-    return (*below[0][:2], *above[0][2:])
+def _span(text: str, *, alone: bool) -> Span | None:
+    """Parse an inequality or an interval; return None for other texts.
 
-
-def _variables(text: str) -> set[str]:
-    return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", text)) - {"e"}
-
-
-def _span(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
+    If `alone`, the text is the whole answer, and (2, 3) is a point.
+    """
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
         return _related([part.strip() for part in parts])
@@ -355,20 +326,15 @@ def _span(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
         return None
     ends = _split(text[1:-1], ",")
     round_brackets = text[0] == "(" and text[-1] == ")"
-    # (2, 3) is a point, except with infinity or in a union.
     if len(ends) != 2 or (alone and round_brackets and INFINITY not in text):
         return None
     return _bound(ends[0]), text[0] == "[", _bound(ends[1]), text[-1] == "]"
 
 
-def _related(parts: list[str]) -> tuple[Any, bool, Any, bool] | None:
-    """Parse an inequality in one variable as a span, or return None if it is none.
+def _related(parts: list[str]) -> Span | None:
+    """Return the interval of an inequality in one variable, or None for others.
 
-    Args:
-        parts: Terms and relation signs in turn, such as ["a", "<", "x", "<", "b"]; 3 or 5 parts.
-
-    Returns:
-        (lower bound, True if it is included, upper bound, True if it is included).
+    `parts` are its terms and signs in turn, such as ["a", "<", "x", "<=", "b"]; 3 or 5 parts.
     """
     terms, signs = parts[::2], [_RELATIONS[sign] for sign in parts[1::2]]
     if {sign[0] for sign in signs} == {">"}:
@@ -388,17 +354,12 @@ def _bound(text: str) -> Any:
     return plain if plain in (INFINITY, f"-{INFINITY}") else expressions.parse(text)
 
 
-def _same_spans(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return True if each span of one set equals exactly one of the other."""
-    if len(one) != len(other):
-        return False
-    equal = [[all(map(_same_part, a, b)) for b in other] for a in one]
-    return all(sum(row) == 1 for row in [*equal, *zip(*equal, strict=True)])
-
-
-def _same_part(one: Any, other: Any) -> bool:
-    both = isinstance(one, tuple) and isinstance(other, tuple)
-    return same(one, other) if both else bool(one == other)
+def _same_span(truth: Span, answer: Span) -> bool:
+    for one, other in zip(truth, answer, strict=True):
+        trees = isinstance(one, tuple) and isinstance(other, tuple)
+        if not (same(one, other) if trees else one == other):
+            return False
+    return True
 
 
 def _same_number(truth: Fraction, answer: Reading) -> bool:
@@ -418,7 +379,7 @@ def _depths(text: str) -> list[int]:
 
 
 def _split(text: str, marks: str) -> list[str]:
-    """Split a text at marks outside of brackets."""
+    """Return the parts of a text between the signs in `marks` that are outside of brackets."""
     depths = _depths(text)
     cuts = [place for place, sign in enumerate(text) if sign in marks and depths[place] == 0]
     return [text[start + 1 : end] for start, end in pairwise([-1, *cuts, len(text)])]

@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,18 +20,12 @@ import numpy as np
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks import grading
-from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, load_problems, pick
 from srl_envs.text import ParseFailure, Samples
 from srl_envs.validation import parallel_form, some_of
 
-RULES = "You are asked a question of mathematics."
-FORM = (
-    "End with a line that holds your final answer alone, such as Answer: 42. Write numbers out "
-    "(42, -3.5 or 3/4); decimals that do not end need at least four places."
-)
 TOO_FAR = 4  # largest number of steps that a sample answer counts past the end
 LARGEST_GUESS = 18  # largest number in the sample answers
-MARK = "####"
 LAYOUTS = '{"question", "answer": "... #### 42"} or {"problem", "solution": "... \\\\boxed{42}"}'
 
 Number = int | Fraction
@@ -62,10 +54,13 @@ class Mathematics(Task):
             self.use(problems)
 
     def rules(self) -> str:
-        return RULES
+        return "You are asked a question of mathematics."
 
     def how_to_answer(self) -> str:
-        return FORM
+        return (
+            "End with a line that holds your final answer alone, such as Answer: 42. Write numbers "
+            "out (42, -3.5 or 3/4); decimals that do not end need at least four places."
+        )
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
         return FAMILIES[pick(rng, self.families)](rng, difficulty)
@@ -82,7 +77,7 @@ class Mathematics(Task):
         return Grade.right() if right else Grade.wrong()
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return answers in the right form that contain no information on the truth.
+        """Return up to `count` answers in the right form, without information on the truth.
 
         In one-digit arithmetic, the answers count in steps: 3 + 5, 4 + 4, 5 + 3, and so on, stopped
         after any number of steps. In all other problems, they are numbers.
@@ -95,7 +90,10 @@ class Mathematics(Task):
 
 
 def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
-    """Return answers that count from `first` in steps of 1, one for each number of steps."""
+    """Return sample answers to a sum or difference, each after another number of steps of 1.
+
+    `sign`, "+" or "-", is the direction. The last answers are TOO_FAR steps beyond the solution.
+    """
     found, line = [], f"{first} {sign} {second}"
     for step in range(second + TOO_FAR + 1):
         now = first + step if sign == "+" else first - step
@@ -104,29 +102,22 @@ def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def load_problems(path: str | Path) -> tuple[Problem, ...]:
-    r"""Load problems from a JSONL file in the layout of GSM8K or MATH.
+def read_problem(row: Any, number: int) -> Problem:
+    r"""Return the problem in a line of a JSONL file in the layout of GSM8K or MATH.
 
     GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final number after "####".
     MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
     with the final answer in the last `\boxed{...}` of the solution, or under "answer".
 
-    Raises:
-        EnvConfigError: A line has neither layout; the message contains its number.
+    `row` is the JSON value of the line. Raises EnvConfigError for another layout.
     """
-    problems = tuple(loading.read_rows(path, "problems", _loaded_problem))
-    if not problems:
-        raise EnvConfigError(f"{path} contains no problem: its lines must be {LAYOUTS}")
-    return problems
-
-
-def _loaded_problem(row: Any, number: int) -> Problem:
     if not isinstance(row, dict) or not {"question", "problem"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
+    level = None
     if "question" in row:
-        question, family, level = loading.text_of(row, "question"), "GSM8K", None
-        _, mark, answer = loading.text_of(row, "answer").rpartition(MARK)
-        answer = answer if mark else ""
+        question, family = loading.text_of(row, "question"), "GSM8K"
+        _, mark, rest = loading.text_of(row, "answer").rpartition("####")
+        answer = rest if mark else ""
     else:
         question, family = loading.text_of(row, "problem"), str(row.get("type", "MATH"))
         boxes = grading.boxed(str(row.get("solution", "")))
@@ -156,9 +147,7 @@ def parallel_env(
     Raises:
         EnvConfigError: An argument is invalid.
     """
-    if path is not None and families is not None:
-        raise EnvConfigError(f"families and path exclude each other, got {families!r} and {path!r}")
-    problems = None if path is None else load_problems(loading.place(path, "path"))
+    problems = load_problems(path, read_problem, families)
     return TaskEnv(Mathematics(families, problems), **settings)
 
 
@@ -351,17 +340,14 @@ def _change(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed:
     count, price, other = _between(rng, 3, 12), _between(rng, 105, 999), _between(rng, 105, 1999)
     spent = count * price + other
     paid = (spent // 1000 + _between(rng, 1, 5)) * 10
+    cost, bag = (f"{n // 100}.{n % 100:02d}".removesuffix(".00") for n in (price, other))
     question = (
-        f"{name} buys {count} {things} at {_dollars(price)} dollars each and a bag for "
-        f"{_dollars(other)} dollars, and pays with {paid} dollars. "
+        f"{name} buys {count} {things} at {cost} dollars each and a bag for "
+        f"{bag} dollars, and pays with {paid} dollars. "
         f"How many dollars does {name} get back?"
     )
     key = f"{paid} less {count} times {price} less {other}"
     return question, Fraction(paid * 100 - spent, 100), key
-
-
-def _dollars(cents: int) -> str:
-    return f"{cents // 100}.{cents % 100:02d}".removesuffix(".00")
 
 
 def _discount(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed:
@@ -416,7 +402,7 @@ def _problem(
 
 
 def _decimal(hundredths: int) -> str:
-    """Return 3.45 for 345, 3.4 for 340, 3 for 300."""
+    """Return a number of hundredths as a decimal: 3.45 for 345, 3.4 for 340, 3 for 300."""
     return f"{hundredths // 100}.{hundredths % 100:02d}".rstrip("0").rstrip(".")
 
 
@@ -431,7 +417,10 @@ def _nonzero(rng: np.random.Generator, size: int) -> int:
 
 
 def _joined(first: str, *signed: tuple[int, str]) -> str:
-    """Return 3x - 2y + 1 for "3x", (-2, "y"), (1, "")."""
+    """Return the text of a sum of terms: 3x - 2y + 1 for "3x", (-2, "y"), (1, "").
+
+    Further terms are pairs of factor and variable; those with factor 0 are left out.
+    """
     parts = [first]
     for factor, name in signed:
         if factor:
@@ -441,16 +430,14 @@ def _joined(first: str, *signed: tuple[int, str]) -> str:
 
 
 def _times(factor: int, name: str = "x") -> str:
-    """Return x, -x or 3x."""
+    """Return the text of a product of a factor that is not 0 and a variable: x, -x or 3x."""
     return {1: name, -1: f"-{name}"}.get(factor, f"{factor}{name}")
 
 
-FAMILIES: Mapping[str, Callable[[np.random.Generator, int], Problem]] = MappingProxyType(
-    {
-        "arithmetic": arithmetic,
-        "algebra": algebra,
-        "word problems": word_problems,
-        "multi-step": multi_step,
-    }
-)
+FAMILIES: Mapping[str, Callable[[np.random.Generator, int], Problem]] = {
+    "arithmetic": arithmetic,
+    "algebra": algebra,
+    "word problems": word_problems,
+    "multi-step": multi_step,
+}
 """Family -> function that draws a problem of a difficulty from 1 to 5."""

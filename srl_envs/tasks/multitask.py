@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from pettingzoo import ParallelEnv
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.base import OBSERVATION_MODES, metadata_of, vector_of
+from srl_envs.games.base import metadata_of, vector_of
 from srl_envs.seeding import RandomSource
 from srl_envs.tasks.free_text_game import RENDER_MODES, readable_text
 from srl_envs.text import ParseFailure, Samples, SpacesOfAgents, TextView
@@ -24,18 +23,15 @@ from srl_envs.validation import (
     Reset,
     Step,
     check_choice,
-    number_between,
     parallel_form,
     reset_arguments,
 )
 
-DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "math": {"name": "math_v0"},
-        "code": {"name": "code_v0"},
-        "tools": {"name": "tool_use_v0"},
-    }
-)
+DEFAULT: Mapping[str, Mapping[str, Any]] = {
+    "math": {"name": "math_v0"},
+    "code": {"name": "code_v0"},
+    "tools": {"name": "tool_use_v0"},
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     Args:
         environments: Label -> {"name": registered name or 'module:function', "options": keyword
             arguments}; by default DEFAULT.
-        weights: Label -> share of the episodes, equal by default.
         max_cycles: Turns of all environments; by default, those of each.
         obs_mode: Observation mode of all environments.
         render_mode: Render mode of all environments.
@@ -104,21 +99,16 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self,
         environments: Mapping[str, Mapping[str, Any]] | None = None,
         *,
-        weights: Mapping[str, float] | None = None,
         max_cycles: int | None = None,
         obs_mode: str = "llm",
         render_mode: str | None = None,
     ) -> None:
-        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
-        self.render_mode: str | None = check_choice(
-            "render_mode", render_mode, (None, *RENDER_MODES)
-        )
+        self.obs_mode, self.render_mode = obs_mode, render_mode
         self.named = dict(DEFAULT) if environments is None else environments
         shared = {} if max_cycles is None else {"max_cycles": max_cycles}
         self.environments = _made(self.named, obs_mode=obs_mode, render_mode=render_mode, **shared)
         self._labels = tuple(self.environments)
         self._all = list(self.environments.values())
-        self._shares = _shares(weights, self._labels)
         first, expected = self._all[0], _facts(self._all[0])
         for label, env in self.environments.items():
             different = [name for name, fact in _facts(env).items() if fact != expected[name]]
@@ -164,23 +154,19 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.max_cycles = turns
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; the environment receives its number since the seed as "episode".
+        """Start an episode of the drawn environment, or of that which the options name.
 
-        Args:
-            seed: Seed; None continues the current random stream.
-            options: "environment", a label, and options of that environment.
-
-        Raises:
-            EnvConfigError: An argument is invalid.
+        The options are "environment", a label, and options of that environment, which also receives
+        the number of the episode since the seed as "episode". See RoundGame.reset.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:
             self.np_random = np.random.default_rng(seed)
         self._episode = 0 if seed is not None else self._episode + 1
-        drawn = str(self.np_random.choice(self._labels, p=self._shares))
+        shares = [1 / len(self._labels)] * len(self._labels)
+        drawn = str(self.np_random.choice(self._labels, p=shares))
         own_seed = int(self.np_random.integers(2**31))
-        label = given.get("environment")
-        label = drawn if label is None else label
+        label = given.get("environment") or drawn
         self.environment = check_choice("environment", label, self._labels)
         # The environment is seeded in every episode and cannot count them.
         options = {"episode": self._episode, **given}
@@ -209,7 +195,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.close()
 
     def _current(self, call: str) -> Any:
-        """Return the current environment; raise EnvError if `call` comes before reset()."""
+        """Return the current environment; before reset(), raise EnvError for the method `call`."""
         if self.environment is None:
             raise EnvError(f"{call}() before the first reset(): call reset() first")
         return self.environments[self.environment]
@@ -235,7 +221,10 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
 
 def _made(environments: Any, **shared: Any) -> dict[str, Any]:
-    """Return the environments by label; raise EnvConfigError if an entry is invalid."""
+    """Return the environments by label, made with their options and `shared`.
+
+    Raises EnvConfigError if `environments` is no mapping as in Multitask, or an entry is invalid.
+    """
     entries = environments if isinstance(environments, Mapping) else {}
     made = {}
     for label, entry in entries.items():
@@ -262,19 +251,11 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
     return made
 
 
-def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[float]:
-    """Return the probability of each label; raise EnvConfigError if `weights` is invalid."""
-    given = dict.fromkeys(labels, 1.0) if weights is None else weights
-    if not isinstance(given, Mapping) or set(given) != set(labels):
-        raise EnvConfigError(f"weights must name each of {', '.join(labels)}, got {weights!r}")
-    shares = [number_between(f"weights.{label}", given[label], 0.0, 1e9) for label in labels]
-    if not sum(shares):
-        raise EnvConfigError(f"weights must contain a number above 0, got {weights!r}")
-    return [share / sum(shares) for share in shares]
-
-
 def _facts(env: Any) -> dict[str, Any]:
-    """Return the properties that all must share, by name."""
+    """Return the properties of an environment that all environments must share, by name.
+
+    Raises EnvConfigError if the environment has no text view, or no vector in its observations.
+    """
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     observed = env.observation_space(agents[0])
     vectors = (getattr(env, "state_space", None), vector_of(observed))
@@ -294,7 +275,10 @@ def _facts(env: Any) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Any]) -> Any:
-    """Return the space of all vectors, padded with zeros, with the one-hot label behind them."""
+    """Return the space of the observations in any of the spaces `members`.
+
+    Vectors are padded with zeros to the longest, and followed by the one-hot label.
+    """
     if isinstance(members[0], spaces.Dict):
         vector = _joined([space["observation"] for space in members])
         return spaces.Dict({**members[0].spaces, "observation": vector})

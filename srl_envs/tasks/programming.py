@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,8 +21,8 @@ from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import (
     LEVELS,
+    CallOutcome,
     Limits,
-    ProgramRun,
     Sandbox,
     SandboxCall,
     SandboxVerdict,
@@ -32,22 +30,18 @@ from srl_envs.sandbox import (
     shared_sandbox,
 )
 from srl_envs.sandbox.guest.serialization import dumps
-from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, load_problems, pick
 from srl_envs.text import ParseFailure, Samples
 from srl_envs.validation import check_choice, number_between, parallel_form, some_of
 
 SYNTAX = 0.1  # part of the score for a program that is Python
 WEIGHTS = {1: (0.9,), 2: (0.3, 0.6)}
 """Number of kinds of tests (visible, hidden) -> parts of the score for passed tests of each."""
-RULES = "You are asked for a program in Python."
-FORM = "Answer with the code alone, or put it between ```python and ```."
 WALL = 5.0  # default time limit of a program with all its tests, in seconds
 MOST_RECORDED_WALL = 60.0  # largest time limit in an untrusted record, in seconds
 MINIMUM = "filtered"  # default level of protection
 SHOWN = 300  # characters of a returned value in the feedback
 
-Run = tuple[ProgramRun, Sequence[SandboxVerdict], str]
-"""Run, the verdict of each test, and a description of the first visible test that fails."""
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
 VISIBLE, HIDDEN = 2, 4  # tests
 TRIES = 200  # draws of arguments, so that tests differ
@@ -74,10 +68,10 @@ class Programming(Task):
             self.use(problems)
 
     def rules(self) -> str:
-        return RULES
+        return "You are asked for a program in Python."
 
     def how_to_answer(self) -> str:
-        return FORM
+        return "Answer with the code alone, or put it between ```python and ```."
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
         nearest = min(self._levels, key=lambda level: (abs(level - difficulty), level))
@@ -91,12 +85,13 @@ class Programming(Task):
 
     def grade(self, problem: Problem, answer: str) -> Grade:
         data, program = problem.data, _program(problem, answer)
+        verdicts: Sequence[SandboxVerdict]
         if "trial" in data:
             run = self.sandbox.judge(program, data["trial"], (data["entry"],))
-            tested: Run = run, [run.verdict], ""
+            verdicts = [run.verdict]
         else:
-            tested = self._check(data, program)
-        run, verdicts, failing = tested
+            report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
+            run, verdicts = report.run, report.verdicts
         passed = [verdict is SandboxVerdict.OK for verdict in verdicts]
         shown = len(data.get("visible", ()))
         visible, hidden = passed[:shown], passed[shown:]
@@ -110,8 +105,9 @@ class Programming(Task):
             feedback = "All tests pass."
         elif not parsed:
             feedback = f"That is not Python: {run.error}."
-        elif failing:
-            feedback = failing
+        elif not all(visible):
+            place = visible.index(False)
+            feedback = _failure(data["visible"][place], run.outcomes[place], verdicts[place])
         elif visible:
             feedback = f"The tests you were shown pass, but {wrong} of {len(hidden)} others fail."
         else:
@@ -131,25 +127,21 @@ class Programming(Task):
             return None
         return tuple(RETURNS.values())[:count]
 
-    def _check(self, data: Mapping[str, Any], program: str) -> Run:
-        """Run the calls in `data`, compare the returned values, and describe the first failure."""
-        report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
-        shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
-        for test, verdict, outcome in shown:
-            if verdict is SandboxVerdict.OK:
-                continue
-            got = repr(outcome.value)
-            got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
-            failing = f"{test.call} gave {got}, expected {test.expected!r}."
-            if verdict is not SandboxVerdict.WRONG:
-                why = outcome.error or verdict
-                failing = f"{test.call} should give {test.expected!r}, but: {why}."
-            return report.run, report.verdicts, failing
-        return report.run, report.verdicts, ""
+
+def _failure(test: Test, outcome: CallOutcome, verdict: SandboxVerdict) -> str:
+    """Return a description of a failed test for the agent, with the value or error of the call."""
+    if verdict is not SandboxVerdict.WRONG:
+        return f"{test.call} should give {test.expected!r}, but: {outcome.error or verdict}."
+    got = repr(outcome.value)
+    got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
+    return f"{test.call} gave {got}, expected {test.expected!r}."
 
 
 def _program(problem: Problem, answer: str) -> str:
-    """Return the program: the code in the question, continued or replaced by the answer."""
+    """Return the source of an answer: the code in the question, continued by the answer.
+
+    If the answer defines the whole function, it replaces the function of the question.
+    """
     prompt = problem.data.get("prompt", "")
     beginning = prompt or problem.data.get("prefix", "")
     entry = problem.data.get("entry", "f")
@@ -182,39 +174,24 @@ def parallel_env(
         EnvConfigError: An argument is invalid.
         SandboxError: The level of protection is not available.
     """
-    if path is not None and families is not None:
-        raise EnvConfigError(f"families and path exclude each other, got {families!r} and {path!r}")
+    problems = load_problems(path, read_problem, families)
     seconds = loading.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
     minimum = check_choice("sandbox_minimum", sandbox_minimum, LEVELS)
     if loading.is_closed():  # The options are from an untrusted record.
         minimum = max(minimum, MINIMUM, key=LEVELS.index)
-    problems = None if path is None else load_problems(loading.place(path, "path"))
     sandbox = shared_sandbox(Limits(wall=seconds, cpu=max(1, math.ceil(seconds))), minimum)
     return TaskEnv(Programming(sandbox, families, problems), **settings)
 
 
-def load_problems(path: str | Path) -> tuple[Problem, ...]:
-    """Load the problems of a JSONL file in the layout of HumanEval (Chen et al. 2021).
+def read_problem(row: Any, number: int) -> Problem:
+    """Return the problem in a line of a JSONL file in the layout of HumanEval (Chen et al. 2021).
 
     A line is {"prompt", "entry_point", "test"}, and may contain "canonical_solution". The test is
     code and runs in another process than the program (Sandbox.judge): it calls the entry point with
     plain data.
 
-    Args:
-        path: The file.
-
-    Raises:
-        EnvConfigError: A line has another layout (the message contains its number), or there is
-            none.
+    `row` is the JSON value of the line. Raises EnvConfigError for another layout.
     """
-    problems = tuple(loading.read_rows(path, "problems", _problem))
-    if not problems:
-        raise EnvConfigError(f"{path} contains no problem")
-    return problems
-
-
-def _problem(row: Any, number: int) -> Problem:
-    """Return the problem of a row; raise EnvConfigError for another layout."""
     names = ("prompt", "entry_point", "test")
     if not isinstance(row, dict):
         raise EnvConfigError(f"a problem must have {', '.join(names)}, got {row!r:.40}")
@@ -255,9 +232,9 @@ Template = Callable[[np.random.Generator], DrawnProblem]
 def drawn_problem(
     family: str, template: Template, rng: np.random.Generator, difficulty: int
 ) -> Problem:
-    """Return a problem of a template, with its tests.
+    """Return a problem with its tests, drawn from a template of FAMILIES.
 
-    Only solutions of templates run in this process, to compute the expected values.
+    The solution of the template runs in this process, to compute the expected values.
     """
     drawn = template(rng)
     body = f"return {drawn.returns}" if drawn.returns else drawn.body
@@ -295,30 +272,28 @@ def _numbers(low: int = -9, high: int = 10, most: int = 8) -> Arguments:
     return lambda rng: (rng.integers(low, high, int(rng.integers(2, most + 1))).tolist(),)
 
 
-def _word(rng: np.random.Generator, letters: str = "abcdeo", most: int = 8) -> str:
-    return "".join(rng.choice(list(letters), int(rng.integers(1, most + 1))).tolist())
-
-
 def _text(rng: np.random.Generator) -> tuple[str]:
-    return (" ".join(_word(rng) for _ in range(int(rng.integers(1, 6)))),)
+    words = [
+        "".join(rng.choice(list("abcdeo"), int(rng.integers(1, 9))).tolist())
+        for _ in range(int(rng.integers(1, 6)))
+    ]
+    return (" ".join(words),)
 
 
 def _pick(rng: np.random.Generator, options: Mapping[str, str]) -> tuple[str, str]:
     return pick(rng, list(options.items()))
 
 
-RETURNS = MappingProxyType(
-    {
-        "add a and b.": "a + b",
-        "take b from a.": "a - b",
-        "take a from b.": "b - a",
-        "multiply a and b.": "a * b",
-        "give the larger of a and b.": "max(a, b)",
-        "give the smaller of a and b.": "min(a, b)",
-        "tell whether a is less than b.": "a < b",
-        "tell whether a and b are equal.": "a == b",
-    }
-)
+RETURNS: Mapping[str, str] = {
+    "add a and b.": "a + b",
+    "take b from a.": "a - b",
+    "take a from b.": "b - a",
+    "multiply a and b.": "a * b",
+    "give the larger of a and b.": "max(a, b)",
+    "give the smaller of a and b.": "min(a, b)",
+    "tell whether a is less than b.": "a < b",
+    "tell whether a and b are equal.": "a == b",
+}
 """Question -> expression, of the smallest family."""
 
 
@@ -416,14 +391,12 @@ def _coins(rng: np.random.Generator) -> DrawnProblem:
     return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(1, 60)),))
 
 
-FAMILIES: Mapping[str, Mapping[int, Template]] = MappingProxyType(
-    {
-        "returns": {1: _returns},
-        "lists": {1: _total, 2: _kept},
-        "strings": {1: _letters},
-        "sorting": {3: _sorted},
-        "sequences": {4: _runs},
-        "dynamic programming": {5: _coins},
-    }
-)
+FAMILIES: Mapping[str, Mapping[int, Template]] = {
+    "returns": {1: _returns},
+    "lists": {1: _total, 2: _kept},
+    "strings": {1: _letters},
+    "sorting": {3: _sorted},
+    "sequences": {4: _runs},
+    "dynamic programming": {5: _coins},
+}
 """Family -> difficulty -> template."""

@@ -42,6 +42,7 @@ class _Conversation:
     """One agent's conversation about one row."""
 
     index: int
+    """Number of the row."""
     message: str
     """Text of the next observation."""
     completions: list[str] = field(default_factory=list)
@@ -184,10 +185,21 @@ class TextTask(FreeTextGame):
         return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
+        """Return some of the sample answers in random order, None if there are none.
+
+        Args:
+            agent: Name of the agent.
+            rng: Source of all randomness.
+            count: Largest number of texts.
+        """
         return tuple(rng.permutation(list(self._samples))[:count].tolist()) or None
 
     def _next_message(self, talk: _Conversation) -> str | None:
-        """Return the text of the next turn, or None if the conversation is over."""
+        """Return the text of the next turn, or None if the conversation is over.
+
+        Makes the tool calls in the last completion, or calls `respond`. Raises EnvError if its
+        result is no text.
+        """
         if self.tools.tools:
             results = tool_turn(self.tools, talk.completions[-1])
             if results is not None:
@@ -200,7 +212,7 @@ class TextTask(FreeTextGame):
         return message
 
     def _rewards_of(self, talks: Sequence[_Conversation]) -> list[dict[str, float]]:
-        """Return the value of each reward function for each conversation."""
+        """Return the values of the reward functions, by name, of each conversation in order."""
         calls = [
             function("\n\n".join(talk.completions), self.rows[talk.index])
             for talk in talks
@@ -211,7 +223,10 @@ class TextTask(FreeTextGame):
 
 
 def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
-    """Return the rows of an argument of TextTask."""
+    """Return the rows that an argument of TextTask is or names.
+
+    Raises EnvConfigError if there is none, and ImportError if the package datasets is missing.
+    """
     if isinstance(rows, str | os.PathLike):
         path = loading.place(rows, "rows")
         if path.is_file() or path.suffix in (".jsonl", ".json"):
@@ -231,13 +246,14 @@ def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
 
 
 def _row(row: Any) -> Row:
+    """Return a row unchanged; raise EnvConfigError if it is no mapping."""
     if not isinstance(row, Mapping):
         raise EnvConfigError(f"a row must be a mapping of names to values, got {shown(row):.80}")
     return row
 
 
 def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
-    """Return the prompt of a row; raise EnvConfigError if there is none."""
+    """Return the prompt of the row with this number; EnvConfigError if it is no valid text."""
     try:
         text = prompt.format_map(row) if isinstance(prompt, str) else prompt(row)
     except (KeyError, ValueError, IndexError, AttributeError) as error:
@@ -256,13 +272,17 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
 
 
 def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
+    """Return the tool of a function, which may be named 'module:function'."""
     if isinstance(tool, str):
         tool = loading.code(tool, "tools")
     return tool if isinstance(tool, Tool) else Tool.of(tool)
 
 
 def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
-    """Return the reward functions by name, each with its weight."""
+    """Return the reward functions of an argument by name, each with its weight.
+
+    Raises EnvConfigError if there is none, two have one name, or one is no function.
+    """
     if callable(reward) or isinstance(reward, str):
         reward = {reward: 1.0}
     elif not isinstance(reward, Mapping):
@@ -302,6 +322,7 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
 
 
 def _finite(name: str, value: Any) -> float:
+    """Return the value of the reward `name`; raise EnvError if it is no finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:

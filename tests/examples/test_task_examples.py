@@ -87,7 +87,7 @@ def test_weights_change(name, make, smaller, tmp_path, glimpse):
 
 @pytest.mark.slow
 def test_one_model_trains_on_three_tasks(tmp_path, glimpse):
-    with any_sandbox(workers=1) as sandbox:
+    with any_sandbox() as sandbox:
         level = sandbox.protections().level
     here = {"environment.options.environments.programs.options.sandbox_minimum": level}
     options = yaml_file.load(CONFIGS / "several_tasks.yaml", here).environment.options

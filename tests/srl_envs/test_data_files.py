@@ -1,14 +1,17 @@
 """Data files: every mistake raises EnvConfigError with file and line."""
 
+from functools import partial
+
 import pytest
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks import programming
+from srl_envs.tasks import mathematics, programming
+from srl_envs.tasks.base import load_problems
 from srl_envs.tasks.debate import load_topics
-from srl_envs.tasks.mathematics import load_problems
 
 DEEP = "[" * 400 + "]" * 400
-LOADERS = [load_topics, load_problems, programming.load_problems]
+READERS = [mathematics.read_problem, programming.read_problem]
+LOADERS = [load_topics, *(partial(load_problems, read=read) for read in READERS)]
 
 
 @pytest.mark.parametrize("load", LOADERS)

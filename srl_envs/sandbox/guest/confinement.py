@@ -99,15 +99,14 @@ class Place:
     def confine(self, descriptors: Sequence[int]) -> bytes:
         """Read the request, confine this forked process irrevocably, and return the request.
 
-        Args:
-            descriptors: Descriptors of the request, standard input, output, results and calls.
+        `descriptors` are those of the request, output, results and calls.
         """
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:
             request = file.read()
         kept = [*descriptors[1:], *([] if self.rules is None else [self.rules])]
         high = [fcntl.fcntl(each, fcntl.F_DUPFD, 16) for each in kept]
-        for target, descriptor in zip((0, 1, 3, 4, RULES), high, strict=False):
+        for target, descriptor in zip((1, 3, 4, RULES), high, strict=False):
             os.dup2(descriptor, target)
         os.dup2(1, 2)
         os.closerange(RULES + (self.rules is not None), 2**16)
@@ -133,8 +132,7 @@ class Place:
     def make_folder(self) -> None:
         """Create the working folder and the shared memory of a run, if the run has namespaces.
 
-        Without namespaces, the working folder remains that of the worker, a removed folder in which
-        nothing can be written.
+        Without namespaces, the working folder remains that of the worker, which is removed.
         """
         if not self.namespaces:
             return
@@ -170,7 +168,7 @@ class Place:
             resource.setrlimit(kind, (allowed, last))
 
     def _build_root(self) -> None:
-        """Make a file system of the readable files and an empty working folder the root."""
+        """Make a new file system the root: the readable files, read-only, and an empty WORK."""
         kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
         closed = kernel.NO_SETUID | kernel.NO_DEVICES
         kernel.mount("tmpfs", self.folder, "tmpfs", closed, "size=256k,mode=755")
@@ -193,7 +191,7 @@ class Place:
 
 
 def become(user: int) -> None:
-    """Change to this user and group irrevocably, without further groups."""
+    """Change this process irrevocably to the user and the group with this id, and no others."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -232,14 +230,17 @@ def readable_files() -> list[str]:
 
 
 def _is_standard(name: str) -> bool:
-    """Return True if a file in a folder of `sys.path` belongs to the standard library."""
+    """Return True if the name of a file on `sys.path` is one of the standard library."""
     module = name.partition(".")[0]
     built = module.startswith("_sysconfigdata_") or module == "__pycache__"
     return built or module in sys.stdlib_module_names
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Load the extension modules in a fork, and return the paths of all loaded libraries."""
+    """Return the paths of all libraries that are loaded with these extension modules.
+
+    A fork loads them. Raises OSError if it ends early.
+    """
 
     def load(writer: int) -> None:
         for extension in extensions:
@@ -261,7 +262,7 @@ class _Object(ctypes.Structure):
 
 
 def _loaded() -> list[bytes]:
-    """Return the paths of the shared objects of this process, as they were opened."""
+    """Return the absolute paths of the shared objects of this process, as they were opened."""
     names = []
 
     def note(found: ctypes._Pointer[_Object], _size: int, _data: int | None) -> int:

@@ -57,17 +57,17 @@ def set_option(option: int, value: int = 1) -> None:
 
 
 def unshare(namespaces: int) -> None:
-    """Move this process, or with NEW_PID its future children, to new namespaces."""
+    """Move this process to new namespaces (NEW_ constants), for NEW_PID only its children."""
     _done(_libc.unshare(namespaces), "unshare")
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace of a descriptor; setns(2)."""
+    """Enter the namespace, of a kind among the NEW_ constants, of a descriptor; setns(2)."""
     _done(_libc.setns(namespace, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount a file system at the folder `target`."""
+    """Attach a file system, of type `kind` or None, at the folder `target` (manual: mount, 2)."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -118,13 +118,9 @@ def name_host(name: str) -> None:
 def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -> int:
     """Create a Landlock ruleset for `restrict_files` and return its descriptor.
 
-    It permits the given files and the contents of the given folders. From versions 4 and 6, it also
-    forbids TCP, and signals and abstract sockets to processes outside.
-
-    Args:
-        version: Version of the Landlock interface.
-        readable: Files and folders that can be read.
-        writable: Folders that can be read and written, without execution of files.
+    It permits reading of `readable` and, except execution, all use of `writable`, which are folders
+    with their contents, or files. From versions 4 and 6 of the interface, it also forbids TCP, and
+    signals and abstract sockets to processes outside.
     """
     rights = sum(bits for since, bits in _FILE_RIGHTS.items() if since <= version)
     network = _NETWORK_RIGHTS if version >= _NETWORK_VERSION else 0
@@ -150,7 +146,10 @@ def restrict_files(rules: int) -> None:
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """End this process, a fork, after the `with` block; an exception is printed on stderr."""
+    """Context that ends this process, a fork: with status 0, or with 1 after an exception.
+
+    The exception is printed on standard error.
+    """
     code = 1
     try:
         yield
@@ -163,7 +162,7 @@ def leaving() -> Iterator[None]:
 
 
 def output_of_fork(step: Callable[[int], None]) -> bytes:
-    """Call `step` in a fork with a descriptor, and return all bytes written to the descriptor."""
+    """Call `step` in a fork with a descriptor; wait, and return all bytes written to it."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

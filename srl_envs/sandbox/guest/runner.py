@@ -42,7 +42,10 @@ class CodeAttempt:
 
 
 def run(request: bytes) -> None:
-    """Run the program of a request, then answer calls of its functions until the input ends."""
+    """Run the program of a request (JSON), then answer the calls on CALLS until its end.
+
+    Write a line to RESULTS for the program and for each call: the result, or the exception.
+    """
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # The same program has the same output in every run.
     sys.stdin = io.TextIOWrapper(io.FileIO(0, "r"), encoding="utf-8", errors="replace")
@@ -82,7 +85,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of the function; raise RuntimeError if the call failed."""
+        """Make the call in the other process and return its result, or raise RuntimeError."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()
@@ -98,7 +101,7 @@ class Elsewhere:
 
 
 def _answer(module: types.ModuleType, call: bytes) -> None:
-    """Call a function of the program, and report the result or the exception."""
+    """Make a serialized call of a function of the program; report the result or exception."""
     report: dict[str, str] = {}
     with CodeAttempt() as calling:
         name, args, kwargs = serialization.loads(call)
@@ -121,7 +124,7 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
 
 
 def _described(kind: Any, error: Any, trace: Any) -> str:
-    """Return the class, message and last line in the program of an exception."""
+    """Return the class and message of an exception, and its last line in the program, as text."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<program>":

@@ -9,7 +9,6 @@ is a JSON object with a key of `_TAGS`.
 from __future__ import annotations
 
 import json
-import math
 from itertools import groupby
 from typing import Any
 
@@ -45,21 +44,20 @@ def same(expected: Any, got: Any) -> bool:
 
     `True` is not `1` and `1` is not `1.0`; NaN equals NaN.
     """
-    if type(expected) is not type(got):
-        return False
-    if isinstance(expected, float):
-        return bool(expected == got) or (math.isnan(expected) and math.isnan(got))
-    if isinstance(expected, list | tuple):
-        return len(expected) == len(got) and all(map(same, expected, got))
-    if isinstance(expected, dict):
-        keys = {key: key for key in got}
-        return expected.keys() == got.keys() and all(
-            same(key, keys[key]) and same(value, got[key]) for key, value in expected.items()
-        )
-    if isinstance(expected, set | frozenset):
-        members = {member: member for member in got}
-        return bool(expected == got) and all(same(one, members[one]) for one in expected)
-    return bool(expected == got)
+    return bool(_typed(expected) == _typed(got))
+
+
+def _typed(value: Any) -> Any:
+    """Return a hashable value that is equal for plain values of equal value and type."""
+    if isinstance(value, float):
+        return float, repr(value + 0.0)  # -0.0 is 0.0
+    if isinstance(value, list | tuple):
+        return type(value), tuple(map(_typed, value))
+    if isinstance(value, dict):
+        return dict, frozenset((_typed(key), _typed(entry)) for key, entry in value.items())
+    if isinstance(value, set | frozenset):
+        return type(value), frozenset(map(_typed, value))
+    return type(value), value
 
 
 def _packed(value: Any, depth: int) -> Any:
@@ -118,7 +116,7 @@ def _unpacked(packed: Any, depth: int) -> Any:
 
 
 def _hashable(keys: list[Any]) -> list[Any]:
-    """Return keys unchanged; raise ValueError if too many have the same hash."""
+    """Return keys unchanged; raise ValueError if more than COLLISIONS have the same hash."""
     if len(keys) > COLLISIONS:
         runs = groupby(sorted(map(hash, keys)))
         if max(sum(1 for _ in run) for _, run in runs) > COLLISIONS:

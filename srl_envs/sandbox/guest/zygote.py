@@ -25,7 +25,7 @@ from srl_envs.sandbox.guest import confinement, kernel, runner
 SETTINGS = 2**18  # largest size of the settings in bytes
 REPLY = struct.Struct("=idi")  # wait status, CPU seconds, cause
 ENDED, TIME_UP, STOPPED = 0, 1, 2
-DESCRIPTORS = 5  # request, standard input, output, results, calls
+DESCRIPTORS = 4  # request, output, results, calls
 SWEEP = 2.0  # seconds in which the descendants of a run must end
 
 # Modules that programs often import: loaded once, instead of in every run.
@@ -60,7 +60,10 @@ def main(control_descriptor: int) -> None:
 
 
 def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
-    """Activate each protection that works in a fork; return the fields of Protections."""
+    """Activate each protection, except those in `without`, that works in a fork.
+
+    Sets the fields of `place` and returns those of srl_envs.sandbox.Protections.
+    """
     refused: dict[str, str] = {}
     if "landlock" not in without:
         place.landlock = kernel.landlock_version()
@@ -95,7 +98,7 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
-    """Fork a run for every message, and reply with its status, times and cause."""
+    """Fork a run for every message, and reply REPLY at its end, until the socket closes."""
     own = place.own_processes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)
@@ -129,7 +132,10 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
 
 
 def _watch(control: socket.socket, child: int, wall: float) -> int:
-    """Wait until the run ends, its time is up, or a stop is requested; return the cause."""
+    """Wait until the run ends (ENDED), `wall` seconds are over (TIME_UP), or a stop is requested.
+
+    Return the constant; a request is a message on `control`, and `child` the process of the run.
+    """
     ended = os.pidfd_open(child)
     try:
         poll = select.poll()
@@ -165,7 +171,7 @@ def _sweep() -> None:
 
 
 def _attempted(step: Callable[[], None]) -> str:
-    """Try a step in a fork; return the reason of its failure, or an empty string."""
+    """Call `step` in a fork; return the reason if it raises OSError or ends, otherwise ""."""
 
     def attempt(writer: int) -> None:
         try:

@@ -10,13 +10,16 @@ The names of TOOLS select these functions:
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
+from srl_envs.loading import needed_by
 from srl_envs.tasks.tool_use.calculator import calculator
-from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
 from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry
 from srl_envs.validation import check_choice
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 TOOLS = ("calculator", "files", "search", "python")
 WITHOUT_SANDBOX = TOOLS[:3]
 
+CORPUS = Path(__file__).with_name("corpus.jsonl")
+SHOWN = 3  # documents in a result
+EXCERPT = 400  # characters of each
 LARGEST_FILE = 16_384  # bytes
 MOST_FILES = 64
 MOST_CELLS = 16
@@ -43,6 +49,7 @@ with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_i
     for _cell in {cells!r}: _run(_cell, "<cell>")
 _run({newest!r}, "<program>")
 """
+_WORD = re.compile(r"[^\W_]+")
 _FILE_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/(?!$)|$)){1,4}")
 _BUILT_IN: dict[str, Tool] = {}  # The schemas are equal for all agents, and slow to build.
 
@@ -78,28 +85,24 @@ class Toolbox:
         for path, content in (files or {}).items():
             self.write_file(path, content)
         self._search = search
-        functions: list[Callable[..., Any]] = []
-        if "calculator" in chosen:
-            functions.append(calculator)
-        if "files" in chosen:
-            functions += [self.read_file, self.write_file, self.list_files]
-        if "search" in chosen:
-            if search is None:
-                shipped()  # Raises now, not at the first search, if the library is missing.
-            functions.append(self.search)
+        functions: dict[str, list[Callable[..., Any]]] = {
+            "calculator": [calculator],
+            "files": [self.read_file, self.write_file, self.list_files],
+            "search": [self.search],
+            "python": [self.python],
+        }
+        if "search" in chosen and search is None:
+            shipped()  # Raises now, not at the first search, if the library is missing.
         if "python" in chosen:
             from srl_envs.sandbox import shared_sandbox
 
             self._repl = PythonRepl(shared_sandbox())
-            functions.append(self.python)
         built_in = []
-        for function in functions:
+        for function in [each for name in functions if name in chosen for each in functions[name]]:
             name = function.__name__
             if name not in _BUILT_IN:
                 _BUILT_IN[name] = Tool.of(function)
-            # An exception of a built-in tool is a defect; a given search is the user's code.
-            strict = search is None or name != "search"
-            built_in.append(replace(_BUILT_IN[name], function=function, strict=strict))
+            built_in.append(replace(_BUILT_IN[name], function=function))
         self.registry = ToolRegistry([*built_in, *tools])
 
     # Tools are methods, not closures: copies of an episode must not share files. Their docstrings
@@ -157,6 +160,7 @@ class Toolbox:
 
 
 def _check_name(path: str) -> None:
+    """Raise ToolError if a text is no name of a file."""
     if not _FILE_NAME.fullmatch(path):
         raise ToolError(
             f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
@@ -168,7 +172,7 @@ class PythonRepl:
     """Python interpreter of one agent in the sandbox.
 
     Every cell runs in a new process, which first repeats all successful earlier cells without
-    their output. Only names persist.
+    their output. So names persist from cell to cell, and nothing else does.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -176,11 +180,7 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """Run a cell after the earlier cells; return its output and the value of a last expression.
-
-        Raises:
-            ToolError: The cell failed.
-        """
+        """Return what a cell prints, with the value of a last expression; ToolError if it fails."""
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:
@@ -191,3 +191,70 @@ class PythonRepl:
             raise ToolError(f"{error}\n{run.stdout[-500:]}".strip())
         self._cells = (*self._cells, code)
         return run.stdout.rstrip("\n")
+
+
+@dataclass(frozen=True)
+class SearchDocument:
+    """Searchable document."""
+
+    title: str
+    text: str
+
+
+class SearchProvider(Protocol):
+    """Search provider: any object with this method."""
+
+    def search(self, query: str, count: int) -> Sequence[SearchDocument]:
+        """Return up to `count` documents that match the text of an agent, the best first.
+
+        May raise ToolError, whose message the agent reads.
+        """
+        ...
+
+
+class BM25Search:
+    """BM25 search (Robertson et al. 1995) by the bm25s library, without regard to case.
+
+    Every result contains a word of the query. Of equal scores, the earlier document is first. A
+    query without words raises ToolError.
+
+    Args:
+        documents: At least one document.
+
+    Raises:
+        ImportError: bm25s is missing.
+    """
+
+    def __init__(self, documents: Iterable[SearchDocument]) -> None:
+        with needed_by("search"):
+            import bm25s
+        self.documents = tuple(documents)
+        self._index = bm25s.BM25()
+        self._index.index(
+            [_words(f"{found.title} {found.text}") for found in self.documents], show_progress=False
+        )
+
+    def search(self, query: str, count: int) -> Sequence[SearchDocument]:
+        words = _words(query)
+        if not words:
+            raise ToolError("the query holds no word")
+        scores = self._index.get_scores(words)
+        order = sorted(range(len(self.documents)), key=lambda place: (-scores[place], place))
+        return [self.documents[place] for place in order[:count] if scores[place] > 0]
+
+
+def as_text(documents: Sequence[SearchDocument]) -> str:
+    """Return the titles and excerpts of documents as text, or that nothing was found."""
+    paragraphs = [f"{found.title}\n{found.text[:EXCERPT]}" for found in documents]
+    return "\n\n".join(paragraphs) or "Nothing was found."
+
+
+@cache
+def shipped() -> BM25Search:
+    """Return the search over the shipped corpus, towns of a fictional island."""
+    entries = map(json.loads, CORPUS.read_text(encoding="utf-8").splitlines())
+    return BM25Search(SearchDocument(entry["title"], entry["text"]) for entry in entries)
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(text)]

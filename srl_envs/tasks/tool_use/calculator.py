@@ -56,7 +56,10 @@ def calculator(expression: str) -> str:
 
 
 def evaluate(expression: str) -> Number:
-    """Return the value of an expression, a Fraction if exact, else a finite float; or ToolError."""
+    """Return the value of an expression, a Fraction if exact and otherwise a finite float.
+
+    Raises ToolError if the expression is invalid, undefined or too large.
+    """
     if len(expression) > LONGEST:
         raise ToolError(f"an expression may have {LONGEST} characters")
     text = " ".join(expression.translate(_TYPESET).split())
@@ -78,6 +81,7 @@ def evaluate(expression: str) -> Number:
 
 
 def _value(node: ast.expr, text: str, depth: int) -> Number:
+    """Return the value of a part of the syntax tree of `text`, nested in `depth` others."""
     if depth > DEEPEST:
         raise ToolError(f"an expression may be nested {DEEPEST} deep")
     source = text[node.col_offset : node.end_col_offset]
@@ -112,7 +116,7 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
 
 
 def _bounded(function: Callable[..., Any], *values: Any) -> Number:
-    """Return the result of a function; raise ToolError if it is undefined or too large."""
+    """Return `function(*values)`; raise ToolError if it is undefined or too large."""
     try:
         value = function(*values)
         value = value if isinstance(value, float) else Fraction(value)
@@ -145,14 +149,10 @@ def _power(base: Number, exponent: Number) -> Number:
 
 
 def _whole(value: Number, most: int) -> int:
+    """Return an integer from -most to most; raise ToolError for other numbers."""
     if value != math.floor(value) or not -most <= value <= most:
         raise ToolError(f"needs a whole number of at most {most}")
     return int(value)
-
-
-def _round(value: Number, places: Number = Fraction(0)) -> Number:
-    rounded: Number = round(value, _whole(places, PLACES))  # type: ignore[assignment]
-    return rounded
 
 
 _OPERATIONS: dict[type[ast.operator], Callable[..., Any]] = {
@@ -169,7 +169,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "min": min,
     "max": max,
-    "round": _round,
+    "round": lambda value, places=0: round(value, _whole(places, PLACES)),
     "factorial": lambda value: math.factorial(_whole(value, LARGEST_FACTORIAL)),
     "ln": math.log,
     **{

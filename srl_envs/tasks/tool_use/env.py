@@ -8,7 +8,6 @@ turn after the first costs `attempt_penalty`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,17 +21,15 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.tasks.free_text_game import FreeTextView
 from srl_envs.tasks.grading import same_value, words_of
-from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, SearchProvider, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, CallStep
-from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.tools import (
-    CLOSE,
-    OPEN,
     Tool,
     ToolCall,
     ToolResult,
     read_turn,
     response,
+    tool_rules,
 )
 from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
 from srl_envs.validation import (
@@ -92,7 +89,7 @@ class ToolSession:
         self._given = numbers_in(self.question)
 
     def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-        """Make the calls of a turn, count the needed calls, and return the results."""
+        """Make the calls of a turn, add the needed ones to `made`, and return the results."""
         given: set[str] = set()
         learned: set[str] = set()
         results = tuple(self.box.registry.call(call) for call in calls)
@@ -121,17 +118,28 @@ class ToolSession:
         return results
 
     def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
-        """Record the first needed step, not made before, that a call makes."""
+        """Record in `made` the first needed call, not made before, that equals a successful call.
+
+        `made_up` are the numbers of the call that the agent could not know. `follows` is True if
+        the call contains a number of `_learned`.
+        """
         for index, step in enumerate(self.steps):
-            if index and step.evidence and call.name == "calculator" and not follows:
+            if index in self.made or call.name != step.call.name:
                 continue
-            if index not in self.made and step.met(call, result, made_up):
-                self.made.add(index)
-                return
+            if step.evidence:
+                guessed = call.name == "calculator" and (made_up or (index > 0 and not follows))
+                other_file = call.name == "read_file" and call.arguments != step.call.arguments
+                if guessed or other_file or step.evidence not in result.content.splitlines():
+                    continue
+            self.made.add(index)
+            return
 
 
 def numbers_in(text: str) -> set[str]:
-    """Return the numbers in a text without signs and redundant zeros; 1,000 is read both ways."""
+    """Return the numbers in a text, as texts without signs and redundant zeros.
+
+    1,000 counts as 1000, and as 1 and 0.
+    """
     found = [*_NUMBER.findall(text), *_NUMBER.findall(_THOUSANDS.sub("", text))]
     numbers = set()
     for number in found:
@@ -173,15 +181,13 @@ class ToolUse(Task):
                     f"{shown(problems)} and {shown(families)}"
                 )
             self.use(entries)
-        self._schemas = self._toolbox().registry.schemas()
+        self._registry = self._toolbox().registry
 
     def rules(self) -> str:
-        listed = "\n".join(json.dumps(schema) for schema in self._schemas)
-        example = '{"name": <tool>, "arguments": {<name>: <value>}}'
-        return (
-            f"Answer the question with the help of tools:\n<tools>\n{listed}\n</tools>\n"
-            f"To call one, write {OPEN}{example}{CLOSE} and nothing else; what it gives is told in "
-            "your next turn."
+        return tool_rules(
+            self._registry,
+            "Answer the question with the help of tools:",
+            "; what it gives is told in your next turn.",
         )
 
     def how_to_answer(self) -> str:
@@ -227,7 +233,7 @@ class ToolUse(Task):
         return "\n".join(lines)
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return valid calls and answers that contain no information on the truth.
+        """Return up to `count` valid calls and answers, without information on the truth.
 
         Calls use the numbers, names, files and operations in the question and the results so far,
         and none repeats an earlier call. Answers are numbers and names in the last result, or in
@@ -247,7 +253,7 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
-        """Yield, per tool, calls on the numbers, files or names in a text, in an agent's format."""
+        """Yield, for each tool, calls on the numbers, files or names in a text, as written."""
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}
@@ -289,9 +295,10 @@ class ToolUseEnv(TaskEnv):
 def _families(
     families: Sequence[str] | str | None, tools: Sequence[str], search: SearchProvider | None
 ) -> tuple[str, ...]:
-    """Return the chosen families, by default all whose tools are in `tools`.
+    """Return the names of the chosen families, by default of all whose tools are in `tools`.
 
-    Raises EnvConfigError if the tools or the search provider do not suffice for the families.
+    Raises EnvConfigError if the tools do not suffice, or if a family looks things up in the shipped
+    corpus and `search` is another provider.
     """
     possible = [name for name, family in FAMILIES.items() if set(family.tools) <= set(tools)]
     chosen = some_of("families", families, FAMILIES) if families is not None else tuple(possible)

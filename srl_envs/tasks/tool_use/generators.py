@@ -6,58 +6,34 @@ The function of a family draws one problem with its needed calls, in one possibl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 
 import numpy as np
 
 from srl_envs.tasks.base import Problem, pick
+from srl_envs.tasks.tool_use.builtin_tools import CORPUS
 from srl_envs.tasks.tool_use.calculator import calculator
-from srl_envs.tasks.tool_use.search import CORPUS
-from srl_envs.tasks.tool_use.tools import ToolCall, ToolResult
+from srl_envs.tasks.tool_use.tools import ToolCall
 
 FILE_NAMES = tuple(f"f{number}.txt" for number in range(1, 9))
-FACTS = MappingProxyType(
-    {
-        "inhabitants": "How many inhabitants has {town}?",
-        "founded": "In which year was {town} founded?",
-        "bridges": "How many bridges are there in {town}?",
-        "height": "How many metres above the sea does {town} lie?",
-        "river": "On which river does {town} lie?",
-    }
-)
+FACTS: Mapping[str, str] = {
+    "inhabitants": "How many inhabitants has {town}?",
+    "founded": "In which year was {town} founded?",
+    "bridges": "How many bridges are there in {town}?",
+    "height": "How many metres above the sea does {town} lie?",
+    "river": "On which river does {town} lie?",
+}
 
 
 @dataclass(frozen=True)
 class CallStep:
-    """Needed call, with the evidence of an equivalent call."""
+    """Needed call of a problem, and the evidence by which other calls are equivalent."""
 
     call: ToolCall
     evidence: str
-    """Line in the result of every equivalent call; if empty, any call of the tool counts."""
-
-    def met(self, call: ToolCall, result: ToolResult, made_up: Collection[str] = ()) -> bool:
-        """Return True if a call is equivalent to this one.
-
-        A calculation must contain no made-up number, so that guesses do not count. A file must be
-        the same.
-
-        Args:
-            call: Call of the agent.
-            result: Result of the call.
-            made_up: Numbers in the call that are neither in the question nor in earlier results.
-        """
-        if not result.ok or call.name != self.call.name:
-            return False
-        if not self.evidence:
-            return True
-        if call.name == "read_file" and call.arguments != self.call.arguments:
-            return False
-        if call.name == "calculator" and made_up:
-            return False
-        return self.evidence in result.content.splitlines()
+    """Line in the result of every equivalent call; if empty, any call of the tool is equivalent."""
 
 
 def _step(tool: str, evidence: str, **arguments: str) -> CallStep:
@@ -73,7 +49,10 @@ def _problem(
     steps: Sequence[CallStep],
     files: Mapping[str, str] | None = None,
 ) -> Problem:
-    """Return a problem; `key` identifies the problem apart from its wording."""
+    """Return a problem; its question also lists the files (name -> text).
+
+    `key` identifies the problem within its family, apart from its wording.
+    """
     listing = f" Files: {', '.join(sorted(files))}." if files else ""
     return Problem(
         question + listing,
@@ -86,7 +65,7 @@ def _problem(
 
 
 def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw an expression of difficulty + 1 numbers."""
+    """Draw a question for the value of an expression of difficulty + 1 numbers."""
     expression = _number(rng, difficulty)
     for _ in range(difficulty):
         mark = "+-*"[rng.integers(3)]
@@ -154,7 +133,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a chain of `difficulty` files that contain the name of the next file."""
+    """Draw a chain of files: `difficulty` files name the next one, and the last has a number."""
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
     chain = names[: difficulty + 1]
@@ -204,15 +183,13 @@ class Family:
     draw: Callable[[np.random.Generator, int], Problem]
 
 
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {
-        "calculate": Family(("calculator",), calculate),
-        "read": Family(("files",), read),
-        "look up": Family(("search",), look_up),
-        "read and calculate": Family(("files", "calculator"), read_and_calculate),
-        "follow": Family(("files",), follow),
-    }
-)
+FAMILIES: Mapping[str, Family] = {
+    "calculate": Family(("calculator",), calculate),
+    "read": Family(("files",), read),
+    "look up": Family(("search",), look_up),
+    "read and calculate": Family(("files", "calculator"), read_and_calculate),
+    "follow": Family(("files",), follow),
+}
 
 
 @cache
@@ -227,12 +204,12 @@ def _facts() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def towns() -> list[str]:
-    """Return the towns of the shipped corpus."""
+    """Return the names of the towns in the shipped corpus, in its order."""
     return [title for title, facts in _facts().items() if "river" in facts]
 
 
 def _number(rng: np.random.Generator, difficulty: int) -> str:
-    """Draw a number; difficulties 1 to 5: one digit, two, three, one decimal place, five digits."""
+    """Draw a number: one digit, two, three, one decimal place, or five digits (difficulty 5)."""
     if difficulty == 4:
         return f"{rng.integers(10, 1000) / 10:.1f}"
     low, high = {1: (2, 10), 2: (10, 100), 3: (100, 1000), 5: (10_000, 100_000)}[difficulty]
@@ -240,5 +217,6 @@ def _number(rng: np.random.Generator, difficulty: int) -> str:
 
 
 def _files(rng: np.random.Generator, difficulty: int, size: int) -> dict[str, str]:
+    """Draw `size` files, name -> text, each with a number."""
     names = rng.permutation(FILE_NAMES)[:size]
     return {str(name): _number(rng, difficulty) for name in sorted(names)}

@@ -66,20 +66,15 @@ class Tool:
 
     The model reads its result: a string unchanged, any other value as JSON.
     """
-    strict: bool = False
-    """True if an exception other than ToolError ends the run; by default, the model reads it."""
 
     @classmethod
-    def of(
-        cls, function: Callable[..., Any], name: str | None = None, *, strict: bool = False
-    ) -> Tool:
+    def of(cls, function: Callable[..., Any], name: str | None = None) -> Tool:
         """Return the tool of a function, with a schema from its signature and docstring.
 
         Args:
             function: Function with type hints and a Google-style docstring, in which each argument
                 has a line under "Args:".
             name: Name of the tool, by default that of the function.
-            strict: True if an exception other than ToolError ends the run.
 
         Raises:
             EnvConfigError: The function or an argument lacks a description or a type hint, or JSON
@@ -115,7 +110,7 @@ class Tool:
         parameters: dict[str, Any] = {"type": "object", "properties": properties}
         if required:
             parameters["required"] = required
-        return cls(name, description, parameters, function, strict)
+        return cls(name, description, parameters, function)
 
     def schema(self) -> dict[str, Any]:
         """Return the schema for function-calling interfaces and chat templates."""
@@ -138,7 +133,7 @@ class ToolCall:
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
-        """Return the call as an agent writes it."""
+        """Return the call as text between tags, as an agent writes it."""
         call = json.dumps({"name": self.name, "arguments": self.arguments})
         return f"{OPEN}{call}{CLOSE}"
 
@@ -179,9 +174,10 @@ class ToolRegistry:
     def call(self, call: ToolCall) -> ToolResult:
         """Validate the arguments of a call, make the call, and return its result or error.
 
+        An exception of the function is the error; exceptions other than ToolError are logged.
+
         Raises:
-            EnvError: The function raised an EnvError that is no ToolError. A strict tool also
-                raises all other exceptions of its function.
+            EnvError: The function raised an EnvError that is no ToolError.
         """
         tool = self.tools.get(call.name)
         if tool is None:
@@ -193,22 +189,28 @@ class ToolRegistry:
         if complaint:
             return _failed(complaint)
         try:
-            value = tool.function(**call.arguments)
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            return ToolResult(True, _cut(_result(tool, call.arguments), RESULT_LENGTH))
         except ToolError as error:
             return _failed(str(error))
-        except EnvError:
-            raise
-        except (Exception, SystemExit) as error:  # argparse exits on wrong arguments
-            if tool.strict:
-                raise
-            _log_exception(tool.name, type(error).__name__)
-            return _failed(f"{type(error).__name__}: {error}")
-        return ToolResult(True, _cut(text, RESULT_LENGTH))
+
+
+def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Call the function of a tool; return its result as text, or raise EnvError, often ToolError.
+
+    Any other exception is logged and becomes a ToolError.
+    """
+    try:
+        value = tool.function(**arguments)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except EnvError:
+        raise
+    except (Exception, SystemExit) as error:  # argparse exits on wrong arguments
+        _log_exception(tool.name, type(error).__name__)
+        raise ToolError(f"{type(error).__name__}: {error}") from error
 
 
 def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Return a description of the first invalid argument, or an empty string."""
+    """Return a description of the worst invalid argument of a call, or "" if all are valid."""
     import jsonschema
 
     known = tool.parameters.get("properties", {})
@@ -226,6 +228,7 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _validator(parameters: str) -> Any:
+    """Return the jsonschema validator of a schema, given as JSON; EnvConfigError if invalid."""
     with needed_by("checking a call's arguments"):
         import jsonschema
     schema = json.loads(parameters)
@@ -238,14 +241,9 @@ def _validator(parameters: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _log_exception(name: str, kind: str) -> None:
-    """Log the current exception, once for each tool and type."""
-    log.warning(
-        "the tool %s raised %s, which the model reads as the result of its call; "
-        "Tool.of(function, strict=True) ends the run instead",
-        name,
-        kind,
-        exc_info=True,
-    )
+    """Log the current exception of a tool by name, once for each class, `kind`, of exceptions."""
+    message = "the tool %s raised %s, which the model reads as the result of its call"
+    log.warning(message, name, kind, exc_info=True)
 
 
 def _failed(complaint: str) -> ToolResult:
@@ -253,6 +251,7 @@ def _failed(complaint: str) -> ToolResult:
 
 
 def _cut(text: str, length: int) -> str:
+    """Return a text, with escapes for lone surrogates, cut to `length` characters with CUT."""
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
 
@@ -262,11 +261,11 @@ class _NoCall(ValueError):
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
-    """Return the calls in the text of an agent, or the answer, or a ParseFailure.
+    """Return the calls in the text of an agent, or its answer as text; never raise.
 
     Text up to </think> is skipped. Calls are between tags, or the whole text is JSON. An answer
-    counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box. The
-    failure is a malformed call, or that there is neither a call nor an answer.
+    counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box.
+    For a malformed call, and for neither a call nor an answer, return a ParseFailure.
     """
     before, thought, after = text.partition(THOUGHT)
     start = before.lstrip()
@@ -289,7 +288,7 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
 
 
 def _tagged(text: str) -> Iterator[Any]:
-    """Yield the JSON values between tags; raise _NoCall if one is invalid."""
+    """Yield the JSON value in each pair of tags; raise _NoCall at the first invalid one."""
     place = text.find(OPEN)
     while place >= 0:
         # The JSON value determines the end, because an argument may contain a tag.
@@ -306,11 +305,15 @@ def _tagged(text: str) -> Iterator[Any]:
 
 
 def _after_spaces(text: str, place: int) -> int:
+    """Return the index, from `place` on, of the first character that is no white space."""
     return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # It matches anywhere.
 
 
 def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in JSON values, each a call or a list; _NoCall for none or too many."""
+    """Return the calls in JSON values, each of them a call or a list of calls.
+
+    Raises _NoCall for an empty list, an invalid call, and more than CALLS_A_TURN calls.
+    """
     calls: list[ToolCall] = []
     for message in messages:
         if not message and isinstance(message, list):
@@ -322,7 +325,7 @@ def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
 
 
 def _call(message: Any) -> ToolCall:
-    """Return the call in a JSON value; raise _NoCall if there is none."""
+    """Return the call that a JSON value is; raise _NoCall if it is none."""
     if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
         raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
     arguments = message.get("arguments", message.get("parameters", {}))
@@ -338,21 +341,25 @@ def _call(message: Any) -> ToolCall:
     return ToolCall(message["name"], dict(arguments))
 
 
-def tool_rules(registry: ToolRegistry) -> str:
-    """Return the tools' schemas and the form of a call, for a system message."""
-    listed = "\n".join(json.dumps(schema) for schema in registry.schemas())
+def tool_rules(
+    registry: ToolRegistry,
+    opening: str = "You may use tools:",
+    closing: str = ". Your next turn shows the result.",
+) -> str:
+    """Return a system message with the schemas of the tools and the form of a call.
+
+    `opening` is the line before the schemas, and `closing` ends the sentence on the form.
+    """
+    listed = "\n".join(map(json.dumps, registry.schemas()))
     example = '{"name": <tool>, "arguments": {<name>: <value>}}'
-    return (
-        f"You may use tools:\n<tools>\n{listed}\n</tools>\n"
-        f"To call one, write {OPEN}{example}{CLOSE} and nothing else. Your next turn shows the "
-        "result."
-    )
+    form = f"To call one, write {OPEN}{example}{CLOSE} and nothing else{closing}"
+    return f"{opening}\n<tools>\n{listed}\n</tools>\n{form}"
 
 
 def tool_turn(registry: ToolRegistry, text: str) -> str | None:
-    """Make the tool calls in a text, and return their results as text.
+    """Make the tool calls in an agent's text, and return their results as one text.
 
-    Returns None if there is no call, and the reason if a call cannot be read.
+    Return the reason if a call cannot be read, and None if there is no call.
     """
     turn = read_turn(text)
     if isinstance(turn, tuple):
@@ -364,6 +371,6 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result between tags, cut so that `results` such results fit into a text."""
+    """Return the text of a result between tags, cut so that `results` of them fit into a turn."""
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")

@@ -49,7 +49,7 @@ def hostile_text(rng, words):
 def test_hostile_answers_never_raise(name, many):
     options, words, few = ENVIRONMENTS[name]
     if name == "code_v0":
-        with any_sandbox(workers=1) as sandbox:
+        with any_sandbox() as sandbox:
             options = {"sandbox_minimum": sandbox.protections().level}
     env, rng = TextEnv(make(name, max_cycles=20, **options)), np.random.default_rng(0)
     said = episode = 0

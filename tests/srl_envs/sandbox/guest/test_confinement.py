@@ -44,7 +44,7 @@ def test_standard_library_can_be_imported_and_the_project_cannot():
     places = [str(ROOT), sysconfig.get_path("purelib")]
     solver = f"import sys\nsys.path += {places!r}\nfrom srl_envs.tasks import programming"
     for without in ((), ("namespaces",)):
-        with any_sandbox(workers=1, without=without) as sandbox:
+        with any_sandbox(without=without) as sandbox:
             active = sandbox.protections()
             if not active.seccomp or active.namespaces or active.landlock:
                 assert sandbox.evaluate(f"import {names}").error == ""

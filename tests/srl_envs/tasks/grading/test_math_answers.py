@@ -74,7 +74,7 @@ BY_HAND = [
     ("1/2, 3/4", ["0.5, 0.75", "3/4 and 1/2"], ["1/2", "1/2, 3/5", "1/2 3/4"]),
     ("90", [r"90^\circ", "90°", r"90^{\circ}", "90"], ["9", "90^2", "pi/2"]),
 ]  # fmt: skip
-# Forms of models and files: units, typeset signs, conditions with "and", named coordinates.
+# Forms of models and files: units and typeset signs.
 AS_WRITTEN = [
     (row["truth"], row["right"], row["wrong"])
     for row in map(

@@ -20,7 +20,7 @@ from srl_envs.registry import make
 from srl_envs.tasks import debate
 from srl_envs.tasks import expressions, grading
 from srl_envs.tasks import programming
-from srl_envs.tasks.tool_use import calculator, env as tool_use, search, tools
+from srl_envs.tasks.tool_use import builtin_tools, calculator, env as tool_use, tools
 from srl_envs.tasks.tool_use.tools import ToolError
 from srl_envs import text
 
@@ -42,7 +42,7 @@ task = make("tool_use_v0").task
 trading, bargaining = make("social_trading_v0"), make("social_negotiation_v0")
 readers = (
     grading.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
-    grading.boxed, grading.final_answer, tools.read_turn, debate.words_of, search._words,
+    grading.boxed, grading.final_answer, tools.read_turn, debate.words_of, builtin_tools._words,
     lambda said: programming.Programming.read(None, said),
     lambda said: judge.parse_verdict(said, "pro"),
     lambda said: debate.content_words(said) or debate._END.split(said),

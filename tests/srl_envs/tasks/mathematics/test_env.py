@@ -10,7 +10,8 @@ import pytest
 from srl_envs import make
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks import expressions
-from srl_envs.tasks.mathematics import FAMILIES, Mathematics, load_problems
+from srl_envs.tasks.base import load_problems
+from srl_envs.tasks.mathematics import FAMILIES, Mathematics, read_problem
 from srl_envs.text import ParseFailure
 
 LEVELS = range(1, 6)
@@ -123,7 +124,7 @@ def in_file(tmp_path, *rows):
 
 
 def test_load_problems_reads_both_layouts(tmp_path):
-    first, second = load_problems(in_file(tmp_path, GSM, "", MATH))
+    first, second = load_problems(in_file(tmp_path, GSM, "", MATH), read_problem)
     assert (first.answer, first.info) == ("42", {"family": "GSM8K", "line": 1})
     assert (second.answer, second.difficulty) == (r"\frac{5}{6}", 2)
     assert second.info == {"family": "Algebra", "line": 3}

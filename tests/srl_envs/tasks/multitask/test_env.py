@@ -32,14 +32,12 @@ def test_episode_equals_that_of_the_single_environment():
         assert told[4]["agent_0"] == {**theirs[4]["agent_0"], "environment": label}
 
 
-def test_seed_determines_the_environment_by_weight():
-    env = make("multitask_v0", environments=TWO, weights={"sums": 3, "tools": 1})
+def test_seed_determines_the_environment():
+    env = make("multitask_v0", environments=TWO)
     drawn = [label_of(env, seed) for seed in range(200)]
-    assert 0.65 < drawn.count("sums") / 200 < 0.85
+    assert 0.4 < drawn.count("sums") / 200 < 0.6
     assert drawn[:20] == [label_of(env, seed) for seed in range(20)]
-    one = make("multitask_v0", environments=TWO, weights={"sums": 0, "tools": 1})
-    assert {label_of(one, seed) for seed in range(20)} == {"tools"}
-    assert label_of(one, 0, environment="sums") == "sums"
+    assert label_of(env, 0, environment="sums") == "sums"
 
 
 def test_vector_is_padded_and_ends_with_the_one_hot_label():
@@ -88,8 +86,6 @@ def test_rules_and_parsing_are_those_of_the_current_environment():
             "environments.sums and environments.game must have the same agents",
         ),
         ({"environments": {"sums": SUMS, "way": {"name": "maze_v0"}}}, "the same actions"),
-        ({"environments": TWO, "weights": {"sums": 1}}, "weights must name each of sums, tools"),
-        ({"environments": TWO, "weights": {"sums": 0, "tools": 0}}, "weights must contain"),
     ],
 )
 def test_incompatible_environments_are_refused(parameters, said):

@@ -6,12 +6,13 @@ import pytest
 from srl_envs import code_v0
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import Limits
+from srl_envs.tasks.base import load_problems
 from srl_envs.tasks.programming import (
     FAMILIES,
     RETURNS,
     Programming,
     drawn_problem,
-    load_problems,
+    read_problem,
 )
 from srl_envs.text import TextEnv
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
@@ -114,7 +115,7 @@ def test_several_turns_show_the_failing_test(level):
 def test_load_problems_reads_human_eval(sandbox, tmp_path):
     path = tmp_path / "problems.jsonl"
     path.write_text(json.dumps(HUMAN_EVAL) + "\n\n")
-    [problem] = load_problems(path)
+    [problem] = load_problems(path, read_problem)
     task = Programming(sandbox, problems=[problem])
     # The answer is the body, or the whole function.
     for answer in (
@@ -183,6 +184,6 @@ def test_load_problems_refuses_other_layouts(tmp_path, line, problem):
     path = tmp_path / "problems.jsonl"
     path.write_text(line)
     with pytest.raises(EnvConfigError, match=problem):
-        load_problems(path)
+        load_problems(path, read_problem)
     with pytest.raises(EnvConfigError, match="families and path"):
         code_v0.parallel_env(families="lists", path=path)

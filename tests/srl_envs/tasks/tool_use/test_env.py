@@ -12,10 +12,9 @@ from pettingzoo.test import parallel_api_test
 import srl_envs.registry  # noqa: F401  # registers with Gymnasium
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.tool_use.builtin_tools import LARGEST_FILE, MOST_FILES, Toolbox
+from srl_envs.tasks.tool_use.builtin_tools import LARGEST_FILE, MOST_FILES, SearchDocument, Toolbox
 from srl_envs.tasks.tool_use.env import LAST_TURN, NEEDED, ToolUse, parallel_env
 from srl_envs.tasks.tool_use.generators import FAMILIES, asked
-from srl_envs.tasks.tool_use.search import SearchDocument
 from srl_envs.tasks.tool_use.tools import ToolCall, ToolError, read_turn
 from srl_envs.text import TEXT_LENGTH
 

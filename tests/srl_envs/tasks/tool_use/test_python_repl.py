@@ -10,7 +10,7 @@ from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 @pytest.fixture(scope="module")
 def sandbox():
-    with any_sandbox(Limits(wall=20.0, cpu=4), workers=1) as made:
+    with any_sandbox(Limits(wall=20.0, cpu=4)) as made:
         yield made
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from srl_envs.tasks.tool_use.generators import towns
-from srl_envs.tasks.tool_use.search import (
+from srl_envs.tasks.tool_use.builtin_tools import (
     BM25Search,
     SearchDocument,
     as_text,
     shipped,
 )
+from srl_envs.tasks.tool_use.generators import towns
 from srl_envs.tasks.tool_use.tools import ToolError
 
 DOCUMENTS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrlm.environments.task import TaskEnvironment
-from srl_envs.tasks.tool_use.search import SearchProvider
+from srl_envs.tasks.tool_use.builtin_tools import SearchProvider
 from srl_envs.tasks.tool_use.tools import Tool
 
 __all__ = ["Tool", "ToolCollection", "ToolUseEnvironment"]

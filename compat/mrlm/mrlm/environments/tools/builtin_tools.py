@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mrlm.environments.tools import ToolCollection
-from srl_envs.tasks.tool_use.builtin_tools import TOOLS
-from srl_envs.tasks.tool_use.search import SearchProvider
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS, SearchProvider
 
 
 def create_default_tool_registry(search: SearchProvider | None = None) -> ToolCollection:
