@@ -45,7 +45,6 @@ from srl_envs.text import FixedChoices
 from srl_envs.validation import (
     MOST_PLAYERS,
     check_choice,
-    parallel_form,
     true_or_false,
     whole_number,
 )
@@ -458,4 +457,4 @@ def seating(
     return starts, starts, (soonest,) * agents
 
 
-parallel_env = parallel_form(Maze)
+parallel_env = Maze

@@ -24,7 +24,6 @@ from srl_envs.games.bargaining import ISSUES, POINTS, Bargain, NegotiationRules,
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, message_lines
 from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
-from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -339,4 +338,4 @@ class SocialNegotiation(TalkingGame):
             info.update(found)
 
 
-parallel_env = parallel_form(SocialNegotiation)
+parallel_env = SocialNegotiation

@@ -29,7 +29,6 @@ from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
-    parallel_form,
     set_fields,
     whole_number,
 )
@@ -276,4 +275,4 @@ class StagedView(FixedChoices):
         return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
 
 
-parallel_env = parallel_form(Staged)
+parallel_env = Staged

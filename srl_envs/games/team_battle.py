@@ -28,7 +28,6 @@ from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
-    parallel_form,
     set_fields,
     whole_number,
 )
@@ -301,4 +300,4 @@ class TeamBattleView(FixedChoices):
         return ("red", red, "blue", blue) if agent.startswith("red") else ("blue", blue, "red", red)
 
 
-parallel_env = parallel_form(TeamBattle)
+parallel_env = TeamBattle

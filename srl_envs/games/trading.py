@@ -38,7 +38,6 @@ from srl_envs.games.trading_market import (
     worth_of,
 )
 from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
-from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -486,4 +485,4 @@ class SocialTrading(TalkingGame):
             info["network"] = network.copy()
 
 
-parallel_env = parallel_form(SocialTrading)
+parallel_env = SocialTrading

@@ -25,7 +25,6 @@ from srl_envs.validation import (
     Step,
     check_choice,
     number_between,
-    parallel_form,
     reset_arguments,
 )
 
@@ -310,4 +309,4 @@ def _joined(members: Sequence[Any]) -> Any:
     )
 
 
-parallel_env = parallel_form(Multitask)
+parallel_env = Multitask
