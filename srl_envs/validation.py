@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
-    """Return argument `name` as a float; raise EnvConfigError if it is no number in [low, high]."""
+    """Return argument `name` as a float in [low, high]; raise EnvConfigError for other values."""
     if isinstance(value, Real) and not isinstance(value, bool) and low <= value <= high:
         return float(value)
     raise EnvConfigError(
@@ -40,7 +40,7 @@ def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> 
 
 
 def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
-    """Return argument `name` as an int; raise EnvConfigError if it is no whole number in [low, high]."""
+    """Return argument `name` as an int in [low, high]; raise EnvConfigError for other values."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) <= high:
         return int(value)
@@ -205,7 +205,7 @@ def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> 
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the most similar name of `known`, and all."""
+    """Return the end of an error about an unknown name: the most similar of `known`, and all."""
     names = tuple(known)
     return f"{likely(name, names)}; there are: {', '.join(names)}"
 

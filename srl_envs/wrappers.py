@@ -447,7 +447,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observations, infos = self.env.reset(seed=seed, options=options)
         # Copies, because callers may write into observations.
-        self._observations, self._round = _copied(observations), 0
+        self._observations, self._round = copy.deepcopy(observations), 0
         return observations, infos
 
     def step(self, actions: Mapping[str, Any]) -> Step:
@@ -473,19 +473,8 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
                     )
                 rewards[agent] = float(reward)
             infos[agent]["environment_reward"] = float(own[agent])
-        self._observations, self._round = _copied(observations), self._round + 1
+        self._observations, self._round = copy.deepcopy(observations), self._round + 1
         return observations, rewards, terminations, truncations, infos
-
-
-def _copied(seen: Any) -> Any:
-    # For common types this is faster than deepcopy, which takes longer than a round of a game.
-    if isinstance(seen, np.ndarray) and seen.dtype != object:
-        return seen.copy()
-    if isinstance(seen, str):
-        return seen
-    if type(seen) is dict:
-        return {name: _copied(part) for name, part in seen.items()}
-    return copy.deepcopy(seen)
 
 
 class SingleAgentEnv(gymnasium.Env[Any, Any]):
