@@ -296,13 +296,35 @@ def ends_of_games(run: Run) -> dict[str, Any]:
     }
 
 
+def selfish_equilibrium(rules: TeamBattleRules) -> tuple[float, float]:
+    """Return the symmetric Nash equilibrium of one round between teams of the same size.
+
+    Returns:
+        Probability of cooperating, and mean reward per agent.
+    """
+    size = rules.team_sizes[0]
+
+    def temptation(others: float) -> float:
+        """Return the gain from competing if all others cooperate with this probability."""
+        mates = others * (size - 1) / size
+        return rules.payoff(0, mates, others) - rules.payoff(1, mates + 1 / size, others)
+
+    alone, among = temptation(0.0), temptation(1.0)
+    if alone >= 0.0:
+        return 0.0, rules.mean_reward(0, 0)
+    if among <= 0.0:
+        return 1.0, rules.mean_reward(*rules.team_sizes)
+    probability = alone / (alone - among)  # Payoffs are linear in the shares.
+    return probability, rules.independent_value(probability)
+
+
 def known_values(options: Mapping[str, Any]) -> dict[str, float]:
     """Return exact mean rewards per agent and turn in team_battle, without noise."""
     size = options.get("team_size", 4)
     sizes = (size, size) if isinstance(size, int) else tuple(size)
     given = {k: options[k] for k in ("difficulty", "cooperation_weight") if k in options}
     rules = TeamBattleRules(sizes, **given)
-    probability, value = rules.selfish_equilibrium()
+    probability, value = selfish_equilibrium(rules)
     return {
         "all cooperate": rules.mean_reward(*sizes),
         "all compete": rules.mean_reward(0, 0),

@@ -83,9 +83,6 @@ class TextSpace(spaces.Text):
     def contains(self, x: Any) -> bool:
         return isinstance(x, str) and len(x) <= self.max_length
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TextSpace) and self.max_length == other.max_length
-
     def __repr__(self) -> str:
         return f"TextSpace({self.max_length})"
 

@@ -31,12 +31,6 @@ Cell = tuple[int, int]
 
 
 @cache
-def cells(width: int, height: int) -> frozenset[Cell]:
-    """Return all cells of a grid."""
-    return frozenset((x, y) for y in range(height) for x in range(width))
-
-
-@cache
 def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
     """Return the four neighbors of each cell, in action order; width * height is the outside."""
     outside = width * height
@@ -87,7 +81,8 @@ class Level:
         walls = frozenset((index(x), index(y)) for x, y in self.walls)
         start, goal = (tuple(map(index, cell)) for cell in (self.start, self.goal))
         set_fields(self, width=width, height=height, walls=walls, start=start, goal=goal)
-        if not walls | {start, goal} <= cells(width, height) or walls & {start, goal}:
+        inside = all(0 <= x < width and 0 <= y < height for x, y in walls | {start, goal})
+        if not inside or walls & {start, goal}:
             raise EnvConfigError(
                 f"walls, start and goal must be different cells of a {width}x{height} maze, got "
                 f"walls {sorted(walls)}, start {start} and goal {goal}"

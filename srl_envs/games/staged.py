@@ -191,9 +191,6 @@ class Staged(base.SimultaneousGame):
         """Return the mean rewards at ramp 1; see RoundGame."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
-    def _phase(self) -> str:
-        return "warmup" if self._warmup else "divergence"
-
     def make_view(self) -> StagedView:
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 
@@ -228,7 +225,7 @@ class Staged(base.SimultaneousGame):
             (0.0, action, share, reward, time, warmup, ramp, bad, self._difficulty)
             for action, reward, bad in zip(chosen, rewards, self._kinds, strict=True)
         ]
-        phase, adversaries = self._phase(), self._adversaries
+        phase, adversaries = "warmup" if self._warmup else "divergence", self._adversaries
         infos: list[dict[str, Any]] = [
             {"cooperation_ratio": share, "phase": phase, "adversaries": adversaries.copy()}
             for _ in chosen

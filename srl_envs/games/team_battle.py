@@ -99,28 +99,6 @@ class TeamBattleRules(ChoiceRules):
         rewards += [self.payoff(action, own_blue, own_red) for action in actions[red:]]
         return tuple(max(0.0, reward) for reward in rewards)
 
-    def selfish_equilibrium(self) -> tuple[float, float]:
-        """Return the symmetric Nash equilibrium of one round: cooperation probability, mean reward.
-
-        Teams of different sizes raise EnvConfigError.
-        """
-        if self.team_sizes[0] != self.team_sizes[1]:
-            raise EnvConfigError(f"team_size must be equal for both teams, got {self.team_sizes}")
-        red = self.team_sizes[0]
-
-        def temptation(others: float) -> float:
-            """Return the gain from competing if all others cooperate with this probability."""
-            mates = others * (red - 1) / red
-            return self.payoff(0, mates, others) - self.payoff(1, mates + 1 / red, others)
-
-        alone, among = temptation(0.0), temptation(1.0)
-        if alone >= 0.0:
-            return 0.0, self.mean_reward(0, 0)
-        if among <= 0.0:
-            return 1.0, self.mean_reward(*self.team_sizes)
-        probability = alone / (alone - among)  # Payoffs are linear in the shares.
-        return probability, self.independent_value(probability)
-
 
 TEAM_A, TEAM_B = "team_a", "team_b"
 
@@ -204,9 +182,6 @@ class TeamBattle(base.SimultaneousGame):
     def baselines(self) -> dict[str, float]:
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
-    def _phase(self) -> str:
-        return "warmup" if self._warmup else "battle"
-
     def make_view(self) -> TeamBattleView:
         return TeamBattleView(self.rules.team_sizes, self.max_cycles)
 
@@ -247,7 +222,10 @@ class TeamBattle(base.SimultaneousGame):
             (0.0, action, share_blue, share_red, reward, time, warmup, 1.0, difficulty)
             for action, reward in played[red:]
         ]
-        ratio, phase = (red_total + blue_total) / len(chosen), self._phase()
+        ratio, phase = (
+            (red_total + blue_total) / len(chosen),
+            "warmup" if self._warmup else "battle",
+        )
         infos: list[dict[str, Any]] = [
             {
                 "cooperation_ratio": ratio,
