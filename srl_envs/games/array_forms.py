@@ -27,9 +27,11 @@ class ChoiceForm(ArrayGame):
     """Rewards without noise, by case: an index that encodes all actions that matter."""
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
-        """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.
+        """Return rewards (N, A): payoffs plus noise, and at least 0.
 
-        Environments marked in `idle` (N,) draw no noise.
+        Args:
+            case: Index of each agent's payoff in `_payoffs`, (N, A).
+            idle: Marks (N,) of the environments that draw no noise.
         """
         rewards = self._payoffs.take(case)
         rewards += self.noise(idle)
@@ -37,7 +39,7 @@ class ChoiceForm(ArrayGame):
         return rewards
 
     def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Write actions, rewards and time into the observations, and return the observations."""
+        """Write actions (N, A), rewards (N, A) and the time into the observations; return these."""
         seen = self._observations
         seen[..., self.FIRST] = 0.0
         seen[..., self.OWN] = chosen
@@ -153,7 +155,16 @@ class VectorTeamBattle(ChoiceForm):
 
 
 def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward minus blue's, without noise, by the cooperators of both teams."""
+    """Return red's mean reward minus blue's, without noise, for all numbers of cooperators.
+
+    Args:
+        payoffs: TeamBattleRules.payoffs as an array.
+        red: Size of the red team.
+        blue: Size of the blue team.
+
+    Returns:
+        Vector, at index (blue + 1) * red cooperators + blue cooperators.
+    """
     earned = np.nan_to_num(payoffs)  # An action that no agent chose is nan and has weight 0.
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
     of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red
@@ -248,6 +259,7 @@ class VectorMaze(ArrayGame):
         self._look(env_ids)
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
+        """Return the levels of new episodes: of `level_seed`, or drawn by each environment."""
         game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task)
@@ -294,7 +306,10 @@ class VectorMaze(ArrayGame):
         return np.asarray(legal, np.int8)
 
     def _look(self, env_ids: np.ndarray | None) -> None:
-        """Write the observations except the last move, of these environments or of all (None)."""
+        """Write all fields of the observations except those of the last move.
+
+        `env_ids` are environments whose episodes begin; None stands for all, within episodes.
+        """
         every = env_ids is None
         seen = self._observations if every else self._observations[env_ids]
         places, goals, grids, arrived = (

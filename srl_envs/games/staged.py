@@ -81,7 +81,7 @@ class StagedRules(ChoiceRules):
         return max(BASE_FLOOR, 1.0 - self.difficulty) * (1.0 + RAMP * ramp)
 
     def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:
-        """Return an agent's reward after the warm-up, without noise and possibly negative.
+        """Return an agent's reward for `action` after the warm-up, without noise, maybe below 0.
 
         `total` is the number of agents that cooperate, the agent itself included.
         """
@@ -94,7 +94,7 @@ class StagedRules(ChoiceRules):
         return reward
 
     def payoffs(self, ramp: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-        """Return `payoff` indexed `[cooperators][1 for an adversary, else 0][action]`.
+        """Return the rewards of `payoff`, indexed [cooperators][is adversary][action].
 
         Impossible choices, such as competing when all cooperate, have entries too.
         """

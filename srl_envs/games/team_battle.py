@@ -66,7 +66,7 @@ class TeamBattleRules(ChoiceRules):
         return max(BASE_FLOOR, 1.0 - self.difficulty)
 
     def payoff(self, action: int, own: float, rival: float) -> float:
-        """Return an agent's reward, without noise and possibly negative.
+        """Return an agent's reward for `action`, without noise and possibly negative.
 
         `own` and `rival` are the cooperating shares of its team (itself included) and the rivals.
         """
@@ -74,7 +74,7 @@ class TeamBattleRules(ChoiceRules):
         return self.base_reward + self.cooperation_weight * (own - 0.5) + bonus
 
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
-        """Return `payoff` indexed `[red cooperators][blue cooperators][team][action]`.
+        """Return the rewards of `payoff`: [red cooperators][blue cooperators][team][action].
 
         An action that no agent of the team chose is nan.
         """
@@ -274,6 +274,7 @@ class TeamBattleView(FixedChoices):
         return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
 
     def _sides(self, agent: str) -> tuple[str, int, str, int]:
+        """Return the color and size of the agent's team, then those of the other team."""
         red, blue = self.team_sizes
         return ("red", red, "blue", blue) if agent.startswith("red") else ("blue", blue, "red", red)
 

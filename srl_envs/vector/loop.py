@@ -85,7 +85,11 @@ class SyncVectorGame(VectorGame):
             self._observations[i, self._index_of[agent]] = seen
 
     def _stacked(self, given: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
-        """Return infos as arrays, given triples (environment, agent, info)."""
+        """Return infos as arrays (N, A, ...) with marks, in the form of VectorGame.
+
+        Args:
+            given: Triples (number of the environment, number of the agent, its info).
+        """
         by_key: dict[str, list[tuple[int, int, Any]]] = {}
         for i, agent, info in given:
             for key, value in info.items():
@@ -104,7 +108,10 @@ class SyncVectorGame(VectorGame):
         return infos
 
     def _array(self, values: Sequence[Any], where: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return an array with these values, of dtype object if their dtypes or shapes differ."""
+        """Return an array (N, A, ...) with `values` at the indices `where`, elsewhere 0 or None.
+
+        Its dtype is object if dtypes or shapes of the values differ, or for text.
+        """
         arrays = [np.asarray(value) for value in values]
         kinds = {(array.shape, array.dtype) for array in arrays}
         if {type(value) for value in values} == {int, float}:
@@ -121,7 +128,7 @@ class SyncVectorGame(VectorGame):
 
 
 def _refuse_misfits(env: Any) -> None:
-    """Raise EnvConfigError for spaces that do not fit into arrays."""
+    """Raise EnvConfigError if the spaces of an environment's agents do not fit into arrays."""
     agents = env.possible_agents
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:
