@@ -41,7 +41,7 @@ UNREADABLE = ("", "   ", "\x00", "\ud800", "zxqj", "<answer>", "{}", "x" * 100_0
 
 RESET = ("observations", "infos")
 STEP = ("observations", "rewards", "terminations", "truncations", "infos")
-KINDS = {"rewards": (int, float), "terminations": bool, "truncations": bool}
+KINDS: dict[str, Any] = {"rewards": (int, float), "terminations": bool, "truncations": bool}
 
 Trace = list[tuple[Any, ...]]
 """Results of a reset and of all steps of an episode."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -177,6 +178,12 @@ def pip_line(*extras: str) -> str:
     return f'pip install "core-srl[{",".join(extras)}]"'
 
 
+def missing(extras: Iterable[str]) -> list[str]:
+    """Return the extras, among `extras`, of which a package is not installed."""
+    absent = {extra for package, extra in EXTRAS.items() if find_spec(package) is None}
+    return [extra for extra in extras if extra in absent]
+
+
 def install_line(error: ImportError, what: str) -> str | None:
     """Return a line such as "`srl watch` needs uvicorn: pip install ...".
 
@@ -257,7 +264,7 @@ class _StrictLoader(yaml.SafeLoader):
         if self._depth > MAX_NESTING:
             raise DocumentError(f"nested deeper than {MAX_NESTING}")
         is_alias = self.check_event(yaml.AliasEvent)
-        node = super().compose_node(parent, index)
+        node: Any = super().compose_node(parent, index)
         self._depth -= 1
         if is_alias and id(node) not in self._entries:
             raise DocumentError("an alias is within its own target")

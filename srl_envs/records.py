@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -125,7 +125,7 @@ def as_record(kind: Any, value: Any) -> Any:
         value: Value of this type.
     """
     of, parts = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
+    if hasattr(kind, "__dataclass_fields__"):
         types = _types_of(kind)
         return {name: as_record(each, getattr(value, name)) for name, each in types.items()}
     if of in (Union, UnionType):
@@ -151,7 +151,7 @@ def _read(kind: Any, value: Any) -> Any:
     if kind in PLAIN:
         return number(value) if kind is float else checked(kind, value)
     of, parts = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
+    if hasattr(kind, "__dataclass_fields__"):
         record = checked(dict, value)
         return kind(**{name: _read(each, record[name]) for name, each in _types_of(kind).items()})
     if of in (Union, UnionType):
@@ -163,7 +163,8 @@ def _read(kind: Any, value: Any) -> Any:
                 return _read(other, value)
         return _read(last, value)
     if of is tuple:
-        found = tuple(_read(parts[0], one) for one in checked(list, value))
+        read = functools.partial(checked if parts[0] in (str, int, bool) else _read, parts[0])
+        found = tuple(map(number if parts[0] is float else read, checked(list, value)))
         if parts[-1] is not ... and len(found) != len(parts):
             raise ValueError(f"{len(found)} entries, not {len(parts)}")
         return found
@@ -179,5 +180,6 @@ def _read(kind: Any, value: Any) -> Any:
 
 @functools.cache
 def _types_of(kind: Any) -> dict[str, Any]:
+    """Return field name -> type of a dataclass, in order."""
     types = get_type_hints(kind)
     return {field.name: types[field.name] for field in fields(kind)}

@@ -52,6 +52,8 @@ class Entry(Plugin):
     """'module:class' of the ArrayGame, or None to step single environments."""
     gymnasium_id: str | None = None
     """Name in Gymnasium's registry, for games with one agent by default."""
+    extras: tuple[str, ...] = ()
+    """Extras that must be installed to make the environment with its defaults."""
 
     @property
     def module(self) -> str:
@@ -138,11 +140,13 @@ OWN: dict[str, Entry] = {
         "srl_envs.tasks.programming:parallel_env",
         "programming problems, generated or from a file, tested in a sandbox",
         gymnasium_id="srl/Code-v0",
+        extras=("sandbox",),
     ),
     "tool_use_v0": Entry(
         "srl_envs.tasks.tool_use.env:parallel_env",
         "questions that require tools: a calculator, files, search, Python, or your own",
         gymnasium_id="srl/ToolUse-v0",
+        extras=("tasks",),
     ),
     "debate_v0": Entry(
         "srl_envs.tasks.debate:parallel_env",
@@ -152,6 +156,7 @@ OWN: dict[str, Entry] = {
         "srl_envs.tasks.multitask:parallel_env",
         "several environments as one; each episode is of one of them",
         gymnasium_id="srl/Multitask-v0",
+        extras=("tasks", "sandbox"),
     ),
 }
 ENVS = PluginTable("core_srl.envs", OWN)

@@ -155,15 +155,10 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     signature = inspect.signature(import_module(module).parallel_env).parameters
     given = {name: parameter.default for name, parameter in signature.items()}
     given |= {**({} if entry is None else entry.defaults), **options}
-
-    def plays(option: str, kept: Any) -> bool:
-        if option != "split" or given[option] != "any":
-            return bool(given[option] == kept)
-        # "any" includes the test split, unless the problems are the user's own.
-        return all(given.get(own) is None for own in OWN_PROBLEMS)
-
+    if given.get("split") == "any" and all(given.get(own) is None for own in OWN_PROBLEMS):
+        given["split"] = "test"  # "any" includes the test split, except of a user's own problems.
     for found in game:
-        if all(plays(name, found.options[name]) for name in found.held_out_options):
+        if all(given[name] == found.options[name] for name in found.held_out_options):
             return found
     return None
 

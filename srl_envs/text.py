@@ -123,7 +123,6 @@ class TextAction(int):
     text: str
 
     def __new__(cls, action: int, text: str = "") -> TextAction:
-        """Create the action with its text."""
         self = int.__new__(cls, action)
         self.text = text
         return self

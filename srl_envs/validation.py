@@ -32,7 +32,8 @@ T = TypeVar("T")
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
     """Return argument `name` as a float in [low, high]; raise EnvConfigError for other values."""
-    if isinstance(value, Real) and not isinstance(value, bool) and low <= value <= high:
+    is_real = isinstance(value, Real) and not isinstance(value, bool)
+    if is_real and low <= value <= high:
         return float(value)
     raise EnvConfigError(
         f"{name} must be a number between {low:g} and {high:g}, got {shown(value)}"
@@ -156,7 +157,7 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
 
 
 def parallel_form(constructor: Callable[P, T], passes_on_to: Callable[..., Any]) -> Callable[P, T]:
-    """Return `constructor`, whose signature lists the arguments that its `**settings` stand for.
+    """Return `constructor` with a signature that lists the names of its `**settings` too.
 
     `srl_envs.make` refuses arguments that are not in this signature.
 

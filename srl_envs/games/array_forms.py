@@ -308,7 +308,7 @@ class VectorMaze(ArrayGame):
     def _look(self, env_ids: np.ndarray | None) -> None:
         """Write all fields of the observations except those of the last move.
 
-        `env_ids` are environments whose episodes begin; None stands for all, within episodes.
+        `env_ids` are environments whose episodes begin, or None for all, within their episodes.
         """
         every = env_ids is None
         seen = self._observations if every else self._observations[env_ids]
