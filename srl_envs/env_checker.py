@@ -150,10 +150,7 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
     """Check what `reset` or `step` returned; return the agents whose episode continues.
 
-    Args:
-        env: The environment, after the call.
-        live: Agents whose episode was running before a step, or that a reset started.
-        outcome: Two dicts of `reset` or five of `step`.
+    `live` are the agents whose episode was running before a step, or that a reset started.
     """
     names = [*RESET] if len(outcome) == len(RESET) else [*STEP]
     parts = dict(zip(names, outcome, strict=True))

@@ -185,14 +185,9 @@ def missing(extras: Iterable[str]) -> list[str]:
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return a line such as "`srl watch` needs uvicorn: pip install ...".
+    """Return "<what> needs <package>: <install command>" for the error of an import.
 
-    Args:
-        error: Error of an import.
-        what: Name of the feature that needs the package.
-
-    Returns:
-        The line, or None if the missing package is in none of the extras.
+    The result is None if no extra installs the missing package.
     """
     if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)
@@ -204,12 +199,9 @@ def install_line(error: ImportError, what: str) -> str | None:
 
 @contextmanager
 def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
-    """Context for imports of optional packages.
+    """Context for imports of optional packages that the feature `what` needs.
 
-    Args:
-        what: Name of the feature that needs the packages.
-        raising: Class of the error with the install command, raised if a package is missing. Other
-            errors pass unchanged.
+    A missing package raises `raising` with the install command; other errors pass unchanged.
     """
     try:
         yield

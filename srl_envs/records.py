@@ -92,12 +92,7 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Return an int or float unchanged.
-
-    Raises:
-        TypeError: The value is another type, such as bool.
-        OverflowError: An int is beyond the range of a float.
-    """
+    """Return an int or float unchanged; raise TypeError for others, OverflowError if too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)

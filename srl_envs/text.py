@@ -240,12 +240,7 @@ def parse_statement(
 
 
 def round_of(time: float, rounds: int) -> str:
-    """Return text such as 'Round 3 of 8'.
-
-    Args:
-        time: Share of the rounds that have been played, from 0 to 1.
-        rounds: Number of rounds of the episode.
-    """
+    """Return 'Round 3 of 8', given the share `time` of the `rounds` that have been played."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
@@ -260,10 +255,7 @@ def cost_of_unread(penalty: float) -> str:
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """Return the sentences of an agent's next prompt about its answer that was not parsed.
-
-    They contain the reason and, if the view has numbered answers, the action that was played.
-    """
+    """Return sentences for an agent about its unparsed answer: the reason, and what was played."""
     reason, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
         return reason
@@ -293,10 +285,7 @@ def fallback_action(view: TextView, mask: Any = None) -> Any:
     """Return the action that is played for an answer that cannot be parsed.
 
     This is the view's default action, or `view.legal(default, mask)` if the view has this method.
-
-    Args:
-        view: The text view.
-        mask: Mask of the agent's legal actions, or None if all are legal.
+    `mask` marks the agent's legal actions; None allows all.
     """
     legal = getattr(view, "legal", None)
     default = view.default_action

@@ -27,11 +27,9 @@ class ChoiceForm(ArrayGame):
     """Rewards without noise, by case: an index that encodes all actions that matter."""
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
-        """Return rewards (N, A): payoffs plus noise, and at least 0.
+        """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.
 
-        Args:
-            case: Index of each agent's payoff in `_payoffs`, (N, A).
-            idle: Marks (N,) of the environments that draw no noise.
+        Environments marked in `idle` (N,) draw no noise.
         """
         rewards = self._payoffs.take(case)
         rewards += self.noise(idle)
@@ -155,15 +153,9 @@ class VectorTeamBattle(ChoiceForm):
 
 
 def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward minus blue's, without noise, for all numbers of cooperators.
+    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones.
 
-    Args:
-        payoffs: TeamBattleRules.payoffs as an array.
-        red: Size of the red team.
-        blue: Size of the blue team.
-
-    Returns:
-        Vector, at index (blue + 1) * red cooperators + blue cooperators.
+    `payoffs` is TeamBattleRules.payoffs as an array; `red` and `blue` are the sizes of the teams.
     """
     earned = np.nan_to_num(payoffs)  # An action that no agent chose is nan and has weight 0.
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)

@@ -405,13 +405,7 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return the observation vector of an agent.
-
-        Args:
-            agent: Number of the agent.
-            way: Fields last_dx, last_dy and blocked.
-            time: Field time.
-        """
+        """Return an agent's observation; `way` is its fields last_dx, last_dy and blocked."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place

@@ -49,10 +49,9 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
-    """Return the eight rotations and reflections of a grid.
+    """Return each rotation and reflection of a grid: its shape, such as b"5x7:", and a function.
 
-    Each is its shape, such as b"5x7:", and a function that puts a list of the grid's cells into the
-    order of the rotated grid.
+    The function puts a list of the grid's cells into the order of the rotated grid.
     """
     grid = np.arange(width * height).reshape(height, width)
     forms = [form[::a, ::b] for form in (grid, grid.T) for a in (1, -1) for b in (1, -1)]
@@ -254,14 +253,11 @@ class MazeRecipe:
                 return level
         raise self.too_few(f"of the {split} split")
 
-    def level_seeds(self, split: str, count: int, *, distinct: bool = False) -> tuple[int, ...]:
-        """Return the `count` smallest level seeds whose mazes are in the split.
-
-        With `distinct`, seeds are skipped whose layout_hash is that of a smaller seed.
-        """
+    def level_seeds(self, split: str, count: int) -> tuple[int, ...]:
+        """Return the `count` smallest level seeds whose mazes are in the split, in order."""
         check_choice("split", split, SPLITS)
         count = whole_number("count", count, low=0)
-        levels = first_levels(self, split, count, distinct)
+        levels = first_levels(self, split, count)
         return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str) -> EnvConfigError:
@@ -276,24 +272,19 @@ class MazeRecipe:
 
 
 @lru_cache(maxsize=16)
-def first_levels(
-    recipe: MazeRecipe, split: str, count: int, distinct: bool = False
-) -> tuple[Level, ...]:
+def first_levels(recipe: MazeRecipe, split: str, count: int) -> tuple[Level, ...]:
     """Return the `count` mazes of `split` with the smallest level seeds.
 
-    With `distinct`, mazes are skipped whose layout_hash is that of an earlier one. Raises
-    EnvConfigError if ATTEMPTS mazes in a row do not fit.
+    Raises EnvConfigError if ATTEMPTS mazes in a row are of the other split.
     """
     found: list[Level] = []
-    seen: set[str] = set()
     failed = seed = 0
     while len(found) < count:
         level = recipe.level(seed)
-        new = split in ("any", level.split) and not (distinct and level.layout_hash in seen)
-        if new:
+        fits = split in ("any", level.split)
+        if fits:
             found.append(level)
-            seen.add(level.layout_hash)
-        seed, failed = seed + 1, 0 if new else failed + 1
+        seed, failed = seed + 1, 0 if fits else failed + 1
         if failed >= ATTEMPTS:
             raise recipe.too_few(f"of the {split} split after the first {len(found)}")
     return tuple(found)

@@ -189,12 +189,9 @@ def all_agents(marks: np.ndarray) -> np.ndarray:
 
 
 def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
-    """Return copies of `infos` without the entries of some environments.
+    """Return copies of infos (see VectorGame), with the entries of some environments removed.
 
-    Args:
-        infos: Arrays (N, A, ...) or dicts of such, with marks (N, A) under `"_" + key`.
-        kept_envs: Marks (N,) of the environments that keep their entries. A key is missing from the
-            result if none of them has an entry.
+    `kept_envs` (N,) marks the environments that keep theirs. Keys without entries are left out.
     """
     kept: dict[str, Any] = {}
     for key, value in infos.items():
