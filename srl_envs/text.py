@@ -255,7 +255,7 @@ def cost_of_unread(penalty: float) -> str:
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """Return sentences for an agent about its unparsed answer: the reason, and what was played."""
+    """Return sentences about an agent's unparsed answer: the reason and the action played."""
     reason, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
         return reason

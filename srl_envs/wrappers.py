@@ -428,6 +428,9 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
         EnvError: A reward is not a finite number.
     """
 
+    reward_function: RewardFunction | None = None
+    """Function of the rewards, or None for the environment's own rewards."""
+
     def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
         if not isinstance(env, ParallelEnv):
             raise EnvConfigError(f"env must be a PettingZoo ParallelEnv, got {shown(env)}")

@@ -296,7 +296,11 @@ class SimultaneousGame(RoundGame):
         return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
-        """Return the next `count` normal numbers, clipped at NOISE_LIMIT, times `noise_std`."""
+        """Return normal random numbers, clipped at NOISE_LIMIT, times `noise_std`.
+
+        Args:
+            count: Number of random numbers.
+        """
         if len(self._noise) < count:
             # One call of the generator takes longer than the rest of a round.
             block = self.np_random.standard_normal(count + NOISE_BLOCK)
@@ -412,7 +416,11 @@ class SimultaneousGame(RoundGame):
 
 
 def vector_of(observation: Any) -> Any:
-    """Return the vector of an observation, which is the vector or a mapping with "observation"."""
+    """Return the observation vector of an observation.
+
+    Args:
+        observation: Observation in any `obs_mode`: the vector, or a mapping with "observation".
+    """
     return observation["observation"] if isinstance(observation, Mapping) else observation
 
 
