@@ -424,12 +424,9 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
             RewardContext. None keeps the environment's rewards. The attribute can be set later.
 
     Raises:
-        EnvConfigError: `env` is no ParallelEnv.
+        EnvConfigError: `env` is no ParallelEnv, or the function is not callable.
         EnvError: A reward is not a finite number.
     """
-
-    reward_function: RewardFunction | None = None
-    """Function of the rewards, or None for the environment's own rewards."""
 
     def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
         if not isinstance(env, ParallelEnv):
@@ -438,6 +435,20 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
         self.reward_function = reward_function
         self._observations: dict[str, Any] = {}
         self._round = 0
+
+    @property
+    def reward_function(self) -> RewardFunction | None:
+        """Function of the rewards, or None for the environment's own rewards."""
+        return self._reward_function
+
+    @reward_function.setter
+    def reward_function(self, function: RewardFunction | None) -> None:
+        if function is not None and not callable(function):
+            raise EnvConfigError(
+                "reward_function must be a function (model_output, context) -> reward, or None, "
+                f"got {shown(function)}"
+            )
+        self._reward_function = function
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observations, infos = self.env.reset(seed=seed, options=options)

@@ -68,6 +68,11 @@ def test_rewards_must_be_finite_numbers(reward):
         env.step(dict.fromkeys(env.agents, 1))
 
 
-def test_environment_is_checked():
+def test_environment_and_function_are_checked():
     with pytest.raises(EnvConfigError, match="env must be a PettingZoo ParallelEnv, got 5"):
         CustomRewards(5, None)
+    with pytest.raises(EnvConfigError, match="reward_function must be a function"):
+        CustomRewards(registry.make("coop_compete_v0"), 5)
+    env = CustomRewards(registry.make("coop_compete_v0"))
+    with pytest.raises(EnvConfigError, match="got 'length'"):
+        env.reward_function = "length"
