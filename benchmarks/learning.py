@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import sys
@@ -76,7 +77,13 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
     """
     make_maze = functools.partial(Maze, **{**options, "split": "test"})
     recipe: MazeRecipe = make_maze().recipe
-    levels = recipe.level_seeds("test", count, distinct=True)
+    seeds: dict[str, int] = {}  # layout_hash -> smallest level seed
+    for seed in itertools.count():
+        level = recipe.level(seed)
+        if level.split == "test":
+            seeds.setdefault(level.layout_hash, seed)
+        if len(seeds) == count:
+            break
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
         ends = [last_info(episode) for episode in episodes]
@@ -86,9 +93,8 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
             "detour": sum(detours) / len(detours) if detours else None,
         }
 
-    identities = frozenset(recipe.level(level).layout_hash for level in levels)
-    resets = [{"level_seed": level} for level in levels]
-    return HeldOut(make_maze, range(count), score, resets, identities)
+    resets = [{"level_seed": seed} for seed in seeds.values()]
+    return HeldOut(make_maze, range(count), score, resets, frozenset(seeds))
 
 
 def trading(request: Request) -> Result:
@@ -309,6 +315,28 @@ def ends_of_games(run: Run) -> dict[str, Any]:
     }
 
 
+def selfish_equilibrium(rules: TeamBattleRules) -> tuple[float, float]:
+    """Return the symmetric Nash equilibrium of one round between teams of the same size.
+
+    Returns:
+        Probability of cooperating, and mean reward per agent.
+    """
+    size = rules.team_sizes[0]
+
+    def temptation(others: float) -> float:
+        """Return the gain from competing if all others cooperate with this probability."""
+        mates = others * (size - 1) / size
+        return rules.payoff(0, mates, others) - rules.payoff(1, mates + 1 / size, others)
+
+    alone, among = temptation(0.0), temptation(1.0)
+    if alone >= 0.0:
+        return 0.0, rules.mean_reward(0, 0)
+    if among <= 0.0:
+        return 1.0, rules.mean_reward(*rules.team_sizes)
+    probability = alone / (alone - among)  # Payoffs are linear in the shares.
+    return probability, rules.independent_value(probability)
+
+
 def known_values(options: Mapping[str, Any]) -> dict[str, float]:
     """Return name of a way to play -> exact mean reward per agent and turn in team_battle.
 
@@ -319,7 +347,7 @@ def known_values(options: Mapping[str, Any]) -> dict[str, float]:
     sizes = (size, size) if isinstance(size, int) else tuple(size)
     given = {k: options[k] for k in ("difficulty", "cooperation_weight") if k in options}
     rules = TeamBattleRules(sizes, **given)
-    probability, value = rules.selfish_equilibrium()
+    probability, value = selfish_equilibrium(rules)
     return {
         "all cooperate": rules.mean_reward(*sizes),
         "all compete": rules.mean_reward(0, 0),

@@ -11,10 +11,12 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils.env_checker import data_equivalence
 
 from srl_envs.errors import ConformanceError
 from srl_envs.text import LISTED, TEXT_LENGTH, ParseFailure
@@ -37,7 +39,14 @@ POINTS = {
 UNREADABLE = ("", "   ", "\x00", "\ud800", "zxqj", "<answer>", "{}", "x" * 100_000, "我不知道")
 """Answers that name no action of any game."""
 
+RESET = ("observations", "infos")
+STEP = ("observations", "rewards", "terminations", "truncations", "infos")
+KINDS: dict[str, Any] = {"rewards": (int, float), "terminations": bool, "truncations": bool}
+
 Trace = list[tuple[Any, ...]]
+"""Results of a reset and of all steps of an episode."""
+
+_equal = partial(data_equivalence, exact=True)
 
 
 def check_environment(
@@ -51,11 +60,11 @@ def check_environment(
     """Check that environments fulfill the contract in POINTS.
 
     Args:
-        make: Constructor of the environment, called twice.
-        seed: Seed of the episodes.
+        make: Function that returns a new environment, called twice.
+        seed: Seed of every reset.
         options: Options of every reset.
         max_turns: Number of rounds after which an episode counts as endless.
-        text: Check the text view.
+        text: True to check the text view, False for an environment without one.
 
     Raises:
         ConformanceError: The environment violates a point of the contract.
@@ -64,7 +73,7 @@ def check_environment(
     _check_names(env)
     trace = _play(env, seed, options, max_turns)
     for other, difference in ((twin, "two instances differ"), (env, "a second episode differs")):
-        _require(_same(trace, _play(other, seed, options, max_turns)), "seeds", difference)
+        _require(_equal(trace, _play(other, seed, options, max_turns)), "seeds", difference)
     if text:
         _check_text(env, trace)
     env.close()
@@ -72,6 +81,10 @@ def check_environment(
 
 
 def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
+    """Raise ConformanceError for a point of POINTS unless it is `kept`.
+
+    `problem` is a format string for the error, and `parts` are its arguments.
+    """
     # `parts` are formatted only on failure, because the repr of an array takes long.
     if not kept:
         raise ConformanceError(f"{point}: {problem.format(*parts)} ({POINTS[point]})")
@@ -91,13 +104,16 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode of random legal actions; return copies of all results."""
+    """Play and check an episode of random legal actions; return copies of all results.
+
+    Raises ConformanceError for a violation, also if more than `max_turns` rounds are needed.
+    """
     returned: Trace = [env.reset(seed=seed, options=deepcopy(options))]
     paired = isinstance(returned[0], tuple) and len(returned[0]) == 2
     _require(paired, "api", "reset() must return (observations, infos)")
     live = list(env.agents)
     _require(bool(live) and set(live) <= set(env.possible_agents), "api", "agents are {!r}", live)
-    _check_turn(env, live, *returned[0])
+    _check_outcome(env, live, returned[0])
     for place, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(seed + place)
     copies: Trace = deepcopy(returned)
@@ -105,13 +121,13 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
     while env.agents:
         _require(len(copies) <= limit, "end", "no end after {} turns", limit)
         observations, infos = returned[-1][0], returned[-1][-1]
-        outcome = env.step({a: _legal(env, a, observations[a], infos[a]) for a in live})
+        outcome = env.step({a: _random_action(env, a, observations[a], infos[a]) for a in live})
         complete = isinstance(outcome, tuple) and len(outcome) == 5
         _require(complete, "api", "step() must return five dicts")
         returned.append(outcome)
         copies.append(deepcopy(outcome))
-        live = _check_step(env, live, *outcome)
-    _require(_same(returned, copies), "fresh", "what a turn returned has changed")
+        live = _check_outcome(env, live, outcome)
+    _require(_equal(returned, copies), "fresh", "what a turn returned has changed")
     try:
         after = env.step({})
     except Exception as error:
@@ -120,7 +136,7 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
     return copies
 
 
-def _legal(env: Any, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
+def _random_action(env: Any, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
     space, mask = env.action_space(agent), _mask(observation, info)
     return space.sample(mask) if isinstance(space, spaces.Discrete) else space.sample()
 
@@ -131,61 +147,50 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
     return info.get("action_mask")
 
 
-def _check_step(
-    env: Any,
-    live: list[str],
-    observations: Any,
-    rewards: Any,
-    terminations: Any,
-    truncations: Any,
-    infos: Any,
-) -> list[str]:
-    """Check the results of a step; return the agents whose episode continues."""
-    _check_turn(env, live, observations, infos)
-    for what, values, kinds in (
-        ("rewards", rewards, (int, float)),
-        ("terminations", terminations, bool),
-        ("truncations", truncations, bool),
-    ):
+def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
+    """Check what `reset` or `step` returned; return the agents whose episode continues.
+
+    `live` are the agents whose episode was running before a step, or that a reset started.
+    """
+    names = [*RESET] if len(outcome) == len(RESET) else [*STEP]
+    parts = dict(zip(names, outcome, strict=True))
+    for name, values in parts.items():
         complete = isinstance(values, dict) and set(values) == set(live)
-        _require(complete, "api", "{}: {!r}", what, values)
-        for agent, value in values.items():
-            proper = isinstance(value, kinds) and math.isfinite(value)
-            _require(proper, "api", "{}[{!r}] is {!r}", what, agent, value)
-    playing = [agent for agent in live if not (terminations[agent] or truncations[agent])]
+        _require(complete, "api", "{}: {!r}", name, values)
+        for agent in live if name in KINDS else ():
+            value = values[agent]
+            proper = isinstance(value, KINDS[name]) and math.isfinite(value)
+            _require(proper, "api", "{}[{!r}] is {!r}", name, agent, value)
+    for agent in live:
+        _check_agent(env, agent, parts["observations"][agent], parts["infos"][agent])
+    if getattr(env, "state_space", None) is not None:
+        state = env.state()
+        _require(env.state_space.contains(state), "spaces", "state() is {!r}", state)
+    ended = [parts[name] for name in ("terminations", "truncations") if name in parts]
+    playing = [agent for agent in live if not any(marks[agent] for marks in ended)]
     problem = "{} have not ended, but agents are {}"
     _require(set(env.agents) == set(playing), "end", problem, playing, env.agents)
     return playing
 
 
-def _check_turn(env: Any, live: list[str], observations: Any, infos: Any) -> None:
-    for what, values in (("observations", observations), ("infos", infos)):
-        complete = isinstance(values, dict) and set(values) == set(live)
-        _require(complete, "api", "{}: {!r}", what, values)
-    for agent in live:
-        space, info, seen = env.observation_space(agent), infos[agent], observations[agent]
-        same = space is env.observation_space(agent)
-        same = same and env.action_space(agent) is env.action_space(agent)
-        _require(same, "spaces", "those of {} are new objects on every call", agent)
-        _require(space.contains(seen), "spaces", "{} observes {!r}, outside {}", agent, seen, space)
-        _require(isinstance(info, dict), "api", "infos[{!r}] is {!r}", agent, info)
-        _check_mask(env.action_space(agent), agent, _mask(seen, info))
-        plain = {key: value for key, value in info.items() if not isinstance(value, np.ndarray)}
-        try:
-            json.dumps(plain)
-        except (TypeError, ValueError) as error:
-            raise ConformanceError(f"infos: that of {agent} is {plain!r} ({error})") from error
-    if getattr(env, "state_space", None) is not None:
-        state = env.state()
-        _require(env.state_space.contains(state), "spaces", "state() is {!r}", state)
-
-
-def _check_mask(space: spaces.Space[Any], agent: str, mask: Any) -> None:
-    if mask is None or not isinstance(space, spaces.Discrete):
-        return
-    shaped = isinstance(mask, np.ndarray) and mask.shape == (space.n,) and mask.dtype == np.int8
-    _require(shaped, "masks", "that of {} is {!r}", agent, mask)
-    _require(bool(np.isin(mask, (0, 1)).all() and mask.any()), "masks", "{}: {!r}", agent, mask)
+def _check_agent(env: Any, agent: str, observation: Any, info: Any) -> None:
+    space, actions = env.observation_space(agent), env.action_space(agent)
+    same = space is env.observation_space(agent) and actions is env.action_space(agent)
+    _require(same, "spaces", "those of {} are new objects on every call", agent)
+    seen = space.contains(observation)
+    _require(seen, "spaces", "{} observes {!r}, outside {}", agent, observation, space)
+    _require(isinstance(info, dict), "api", "infos[{!r}] is {!r}", agent, info)
+    plain = {key: value for key, value in info.items() if not isinstance(value, np.ndarray)}
+    try:
+        json.dumps(plain)
+    except (TypeError, ValueError) as error:
+        raise ConformanceError(f"infos: that of {agent} is {plain!r} ({error})") from error
+    mask = _mask(observation, info)
+    if mask is not None and isinstance(actions, spaces.Discrete):
+        shape = (actions.n,)
+        shaped = isinstance(mask, np.ndarray) and mask.shape == shape and mask.dtype == np.int8
+        _require(shaped, "masks", "that of {} is {!r}", agent, mask)
+        _require(bool(np.isin(mask, (0, 1)).all() and mask.any()), "masks", "{}: {!r}", agent, mask)
 
 
 def _check_text(env: Any, trace: Trace) -> None:
@@ -202,15 +207,17 @@ def _check_text(env: Any, trace: Trace) -> None:
 
 
 def _describe(view: Any, agent: str, observation: Any) -> str:
+    """Check and return the description of an observation."""
     before = deepcopy(observation)
     words = view.describe(agent, observation)
     good = isinstance(words, str) and bool(words.strip()) and len(words) <= TEXT_LENGTH
     _require(good, "text", "describe() returns {!r}", words)
-    _require(_same(observation, before), "text", "describe() changed the observation")
+    _require(_equal(observation, before), "text", "describe() changed the observation")
     return str(words)
 
 
 def _check_answers(view: Any, space: spaces.Space[Any], agent: str, prompt: str) -> None:
+    """Check the answers and the parser of an agent; `prompt` is its rules and first situation."""
     default, answers = view.default_action, view.answers(agent)
     _require(space.contains(default), "text", "default action {!r}", default)
     useless = list(UNREADABLE)
@@ -231,17 +238,3 @@ def _check_answers(view: Any, space: spaces.Space[Any], agent: str, prompt: str)
         if isinstance(space, spaces.Discrete) or not space.contains(read):
             failed = isinstance(read, ParseFailure)
             _require(failed, "text", "{!r} is read as {!r}, not a ParseFailure", answer[:40], read)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Return True if both are equal in value, type and shape, including nested parts."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, np.ndarray):
-        same_kind = one.dtype == other.dtype and one.shape == other.shape
-        return bool(same_kind and one.tobytes() == other.tobytes())
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)

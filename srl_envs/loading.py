@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from srl_envs.errors import DocumentError, EnvConfigError, UntrustedError
-from srl_envs.untrusted import MAX_BYTES, MAX_NESTING, read_json
+from srl_envs.untrusted import MAX_BYTES, MAX_NESTING, check_nesting, read_json
 
 LARGEST_RECORDED = 1000
 """Greatest size of the options of an untrusted record: the sum of all whole numbers, such as the
@@ -33,7 +33,10 @@ _closed: ContextVar[Collection[str] | None] = ContextVar("closed", default=None)
 
 @contextmanager
 def closed(allowing: Collection[str] = ()) -> Iterator[None]:
-    """Context in which `code` and `place` raise UntrustedError, except for code in `allowing`."""
+    """Context in which `code` and `place` raise UntrustedError.
+
+    `allowing` contains the names 'module:function' that `code` imports nevertheless.
+    """
     before = _closed.set(allowing)
     try:
         yield
@@ -106,7 +109,7 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
 
 
 def at_most(value: float, limit: float, option: str) -> float:
-    """Return `value`; raise UntrustedError if it exceeds `limit` in an untrusted record."""
+    """Return the value of an option; raise UntrustedError above `limit` in an untrusted record."""
     if is_closed() and value > limit:
         raise UntrustedError(
             f"{option} must be at most {limit:g} in a record, got {value:g}: {WAY_OUT}"
@@ -132,6 +135,7 @@ def refuse_large(options: Mapping[str, Any]) -> None:
 
 
 def _size(name: str, value: Any) -> float:
+    """Return the size, as defined by `refuse_large`, of the value of option `name`."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -181,7 +185,10 @@ def missing(extras: Iterable[str]) -> list[str]:
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return a message with the install command for `what`; None if no extra has the package."""
+    """Return "<what> needs <package>: <install command>" for the error of an import.
+
+    The result is None if no extra installs the missing package.
+    """
     if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)
     package = (error.name or "").split(".")[0]
@@ -192,7 +199,7 @@ def install_line(error: ImportError, what: str) -> str | None:
 
 @contextmanager
 def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
-    """Context for imports of optional packages that `what` requires.
+    """Context for imports of optional packages that the feature `what` needs.
 
     A missing package raises `raising` with the install command; other errors pass unchanged.
     """
@@ -222,7 +229,9 @@ def read_yaml(text: str) -> Any:
     if len(text) > MAX_YAML:
         raise DocumentError(f"a document may have at most {MAX_YAML} characters, got {len(text)}")
     try:
-        return yaml.load(text, _StrictLoader)
+        value = yaml.load(text, _StrictLoader)
+        check_nesting(value)
+        return value
     except DocumentError:
         raise
     # PyYAML's constructors raise many exceptions: KeyError for '!!bool x', IndexError for
@@ -240,24 +249,28 @@ class _StrictLoader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
-        self._sizes: dict[int, tuple[int, int]] = {}  # node id -> number of entries, nesting
+        self._entries: dict[int, int] = {}  # node id -> number of entries
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose the next node; raise DocumentError if it is too large or nested too deep."""
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise DocumentError(f"nested deeper than {MAX_NESTING}")
         is_alias = self.check_event(yaml.AliasEvent)
-        node = super().compose_node(parent, index)
+        node: Any = super().compose_node(parent, index)
         self._depth -= 1
-        if is_alias and id(node) not in self._sizes:
+        if is_alias and id(node) not in self._entries:
             raise DocumentError("an alias is within its own target")
         if not is_alias:
-            self._sizes[id(node)] = self._measured(node)
+            parts = [] if isinstance(node, yaml.ScalarNode) else node.value
+            if isinstance(node, yaml.MappingNode):
+                parts = [part for pair in node.value for part in pair]
+            entries = 1 + sum(self._entries[id(part)] for part in parts)
+            self._entries[id(node)] = entries
+            if entries > MAX_ENTRIES:
+                raise DocumentError(f"a document may have at most {MAX_ENTRIES} entries")
         return node
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """Compose a mapping; raise DocumentError for a key that it contains twice."""
         node = super().compose_mapping_node(anchor)
         first: dict[Any, int] = {}
         for key, _ in node.value:
@@ -273,27 +286,10 @@ class _StrictLoader(yaml.SafeLoader):
         return node
 
     def compose_scalar_node(self, anchor: Any) -> Any:
-        """Compose a scalar; raise DocumentError for a number that is too long."""
         node = super().compose_scalar_node(anchor)
         if node.tag.endswith((":int", ":float")) and len(node.value) > LONGEST_NUMBER:
             raise DocumentError(f"a number of {len(node.value)} characters")
         return node
-
-    def _measured(self, node: Any) -> tuple[int, int]:
-        if isinstance(node, yaml.ScalarNode):
-            return 1, 1
-        parts = node.value
-        if isinstance(node, yaml.MappingNode):
-            parts = [part for pair in node.value for part in pair]
-        sizes = [self._sizes[id(part)] for part in parts]
-        entries = 1 + sum(size for size, _ in sizes)
-        nesting = 1 + max((depth for _, depth in sizes), default=0)
-        if entries > MAX_ENTRIES or nesting > MAX_NESTING:
-            raise DocumentError(
-                f"a document may have at most {MAX_ENTRIES} entries, nested at most {MAX_NESTING} "
-                f"deep, got {entries}, {nesting} deep; an alias counts as its whole target"
-            )
-        return entries, nesting
 
 
 # PyYAML (YAML 1.1) reads 1e-3 as text. This adds the rule of YAML 1.2.
@@ -337,7 +333,7 @@ def read_rows(
 
 
 def text_of(row: Mapping[str, Any], name: str) -> str:
-    """Return `row[name]`; raise EnvConfigError if it is missing, no string, or blank."""
+    """Return the string `row[name]`; raise EnvConfigError if it is missing, no str, or blank."""
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
         raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -74,7 +74,10 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return a vector of bounded memory; raise ValueError or TypeError if data and dtype differ."""
+    """Return the array of these entries; raise ValueError or TypeError if they do not fit `dtype`.
+
+    A dtype of text may not be longer than the longest entry, which bounds the memory.
+    """
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"unknown dtype {dtype!r:.40}")
@@ -89,7 +92,7 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Return `value`; raise TypeError or OverflowError if it is no number or too large."""
+    """Return an int or float unchanged; raise TypeError for others, OverflowError if too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)
@@ -106,98 +109,72 @@ def checked(kind: type[Any], value: Any) -> Any:
 T = TypeVar("T")
 
 
-class _Form(NamedTuple):
-    """Functions that convert the values of a type to JSON data (`write`) and back (`read`)."""
-
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
+PLAIN = (str, int, bool, float)
 
 
-def as_record(kind: type[T], value: T) -> dict[str, Any]:
-    """Return the fields of a dataclass object, in order, as JSON data."""
-    record: dict[str, Any] = _form_of(kind).write(value)  # type: ignore[arg-type]
-    return record
+def as_record(kind: Any, value: Any) -> Any:
+    """Return a value as JSON data, such as the fields of a dataclass object in order.
+
+    Args:
+        kind: Type of the value: a dataclass, a type of plain data, or a container of such.
+        value: Value of this type.
+    """
+    of, parts = get_origin(kind), get_args(kind)
+    if hasattr(kind, "__dataclass_fields__"):
+        types = _types_of(kind)
+        return {name: as_record(each, getattr(value, name)) for name, each in types.items()}
+    if of in (Union, UnionType):
+        last = [part for part in parts if part is not NoneType][-1]
+        return None if value is None else as_record(last, value)
+    if of is tuple:  # Thousands of tokens are copied at once.
+        return list(value) if parts[0] in PLAIN else [as_record(parts[0], one) for one in value]
+    if of in (Mapping, dict) and parts[1] is not Any:
+        return {key: as_record(parts[1], one) for key, one in value.items()}
+    return value if kind in PLAIN or of is Literal else encode(value)
 
 
 def read_record(kind: type[T], record: Any) -> T:
-    """Return the dataclass object of a record from `as_record`. Unknown keys are ignored.
+    """Return the value of type `kind` whose record `as_record` returned. Unknown keys are ignored.
 
     Raises:
         LookupError, TypeError, ValueError, ArithmeticError: A field is missing or has another type.
     """
-    found: T = _form_of(kind).read(record)  # type: ignore[arg-type]
-    return found
+    return _read(kind, record)  # type: ignore[no-any-return]
+
+
+def _read(kind: Any, value: Any) -> Any:
+    if kind in PLAIN:
+        return number(value) if kind is float else checked(kind, value)
+    of, parts = get_origin(kind), get_args(kind)
+    if hasattr(kind, "__dataclass_fields__"):
+        record = checked(dict, value)
+        return kind(**{name: _read(each, record[name]) for name, each in _types_of(kind).items()})
+    if of in (Union, UnionType):
+        if value is None and NoneType in parts:
+            return None
+        *others, last = (part for part in parts if part is not NoneType)
+        for other in others:
+            with suppress(TypeError):
+                return _read(other, value)
+        return _read(last, value)
+    if of is tuple:
+        read = functools.partial(checked if parts[0] in (str, int, bool) else _read, parts[0])
+        found = tuple(map(number if parts[0] is float else read, checked(list, value)))
+        if parts[-1] is not ... and len(found) != len(parts):
+            raise ValueError(f"{len(found)} entries, not {len(parts)}")
+        return found
+    if of in (Mapping, dict) and parts[1] is not Any:
+        pairs = checked(dict, value).items()
+        return {checked(str, key): _read(parts[1], one) for key, one in pairs}
+    if of is Literal:
+        if value not in parts:
+            raise ValueError(f"{value!r:.80} is none of {', '.join(parts)}")
+        return value
+    return checked(object if kind is Any else of or kind, decode(value))
 
 
 @functools.cache
-def _form_of(kind: Any) -> _Form:
-    of, parts = get_origin(kind), get_args(kind)
-    if kind in (str, int, bool):
-        return _Form(_same, functools.partial(checked, kind))
-    if kind is float:
-        return _Form(_same, number)
-    if of is Literal:
-        return _Form(_same, functools.partial(_among, parts))
-    if is_dataclass(kind):
-        types = get_type_hints(kind)
-        return _of_fields(kind, {field.name: _form_of(types[field.name]) for field in fields(kind)})
-    if of in (Union, UnionType):
-        return _of_union(parts)
-    if of is tuple:
-        return _of_tuple(_form_of(parts[0]), None if parts[-1] is ... else len(parts))
-    if of in (Mapping, dict) and parts[1] is not Any:
-        own = _form_of(parts[1])
-        return _Form(
-            lambda value: {key: own.write(one) for key, one in value.items()},
-            lambda value: {
-                checked(str, key): own.read(one) for key, one in checked(dict, value).items()
-            },
-        )
-    plain = object if kind is Any else of or kind
-    return _Form(encode, lambda value: checked(plain, decode(value)))
-
-
-def _of_fields(kind: Any, own: Mapping[str, _Form]) -> _Form:
-    def read(value: Any) -> Any:
-        record = checked(dict, value)
-        return kind(**{name: form.read(record[name]) for name, form in own.items()})
-
-    return _Form(
-        lambda value: {name: form.write(getattr(value, name)) for name, form in own.items()}, read
-    )
-
-
-def _of_union(parts: tuple[Any, ...]) -> _Form:
-    """Return the form of an optional type, or of a union of plain types."""
-    *others, last = (_form_of(part) for part in parts if part is not NoneType)
-
-    def read(value: Any) -> Any:
-        if value is None and NoneType in parts:
-            return None
-        for form in others:
-            with suppress(TypeError):
-                return form.read(value)
-        return last.read(value)
-
-    return _Form(lambda value: None if value is None else last.write(value), read)
-
-
-def _of_tuple(every: _Form, length: int | None) -> _Form:
-    def read(value: Any) -> tuple[Any, ...]:
-        found = tuple(map(every.read, checked(list, value)))
-        if length not in (None, len(found)):
-            raise ValueError(f"{len(found)} entries, not {length}")
-        return found
-
-    plain = every.write is _same  # Fast path for thousands of tokens.
-    return _Form(list if plain else lambda value: [*map(every.write, value)], read)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _among(allowed: tuple[Any, ...], value: Any) -> Any:
-    if value not in allowed:
-        raise ValueError(f"{value!r:.80} is none of {', '.join(allowed)}")
-    return value
+def _types_of(kind: Any) -> dict[str, Any]:
+    """Return field name -> type of a dataclass, in order."""
+    types = get_type_hints(kind)
+    return {field.name: types[field.name] for field in fields(kind)}

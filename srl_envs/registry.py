@@ -23,7 +23,7 @@ from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.tables import Plugin, PluginTable
-from srl_envs.validation import nearest, refuse_unknown
+from srl_envs.validation import nearest
 
 HANDED_OVER = "custom"
 """Scheme in records of environments that were objects. They cannot be made by name."""
@@ -42,7 +42,7 @@ ENV_SCHEMES = PluginTable(
 
 @dataclass(frozen=True)
 class Entry(Plugin):
-    """Environment of the registry; `target` is its `parallel_env`."""
+    """Environment of the registry. `target` is 'module:parallel_env', its constructor."""
 
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Keyword arguments of `target`, which those of a call override."""
@@ -164,7 +164,10 @@ ENVS = PluginTable("core_srl.envs", OWN)
 
 
 def as_module(name: str) -> ModuleType:
-    """Return the entry as a module with `parallel_env`, `env` and `raw_env`, as in PettingZoo."""
+    """Return a new module with `parallel_env`, `env` and `raw_env` for an environment's name.
+
+    As in PettingZoo, `env` makes an AECEnv with checks, and `raw_env` one without.
+    """
     module = ModuleType(f"srl_envs.{name}", entry(name).summary)
     module.__dict__.update(
         parallel_env=functools.partial(make, name),
@@ -189,7 +192,12 @@ def entry(name: str) -> Entry:
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return `options` with the `max_cycles` for language models, unless they contain one.
 
-    The options of members of multitask_v0 are changed in the same way.
+    Games whose default suits language models get none. The options of each member of multitask_v0
+    are completed in the same way.
+
+    Args:
+        name: Name of the environment, also of one on a server.
+        options: Keyword arguments of the environment.
     """
     members = options.get("environments")
     if isinstance(members, Mapping) and "max_cycles" not in options:
@@ -205,6 +213,7 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(name: Any) -> int | None:
+    """Return the `max_cycles` of an environment for language models, None for its default."""
     found = ENVS.get(served_name(name)) if isinstance(name, str) else None
     return None if found is None else found.turns_to_remember
 
@@ -234,7 +243,10 @@ def make(name: str, /, **parameters: Any) -> Any:
         found = entry(name)
         constructor, defaults = found.load(), dict(found.defaults)
     signature, given = inspect.signature(constructor), {**defaults, **parameters}
-    refuse_unknown(name, signature.parameters, parameters)
+    accepted = signature.parameters
+    if not any(one.kind is one.VAR_KEYWORD for one in accepted.values()):
+        for unknown in parameters.keys() - accepted.keys():
+            raise EnvConfigError(f"{name} has no parameter {unknown!r}{nearest(unknown, accepted)}")
     try:
         signature.bind(**given)
     except TypeError as error:  # A TypeError raised within the constructor is not caught.
@@ -242,34 +254,18 @@ def make(name: str, /, **parameters: Any) -> Any:
     env = constructor(**given)
     if not isinstance(env, ParallelEnv):
         raise EnvConfigError(f"{name} must return a PettingZoo ParallelEnv, got {env!r}")
-    # For records. If a user's function called `make`, its name and options are `made_within`.
-    env.made_within = getattr(env.unwrapped, "made_as", None)
     env.made_as = {"name": name, "options": parameters}
     return env
 
 
 def served_name(name: str) -> str:
     """Return 'name' for 'grpc://host:port/name', and other names unchanged."""
-    is_served = isinstance(name, str) and name.startswith(SERVED)
-    return name.removeprefix(SERVED).partition("/")[2] if is_served else name
+    return name.removeprefix(SERVED).partition("/")[2] if name.startswith(SERVED) else name
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
     """Make an environment as a PettingZoo AECEnv with PettingZoo's usual checks; see `make`."""
-    return CheckedAECEnv(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
-
-
-class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """PettingZoo's checks of the order of calls, with a faster `last`."""
-
-    def last(self, observe: bool = True) -> Any:
-        """Return the last step of the selected agent, read without the layers of wrappers."""
-        if not self._has_reset:
-            return super().last(observe)
-        return self.env.env.last(observe)
-
-    def __str__(self) -> str:
-        return str(self.env)
+    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
 
 
 def _unchecked_aec(name: str, /, **parameters: Any) -> AECEnv:
@@ -285,7 +281,7 @@ def remake(
     allowing: Collection[str] = (),
     **ours: Any,
 ) -> Any:
-    """Make the environment that a record names.
+    """Return a new environment, made as a record says.
 
     Unless the record is trusted, its name and options, nested ones included, may not name code
     (except `allowing`), files or folders, and their size is limited (loading.LARGEST_RECORDED).
@@ -295,8 +291,9 @@ def remake(
         name: Name in the record, as for `make`.
         options: Keyword arguments in the record.
         trusted: Allow everything that `make` allows.
-        allowing: Names of code that the user's own settings contain.
-        **ours: Keyword arguments that override those of the record.
+        allowing: Names of code ('module:function') that an untrusted record may contain, because
+            the user's own settings do.
+        **ours: Keyword arguments of the caller, which override those of the record.
 
     Raises:
         UntrustedError: The record names more than is allowed.
@@ -313,7 +310,7 @@ def remake(
 
 
 def _register() -> None:
-    """Register the environments with PettingZoo and Gymnasium."""
+    """Add the environments of this package to the registries of PettingZoo and Gymnasium."""
     for name, found in OWN.items():
         identity = f"srl/{name}".replace("_v", "-v")
         for kind, maker in (("parallel", make), ("aec", make_aec)):

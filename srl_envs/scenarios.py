@@ -83,10 +83,15 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType({found.name: found for foun
 
 
 def names(environment: str | None = None, holdout: bool | None = None) -> tuple[str, ...]:
-    """Return the names of the scenarios of `environment`, with `holdout` or without; None for all.
+    """Return the names of scenarios, in the order of scenarios.yaml.
 
-    A user's environment, 'module:function', has one scenario, in which every agent is focal. An
-    unknown environment raises EnvConfigError.
+    Args:
+        environment: Name of the environment, or None for all. A user's environment,
+            'module:function', has one scenario, in which every agent is focal.
+        holdout: True for scenarios with held-out parts only, False for the others, None for both.
+
+    Raises:
+        EnvConfigError: The environment is unknown.
     """
     if environment is not None and ":" in environment:
         return () if holdout else (f"{environment}{ALL_FOCAL}",)
@@ -106,7 +111,10 @@ def environments() -> tuple[str, ...]:
 
 
 def scenario(name: str) -> Scenario:
-    """Return the scenario of a name, which is 'module:function.all' for a user's environment.
+    """Return the scenario with this name.
+
+    The scenario of a user's environment, 'module:function.all', makes the environment once to learn
+    its agents, all of which are focal.
 
     Raises:
         EnvConfigError: The name is unknown. The message contains the nearest one.
@@ -126,9 +134,14 @@ def scenario(name: str) -> Scenario:
 
 
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
-    """Return the first scenario whose held-out options are those of an environment, or None.
+    """Return the first scenario whose held-out levels an environment would play, or None.
 
-    All names of environments of one module are the same game. Missing options have their defaults.
+    These are scenarios of the same game (all environments of one module) whose held-out options
+    have the same values. `split: any` counts as the test split too.
+
+    Args:
+        environment: Name of the environment, or 'module:function'.
+        options: Its keyword arguments; missing ones have their defaults.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module
@@ -142,15 +155,10 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     signature = inspect.signature(import_module(module).parallel_env).parameters
     given = {name: parameter.default for name, parameter in signature.items()}
     given |= {**({} if entry is None else entry.defaults), **options}
-
-    def plays(option: str, kept: Any) -> bool:
-        if option != "split" or given[option] != "any":
-            return bool(given[option] == kept)
-        # "any" includes the test split, unless the problems are the user's own.
-        return all(given.get(own) is None for own in OWN_PROBLEMS)
-
+    if given.get("split") == "any" and all(given.get(own) is None for own in OWN_PROBLEMS):
+        given["split"] = "test"  # "any" includes the test split, except of a user's own problems.
     for found in game:
-        if all(plays(name, found.options[name]) for name in found.held_out_options):
+        if all(given[name] == found.options[name] for name in found.held_out_options):
             return found
     return None
 
@@ -159,7 +167,7 @@ def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -
     """Raise EnvConfigError if training on `env` would use held-out levels.
 
     Args:
-        where: Prefix of the names of settings in errors.
+        where: Name of the section of settings in errors, such as "environment".
         name: Name of the environment.
         options: Options with which the environment was made.
         env: The environment.
@@ -179,8 +187,8 @@ def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -
             f"{where}.options.split must be 'train' for training, got {split!r}: the test split is "
             "kept for evaluation (srl eval --held-out only)"
         )
-    # An object, or a user's function that wraps a registered game, records how it was made.
-    made = [getattr(one, how, None) for one in (env, game) for how in ("made_as", "made_within")]
+    # A user's object or function may wrap a registered game, which records how it was made.
+    made = [getattr(one, "made_as", None) for one in (env, game)]
     ways = [(name, options), *((how["name"], how["options"]) for how in made if how)]
     kept_of = (kept_for_evaluation(*way) for way in ways)
     found = next((scenario for scenario in kept_of if scenario is not None), None)

@@ -29,7 +29,11 @@ _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*)</answer>", re.IGNORECASE | r
 
 
 def readings(statement: str) -> Iterator[str]:
-    """Yield a statement in lower case: unchanged, without decoration, and without its label."""
+    """Yield three readings of a statement, all in lower case.
+
+    These are the statement itself, the statement without surrounding quotes, Markdown and
+    punctuation, and, if there is one, the part after a label such as "answer:".
+    """
     yield statement.strip().casefold()
     plain = _undressed(statement)
     yield plain.casefold()
@@ -46,7 +50,7 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """Return the content of each `<answer>...</answer>` in a text."""
+    """Return the content of each `<answer>...</answer>` of a text, in order."""
     return _TAGGED.findall(text) if "<" in text else []
 
 
@@ -77,16 +81,7 @@ class TextSpace(spaces.Text):
         super().__init__(max_length, min_length=0, charset=string.printable, seed=seed)
 
     def contains(self, x: Any) -> bool:
-        """Return True for a str of at most `max_length` characters."""
         return isinstance(x, str) and len(x) <= self.max_length
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """False, because there is no number for every character."""
-        return False
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TextSpace) and self.max_length == other.max_length
 
     def __repr__(self) -> str:
         return f"TextSpace({self.max_length})"
@@ -128,7 +123,6 @@ class TextAction(int):
     text: str
 
     def __new__(cls, action: int, text: str = "") -> TextAction:
-        """Create the action with its text."""
         self = int.__new__(cls, action)
         self.text = text
         return self
@@ -182,7 +176,7 @@ class FixedChoices:
 
 
 def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
-    """Return the number of the choice that an answer states. Never raises.
+    """Return the index of the choice that an answer states. Never raises.
 
     A choice counts in three places: as the whole answer, as the last non-empty line (optionally
     after 'answer:', 'action:' or 'choice:'), and as the content of the last
@@ -207,12 +201,16 @@ def _legal(answers: tuple[str, ...]) -> dict[str, int]:
 def parse_statement(
     answer: str, action_of: Callable[[str], int | ParseFailure | None]
 ) -> int | ParseFailure:
-    """Return the action that an answer states, as `parse_choice` does. Never raises.
+    """Return the action that an answer states in the places that `parse_choice` reads.
 
     Args:
         answer: The answer of the agent.
-        action_of: Function of a statement in lower case that returns its action, None, or a
-            ParseFailure that names the wrong part. It must not raise.
+        action_of: Function that receives a statement in lower case. It returns the number of the
+            action, None if the statement names no action, or a ParseFailure that names the wrong
+            part. It must not raise.
+
+    Returns:
+        The number of the action, or a ParseFailure if no action or two different ones are stated.
     """
     if not isinstance(answer, str):
         return ParseFailure("the answer is not text")
@@ -242,7 +240,7 @@ def parse_statement(
 
 
 def round_of(time: float, rounds: int) -> str:
-    """Return text such as 'Round 3 of 8', given the share of rounds that have been played."""
+    """Return 'Round 3 of 8', given the share `time` of the `rounds` that have been played."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
@@ -257,7 +255,7 @@ def cost_of_unread(penalty: float) -> str:
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """Return the feedback on an unparsed answer, for the agent's next prompt."""
+    """Return sentences about an agent's unparsed answer: the reason and the action played."""
     reason, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
         return reason
@@ -266,9 +264,10 @@ def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
 
 
 def view_for(view: TextView, observation: Any) -> TextView:
-    """Return `view.of_observation(observation)` if there is such a method, else `view`.
+    """Return the view of the environment that an observation is from.
 
-    The view of several environments in one has it (srl_envs.tasks.multitask).
+    This is `view.of_observation(observation)` in several environments as one
+    (srl_envs.tasks.multitask), otherwise `view` itself.
     """
     choose = getattr(view, "of_observation", None)
     return view if choose is None else choose(observation)
@@ -277,15 +276,16 @@ def view_for(view: TextView, observation: Any) -> TextView:
 def tells_time(view: TextView, observation: Any) -> bool:
     """Return True if observations contain the remaining time (Pardo et al. 2018).
 
-    This is the view's attribute `tells_time`, True if it has none.
+    This is the attribute `tells_time` of the view for `observation`, True if it has none.
     """
     return bool(getattr(view_for(view, observation), "tells_time", True))
 
 
 def fallback_action(view: TextView, mask: Any = None) -> Any:
-    """Return the action for an answer that cannot be parsed, given the agent's action mask.
+    """Return the action that is played for an answer that cannot be parsed.
 
     This is the view's default action, or `view.legal(default, mask)` if the view has this method.
+    `mask` marks the agent's legal actions; None allows all.
     """
     legal = getattr(view, "legal", None)
     default = view.default_action
@@ -295,9 +295,14 @@ def fallback_action(view: TextView, mask: Any = None) -> Any:
 def read_answer(
     view: TextView, agent: str, observation: Any, text: str, mask: Any = None
 ) -> Any | ParseFailure:
-    """Return the legal action that the answer `text` to an observation names, or a failure.
+    """Return the legal action that an answer names, or a ParseFailure with the action to play.
 
-    Without a `mask`, all actions are legal. A failure contains the action that is played instead.
+    Args:
+        view: Text view of the environment.
+        agent: The agent that answered.
+        observation: Observation that the agent answered.
+        text: The answer.
+        mask: Mask of the agent's legal actions, or None if all are legal.
     """
     view = view_for(view, observation)
     action = view.parse(agent, text)
@@ -312,7 +317,7 @@ WAITING = "It is not your turn. Any answer plays your only legal action."
 
 
 def only_action(info: Mapping[str, Any]) -> int | None:
-    """Return the single legal action of an agent that is not to move, otherwise None."""
+    """Return the single legal action of an agent that is not to move, given its info, else None."""
     mask = info.get("action_mask")
     if info.get(TO_MOVE, True) or mask is None:
         return None
@@ -324,10 +329,14 @@ ANSWER_SHOWN = 500  # characters at the end of an earlier answer, where the choi
 
 
 class TextHistory:
-    """Last `turns` turns of one agent, as text of at most `length` characters.
+    """Last turns of one agent as text.
 
     A turn consists of "Turn 1:", the situation, "You answered: ..." and, if the answer was not
     parsed, "Not read: ...".
+
+    Args:
+        turns: Number of turns that are kept, at least 0.
+        length: Greatest number of characters of a text from `with_rules`.
     """
 
     def __init__(self, turns: int, length: int) -> None:
@@ -345,7 +354,10 @@ class TextHistory:
         self._turns.append(turn if unread is None else f"{turn}\nNot read: {unread}.")
 
     def with_rules(self, rules: str, now: str) -> str:
-        """Return the rules, the newest turns that fit, and "Now:" with the current situation."""
+        """Return the text of an observation: the rules, the newest turns that fit, and `now`.
+
+        `now` is the current situation, under "Now:" if there are earlier turns.
+        """
         parts = [f"Now:\n{now}"]
         room = self._length - len(f"{rules}\n\n{parts[0]}")
         for turn in reversed(self._turns):
@@ -399,14 +411,9 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         observations, infos = self.env.reset(seed=seed, options=options)
         self._keep(observations, infos)
         self._begun = True
-        if self.history is not None:
-            self._past = {a: TextHistory(self.history, TEXT_LENGTH) for a in self.possible_agents}
-            return self._with_history(self._situations), infos
-        view: TextView = self.env.unwrapped.text_view
-        return {
-            agent: f"{view_for(view, observations[agent]).rules(agent)}\n\n{now}"[:TEXT_LENGTH]
-            for agent, now in self._situations.items()
-        }, infos
+        turns = self.history or 0
+        self._past = {agent: TextHistory(turns, TEXT_LENGTH) for agent in self.possible_agents}
+        return self._with_history(self._situations), infos
 
     def step(self, actions: Mapping[str, str]) -> Step:
         asks_nothing(self._begun, self.env.agents, actions)  # Raises for invalid actions.
@@ -445,6 +452,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return the rules, earlier turns and `texts` (agent -> current situation), by agent."""
         view: TextView = self.env.unwrapped.text_view
         return {
             agent: self._past[agent].with_rules(view_for(view, self._seen[agent]).rules(agent), now)
@@ -452,7 +460,11 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         }
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Store the observations, masks and situations, and the actions of waiting agents."""
+        """Store what the next step needs, given the observations and infos of the last call.
+
+        These are the observations, masks and situations by agent, and the only legal action of each
+        agent that is not to move, whose situation is WAITING.
+        """
         view: TextView = self.env.unwrapped.text_view
         agents = self.agents = self.env.agents
         self._seen, self._masks, self._situations, self._only_actions = seen, {}, {}, {}

@@ -46,7 +46,11 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
 
 def read_json_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value at index `start` of a text, and the index of its end."""
+    """Return the JSON value that begins at index `start` of a text, and the index after it.
+
+    Raises:
+        DocumentError: No valid JSON value begins there (see `read_json`).
+    """
     with _one_kind_of_error():
         value, end = _DECODER.raw_decode(text, start)
     check_nesting(value)
@@ -66,7 +70,12 @@ def _one_kind_of_error() -> Iterator[None]:
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -> bytes:
-    """Return the bytes of a file; `pipes` allows named pipes, which may never end.
+    """Return the bytes of a file.
+
+    Args:
+        path: The file.
+        max_bytes: Greatest allowed size.
+        pipes: Also accept named pipes, whose reading may block.
 
     Raises:
         DocumentError: The file has more than `max_bytes`, or is a folder, a device or a pipe.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import ipaddress
 import sys
@@ -32,36 +31,33 @@ T = TypeVar("T")
 
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
-    """Return `value` as a float in [low, high]; raise EnvConfigError otherwise."""
+    """Return argument `name` as a float in [low, high]; raise EnvConfigError for other values."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     if is_real and low <= value <= high:
         return float(value)
-    allowed = f"between {low:g} and {high:g}"
-    if high == LARGEST and not (is_real and value > high):
-        allowed = f"at least {low:g}"
-    raise EnvConfigError(f"{name} must be a number {allowed}, got {shown(value)}")
+    raise EnvConfigError(
+        f"{name} must be a number between {low:g} and {high:g}, got {shown(value)}"
+    )
 
 
 def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
-    """Return `value` as an int in [low, high]; raise EnvConfigError otherwise."""
+    """Return argument `name` as an int in [low, high]; raise EnvConfigError for other values."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) <= high:
         return int(value)
-    allowed = f"from {low} to {high:g}" if whole and value > high else f"of at least {low}"
-    if high < LARGEST_WHOLE:
-        allowed = f"from {low} to {high}"
+    allowed = f"from {low} to {high}" if high < LARGEST_WHOLE else f"of at least {low}"
     raise EnvConfigError(f"{name} must be a whole number {allowed}, got {shown(value)}")
 
 
 def true_or_false(name: str, value: Any) -> bool:
-    """Return `value` if it is a bool; raise EnvConfigError otherwise."""
+    """Return the value of argument `name`; raise EnvConfigError if it is no bool."""
     if isinstance(value, bool):
         return value
     raise EnvConfigError(f"{name} must be True or False, got {shown(value)}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
-    """Return `value` if it is among `allowed`; raise EnvConfigError otherwise."""
+    """Return the value of argument `name`; raise EnvConfigError if it is not in `allowed`."""
     choices = tuple(allowed)
     if (value is None or isinstance(value, str)) and value in choices:
         return value
@@ -71,9 +67,15 @@ def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
 
 
 def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
-    """Return `value` as a tuple: a string, a list of strings, or None for all of `allowed`.
+    """Return the strings that argument `name` selects from `allowed`, in the order of `value`.
 
-    Raises EnvConfigError for none or others.
+    Args:
+        name: Name of the argument, for errors.
+        value: One string, a list of strings, or None for all of `allowed`.
+        allowed: Strings that may be selected.
+
+    Raises:
+        EnvConfigError: A string is not in `allowed`, or the list is empty.
     """
     choices = tuple(allowed)
     if value is None:
@@ -90,20 +92,23 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def entries_of(name: str, value: Any) -> tuple[Any, ...]:
-    """Return the entries of a list, tuple or set; raise EnvConfigError otherwise."""
+    """Return a list, tuple or set as a tuple; raise EnvConfigError for other types.
+
+    `name` is the argument of that value, for errors.
+    """
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)
     raise EnvConfigError(f"{name} must be a list, got {shown(value)}")
 
 
 def set_fields(record: object, **checked: Any) -> None:
-    """Set fields of a frozen dataclass, for use in its `__post_init__`."""
+    """Set fields of the frozen dataclass object `record` to the values of `checked`, by name."""
     for name, value in checked.items():
         object.__setattr__(record, name, value)
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of an invalid value as one line, for an error."""
+    """Return the `repr` of any value as one line, for an error message."""
     try:
         text = repr(value)
     except ValueError:  # Python refuses to convert integers of more than 4,300 digits.
@@ -112,20 +117,29 @@ def shown(value: Any) -> str:
 
 
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
-    """Return the arguments of `reset`, {} for no options; raise EnvConfigError for other types."""
+    """Return the arguments of a call of `reset`, with {} for options of None.
+
+    Raises:
+        EnvConfigError: The seed is no whole number of at least 0 and not None, or the options are
+            neither a mapping nor None.
+    """
     if options is not None and not isinstance(options, Mapping):
         raise EnvConfigError(f"options must be a mapping of names to values, got {shown(options)}")
     return None if seed is None else whole_number("seed", seed, low=0), options or {}
 
 
 def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
-    """Check the actions of a step; return True for no actions after the end of an episode.
+    """Check the actions of a step; return True if the step must return five empty dicts.
 
-    As in PettingZoo's own games, such a step returns five empty dicts. PettingZoo's wrappers rely
-    on it. `begun` is True after the first reset.
+    As in PettingZoo's own games, this is a step without actions after the end of an episode.
+
+    Args:
+        begun: True after the first reset.
+        agents: Agents of the running episode, empty after its end.
+        actions: Argument of `step`.
 
     Raises:
-        EnvError: No episode is running, or `actions` are not one for each of `agents`.
+        EnvError: No episode is running, or `actions` is no mapping with exactly `agents` as keys.
     """
     if begun and not agents and isinstance(actions, Mapping) and not actions:
         return True
@@ -142,42 +156,22 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
     return False
 
 
-def parallel_form(
-    constructor: Callable[P, T], passes_on_to: Callable[..., Any] | None = None
-) -> Callable[P, T]:
-    """Return a module's `parallel_env`: `constructor`, with EnvConfigError for unknown arguments.
+def parallel_form(constructor: Callable[P, T], passes_on_to: Callable[..., Any]) -> Callable[P, T]:
+    """Return `constructor` with a signature that lists the names of its `**settings` too.
 
-    `passes_on_to` is the function that receives the constructor's `**settings`. Its keyword
-    arguments become part of the signature.
+    `srl_envs.make` refuses arguments that are not in this signature.
+
+    Args:
+        constructor: Function with `**settings`. Its `__signature__` is set.
+        passes_on_to: Function that receives `**settings`, as keyword-only arguments.
     """
     signature = inspect.signature(constructor)
-    if passes_on_to is not None:
-        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        others = inspect.signature(passes_on_to).parameters.values()
-        named = [one for one in others if one.kind is one.KEYWORD_ONLY]
-        signature = signature.replace(parameters=[*own, *named])
-
-    @functools.wraps(constructor, updated=())
-    def parallel_env(*given: P.args, **named: P.kwargs) -> T:
-        refuse_unknown(parallel_env.__module__.rpartition(".")[2], signature.parameters, named)
-        return constructor(*given, **named)
-
-    parallel_env.__name__ = parallel_env.__qualname__ = "parallel_env"  # for pickle
-    parallel_env.__signature__ = signature  # type: ignore[attr-defined]
-    return parallel_env
-
-
-def refuse_unknown(
-    name: str, accepted: Mapping[str, inspect.Parameter], given: Iterable[str]
-) -> None:
-    """Raise EnvConfigError if an argument of environment `name` is not in `accepted`."""
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
-        return
-    for argument in given:
-        if argument not in accepted:
-            raise EnvConfigError(
-                f"{name} has no parameter {argument!r}{nearest(argument, accepted)}"
-            )
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    others = inspect.signature(passes_on_to).parameters.values()
+    named = [one for one in others if one.kind is one.KEYWORD_ONLY]
+    signature = signature.replace(parameters=[*own, *named])
+    constructor.__signature__ = signature  # type: ignore[attr-defined]
+    return constructor
 
 
 def is_loopback(host: str) -> bool:
@@ -189,7 +183,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> bool:
-    """Return False if a page of another site may have made a browser send the request.
+    """Return True if an HTTP request is not from a web page of another site.
 
     A page can map its own host name to this machine (DNS rebinding), but not an address. Only
     `localhost`, IP addresses and `names` are therefore valid hosts.
@@ -212,12 +206,12 @@ def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> 
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the nearest known name, and all names."""
+    """Return the end of an error about an unknown name: the most similar of `known`, and all."""
     names = tuple(known)
     return f"{likely(name, names)}; there are: {', '.join(names)}"
 
 
 def likely(name: object, known: Iterable[str]) -> str:
-    """Return " (did you mean ...?)" with the nearest known name, or an empty text."""
+    """Return " (did you mean ...?)" with the name of `known` most similar to `name`, or ""."""
     close = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -97,13 +97,10 @@ def with_text(
             f"default_action must be None for a turn-based game, got {default_action!r}"
         )
     agents = list(game.possible_agents)
-    penalty = number_between("parse_penalty", parse_penalty, 0.0)
-    rules_of, answers_of = _for_each(agents, "rules", rules), _for_each(agents, "answers", answers)
-    rule_texts, choices, describers, observed = {}, {}, {}, {}
+    answers_of = _for_each(agents, "answers", answers)
+    choices, observed = {}, {}
     for agent in agents:
         choices[agent] = _choices(game.action_space(agent), agent, answers_of[agent], in_turns)
-        introduction = _introduction(agent, rules_of[agent], choices[agent], in_turns)
-        rule_texts[agent] = introduction + cost_of_unread(penalty)
         space = game.observation_space(agent)
         masked = isinstance(space, spaces.Dict) and MASK in space.spaces
         if masked or in_turns:
@@ -112,16 +109,15 @@ def with_text(
             space = spaces.Dict({**parts, MASK: mask})
         observed[agent] = space
         if describe is None:
-            _seen(space, agent, space.sample())  # Raises for a space without description.
-        describers[agent] = describe or partial(_seen, space)
+            _seen(observed, agent, space.sample())  # Raises for a space without description.
     view = ThirdPartyView(
-        rule_texts=rule_texts,
+        rules_of=_for_each(agents, "rules", rules),
         choices=choices,
-        describers=describers,
+        describer=describe or partial(_seen, observed),
         default_action=whole_number(
             "default_action", default_action or 0, 0, min(map(len, choices.values())) - 1
         ),
-        parse_penalty=penalty,
+        parse_penalty=number_between("parse_penalty", parse_penalty, 0.0),
         in_turns=in_turns,
         tells_time=true_or_false("tells_time", tells_time),
     )
@@ -132,19 +128,28 @@ def with_text(
 class ThirdPartyView:
     """TextView of with_text. All mappings are by agent."""
 
-    rule_texts: Mapping[str, str]
+    rules_of: Mapping[str, str]
     choices: Mapping[str, tuple[str, ...]]
-    describers: Mapping[str, Describe]
+    describer: Describe
     default_action: int
     parse_penalty: float
     in_turns: bool
     tells_time: bool
 
     def rules(self, agent: str) -> str:
-        return self.rule_texts[agent]
+        moves = self.choices[agent][1 if self.in_turns else 0 :]
+        named = "" if len(moves) > LISTED else f": {any_of(moves) if moves[1:] else moves[0]}"
+        text = f"You are {agent}. {self.rules_of[agent].strip()}\n"
+        text += f"Write your choice alone on the last line{named}."
+        if self.in_turns:
+            text += (
+                f"\nOn your turn '{PASS}', or what cannot be read, plays the first move that is "
+            )
+            text += "allowed."
+        return text + cost_of_unread(self.parse_penalty)
 
     def describe(self, agent: str, observation: Any) -> str:
-        words = self.describers[agent](agent, observation)
+        words = self.describer(agent, observation)
         if not isinstance(observation, Mapping) or MASK not in observation:
             return words
         choices, mask = self.choices[agent], observation[MASK]
@@ -162,7 +167,7 @@ class ThirdPartyView:
         return parse_choice(answer, self.choices[agent])
 
     def legal(self, action: int, mask: Any) -> int:
-        """Return the action, or else the default action, or else the first action that is legal."""
+        """Return `action` if the mask allows it, else the default or the first legal action."""
         allowed = next((act for act in (action, self.default_action) if mask[act]), None)
         return int(np.argmax(mask)) if allowed is None else allowed
 
@@ -247,7 +252,10 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies with masks, because games may change returned objects later."""
+        """Return copies of the game's observations and infos, completed with masks.
+
+        The masks are stored for the next step. Games may change returned objects later.
+        """
         seen: dict[str, Any] = {}
         new_infos: dict[str, dict[str, Any]] = {}
         for agent, given in observations.items():
@@ -265,6 +273,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
+        """Return an agent's int8 mask; raise EnvError if it has no legal action."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -289,6 +298,7 @@ def _takes_turns(game: Any) -> bool:
 
 
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
+    """Return the value of argument `name` by agent; raise EnvConfigError for other keys."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
@@ -300,7 +310,11 @@ def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]
 def _choices(
     space: spaces.Space[Any], agent: str, answers: Sequence[str], in_turns: bool
 ) -> tuple[str, ...]:
-    """Check and return an agent's answers in action order; a pass is first if agents take turns."""
+    """Return an agent's answers in action order, after PASS if agents take turns.
+
+    Raises:
+        EnvConfigError: The actions are not Discrete, or `answers` are not one distinct text each.
+    """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
     listed = isinstance(answers, Sequence) and not isinstance(answers, str)
@@ -317,20 +331,12 @@ def _choices(
     return choices
 
 
-def _introduction(agent: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
-    moves = choices[1:] if in_turns else choices
-    named = "" if len(moves) > LISTED else f": {any_of(moves) if len(moves) > 1 else moves[0]}"
-    text = f"You are {agent}. {rules.strip()}\nWrite your choice alone on the last line{named}."
-    if not in_turns:
-        return text
-    return (
-        f"{text}\nOn your turn '{PASS}', or what cannot be read, plays the first move that is "
-        "allowed."
-    )
+def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: Any) -> str:
+    """Return a description of an agent's observation, without its mask.
 
-
-def _seen(space: spaces.Space[Any], agent: str, observation: Any) -> str:
-    """Return a description of an observation, without its mask."""
+    `observed` are the observation spaces of all agents.
+    """
+    space = observed[agent]
     if isinstance(space, spaces.Dict) and MASK in space.spaces:
         parts = {key: part for key, part in space.spaces.items() if key != MASK}
         space = spaces.Dict(parts)
@@ -447,7 +453,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observations, infos = self.env.reset(seed=seed, options=options)
         # Copies, because callers may write into observations.
-        self._observations, self._round = _copied(observations), 0
+        self._observations, self._round = copy.deepcopy(observations), 0
         return observations, infos
 
     def step(self, actions: Mapping[str, Any]) -> Step:
@@ -473,19 +479,8 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
                     )
                 rewards[agent] = float(reward)
             infos[agent]["environment_reward"] = float(own[agent])
-        self._observations, self._round = _copied(observations), self._round + 1
+        self._observations, self._round = copy.deepcopy(observations), self._round + 1
         return observations, rewards, terminations, truncations, infos
-
-
-def _copied(seen: Any) -> Any:
-    # For common types this is faster than deepcopy, which takes longer than a round of a game.
-    if isinstance(seen, np.ndarray) and seen.dtype != object:
-        return seen.copy()
-    if isinstance(seen, str):
-        return seen
-    if type(seen) is dict:
-        return {name: _copied(part) for name, part in seen.items()}
-    return copy.deepcopy(seen)
 
 
 class SingleAgentEnv(gymnasium.Env[Any, Any]):
@@ -530,7 +525,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
 
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
-    """Return `registry.make(name, **parameters)`, an environment of one agent, for Gymnasium."""
+    """Make the environment `name` of one agent, as a Gymnasium environment; see registry.make."""
     return SingleAgentEnv(registry.make(name, **parameters))
 
 

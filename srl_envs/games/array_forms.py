@@ -37,7 +37,7 @@ class ChoiceForm(ArrayGame):
         return rewards
 
     def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Write actions, rewards and time into the observations, and return the observations."""
+        """Write actions (N, A), rewards (N, A) and the time into the observations; return these."""
         seen = self._observations
         seen[..., self.FIRST] = 0.0
         seen[..., self.OWN] = chosen
@@ -153,7 +153,10 @@ class VectorTeamBattle(ChoiceForm):
 
 
 def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward minus blue's, without noise, by the cooperators of both teams."""
+    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones.
+
+    `payoffs` is TeamBattleRules.payoffs as an array; `red` and `blue` are the sizes of the teams.
+    """
     earned = np.nan_to_num(payoffs)  # An action that no agent chose is nan and has weight 0.
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
     of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red
@@ -169,19 +172,19 @@ VISITS_AS_SHOWN = np.array(maze.SHARES, np.float32)
 
 
 class Boards(NamedTuple):
-    """Tables of M levels with C cells for A agents. Starts and goals are cell numbers."""
+    """Tables of M levels with C cells for one agent. Starts and goals are cell numbers."""
 
     shut: np.ndarray  # walls, bool (M, C)
-    starts: np.ndarray  # (M, A)
-    goals: np.ndarray  # (M, A)
-    fewest: np.ndarray  # least number of rounds to the goal, (M, A)
+    starts: np.ndarray  # (M, 1)
+    goals: np.ndarray  # (M, 1)
+    fewest: np.ndarray  # least number of rounds to the goal, (M, 1)
     seeds: np.ndarray  # level seeds or None, objects (M,)
     hashes: np.ndarray  # layout hashes, objects (M,)
 
 
-def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
-    """Return the tables of `levels` for this task and number of agents."""
-    seated = [maze.seating(level, task, num_agents) for level in levels]
+def boards_of(levels: Sequence[Level], task: str) -> Boards:
+    """Return the tables of `levels` for one agent with this `task` of Maze."""
+    seated = [maze.seating(level, task, 1) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])
     seeds = np.array([level.seed for level in levels], object)
@@ -204,7 +207,7 @@ class VectorMaze(ArrayGame):
         super().__init__(game, num_envs)
         self._game = game
         levels = game.levels
-        self._boards = boards_of(levels, game.task, self.num_agents) if levels else None
+        self._boards = boards_of(levels, game.task) if levels else None
         width, height, radius = game.width, game.height, game.view_radius
         across, down = width + 2 * radius, height + 2 * radius
         grid = np.arange(across * down).reshape(down, across)
@@ -221,10 +224,9 @@ class VectorMaze(ArrayGame):
             [maze.STEP + maze.DISTANCE * away for away in range(width + height)]
         )
         self._solid = np.ones((num_envs, across * down), np.int8)
-        self._visits = np.zeros((*self._shape, across * down), np.uint8)
-        # Offsets of each environment's grid in `_solid`, and of each agent's in `_visits`.
-        self._grids = np.arange(num_envs)[:, None] * grid.size + np.zeros(self._shape, np.int64)
-        self._counts = np.arange(num_envs * self.num_agents).reshape(self._shape) * grid.size
+        self._visits = np.zeros((num_envs, across * down), np.uint8)
+        # Offset of each environment's grid in `_solid` and `_visits`.
+        self._grids = np.arange(num_envs)[:, None] * grid.size
         self._places = np.zeros(self._shape, np.int64)
         self._goals = np.zeros(self._shape, np.int64)
         self._arrived = np.zeros(self._shape, bool)
@@ -236,7 +238,7 @@ class VectorMaze(ArrayGame):
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         boards = self._drawn(env_ids, options.get("level_seed"))
         self._solid[env_ids[:, None], self._cell] = boards.shut
-        starts = np.broadcast_to(self._cell[boards.starts], (len(env_ids), self.num_agents))
+        starts = self._cell[boards.starts]
         self._places[env_ids] = starts
         self._goals[env_ids] = self._cell[boards.goals]
         self._arrived[env_ids] = False
@@ -244,26 +246,27 @@ class VectorMaze(ArrayGame):
         self._moves[env_ids] = 0
         self._seeds_of[env_ids], self._hashes[env_ids] = boards.seeds, boards.hashes
         self._visits[env_ids] = 0
-        self._visits.reshape(-1)[self._counts[env_ids] + starts] = 1
+        self._visits.reshape(-1)[self._grids[env_ids] + starts] = 1
         self._observations[env_ids, :, LAST_X : STOPPED + 1] = 0.0
         self._look(env_ids)
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
+        """Return the levels of new episodes: of `level_seed`, or drawn by each environment."""
         game, sources = self._game, self.rng.sources
         if level_seed is not None:
-            return boards_of([game.named_level(level_seed)], game.task, self.num_agents)
+            return boards_of([game.named_level(level_seed)], game.task)
         if self._boards is not None:
             drawn = [game.draw_number(sources[i].np_random) for i in env_ids.tolist()]
             return Boards(*(table[drawn] for table in self._boards))
         levels = [game.draw_level(sources[i].np_random) for i in env_ids.tolist()]
-        return boards_of(levels, game.task, self.num_agents)
+        return boards_of(levels, game.task)
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         there = self._places + self._steps_to.take(chosen)
         blocked = self._solid.take(self._grids + there) > 0
         self._moves += 1
         self._places = places = np.where(blocked, self._places, there)
-        visits, counts = self._visits.reshape(-1), self._counts + places
+        visits, counts = self._visits.reshape(-1), self._grids + places
         count = visits.take(counts)
         visits[counts] = count + (~blocked & (count < maze.VISITS_SHOWN))
         self._arrived = arrived = places == self._goals
@@ -295,12 +298,15 @@ class VectorMaze(ArrayGame):
         return np.asarray(legal, np.int8)
 
     def _look(self, env_ids: np.ndarray | None) -> None:
-        """Write the observations except the last move, of these environments or of all (None)."""
+        """Write all fields of the observations except those of the last move.
+
+        `env_ids` are environments whose episodes begin, or None for all, within their episodes.
+        """
         every = env_ids is None
         seen = self._observations if every else self._observations[env_ids]
-        places, goals, grids, counts, arrived = (
+        places, goals, grids, arrived = (
             values if every else values[env_ids]
-            for values in (self._places, self._goals, self._grids, self._counts, self._arrived)
+            for values in (self._places, self._goals, self._grids, self._arrived)
         )
         x, y = self._x.take(places), self._y.take(places)
         seen[..., X], seen[..., Y] = x, y
@@ -314,9 +320,10 @@ class VectorMaze(ArrayGame):
         # The index has one row per neighboring cell, not per agent, because NumPy looks up long
         # rows faster.
         by_agent = seen.reshape(-1, seen.shape[-1])
-        near = self._steps_to[:, None] + (counts + places).ravel()
+        cells = (grids + places).ravel()
+        near = self._steps_to[:, None] + cells
         by_agent[:, VISITS:WALLS] = VISITS_AS_SHOWN.take(self._visits.take(near)).T
-        around = self._window[:, None] + (grids + places).ravel()
+        around = self._window[:, None] + cells
         by_agent[:, WALLS:] = self._solid.take(around).T
         if not every:
             self._observations[env_ids] = seen

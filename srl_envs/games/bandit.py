@@ -21,7 +21,6 @@ from srl_envs.text import FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
-    parallel_form,
     true_or_false,
     whole_number,
 )
@@ -181,4 +180,4 @@ class BanditView(FixedChoices):
         return " ".join(parts)
 
 
-parallel_env = parallel_form(Bandit)
+parallel_env = Bandit

@@ -116,7 +116,7 @@ class NegotiationRules:
         }
 
     def draw(self, generator: np.random.Generator) -> tuple[list[Points], list[int]]:
-        """Draw the points and the reservation of each agent.
+        """Draw the points and the reservation of each agent; return them as two lists.
 
         100 points are split among the issues at random. The points of an issue's options rise
         evenly from 0 to its share, from the first option to the last or in reverse. An agent has
@@ -142,6 +142,7 @@ class NegotiationRules:
 
 @lru_cache(maxsize=1024)
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
+    """Return the points of an issue's options: 0 to `share` in even steps, or in reverse."""
     steps = tuple(round(share * step / (options - 1)) for step in range(options))
     return steps if rising else steps[::-1]
 
@@ -184,7 +185,10 @@ class Bargain:
         return sum(self.stands) > self.stands[agent]
 
     def play(self, chosen: Sequence[int]) -> list[bool]:
-        """Play one round; return a bool per agent, True for an illegal action, which is a pass."""
+        """Play one round with one action per agent; change proposals, consents and the outcome.
+
+        Returns a bool per agent, True if its action was illegal and therefore counted as a pass.
+        """
         illegal = [
             action != PASS
             and not (self.may_accept(agent) if action == ACCEPT else self.may_move(agent))

@@ -113,10 +113,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Start an episode; raise EnvConfigError for invalid options."""
+        """Start an episode with the options of `reset`; raise EnvConfigError for invalid ones."""
         raise NotImplementedError
 
     def _actions(self) -> spaces.Space[Any]:
+        """Return the action space of an agent."""
         raise NotImplementedError
 
     def _first(self) -> Reset:
@@ -128,7 +129,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
-        """Return the mean reward per agent and step, without noise, of two reference policies.
+        """Return the exact mean reward per agent and step of two reference policies.
 
         The keys are 'uniform' (random actions) and 'optimum' (best joint actions). The mapping is
         empty for games whose values depend on the episode.
@@ -189,7 +190,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return None
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        """Return the observation space for `obs_mode`; `vector` is the space of the vectors."""
+        """Return an agent's observation space for `obs_mode`, given the space of its vectors."""
         if self.obs_mode == "vector":
             return vector
         parts: dict[str, spaces.Space[Any]] = {"observation": vector}
@@ -272,7 +273,7 @@ class SimultaneousGame(RoundGame):
     # Overridden by some games.
 
     def first_infos(self) -> list[dict[str, Any]]:
-        """Return the infos at the start of an episode, in agent order."""
+        """Return a new info of each agent at the start of an episode, in agent order."""
         return [{} for _ in self.possible_agents]
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
@@ -360,7 +361,12 @@ class SimultaneousGame(RoundGame):
         return self._outgoing(self.agents, self.first_infos())
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
-        """Return observations of the current rows, and infos with masks, both by agent."""
+        """Return observations of the current rows, and infos, both by agent.
+
+        Args:
+            agents: Agents in order.
+            round_infos: Info of each agent, to which the mask is added.
+        """
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
         observations, infos = {}, {}
         # `strict` would double the time: asking an array for a row past its end is slow.
@@ -396,7 +402,7 @@ class SimultaneousGame(RoundGame):
         return spaces.Dict({**space.spaces, "action_mask": mask})
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Return observations in the form of `obs_mode`, given each agent's vector."""
+        """Return observations in the form of `obs_mode` by agent, given the vectors by agent."""
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {
@@ -419,7 +425,11 @@ def vector_of(observation: Any) -> Any:
 
 
 class VectorLayout:
-    """Layout of observation vectors: `sizes` maps each field's name, in order, to its length."""
+    """Layout of observation vectors.
+
+    Args:
+        sizes: Name of each field, in order -> number of its values.
+    """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._places: dict[str, slice] = {}
@@ -439,6 +449,6 @@ class VectorLayout:
         return {name: vector[place] for name, place in self._places.items()}
 
     def lists(self, observation: Any) -> dict[str, list[float]]:
-        """Return field name -> list of values of an observation, which has the right length."""
+        """Return field name -> list of values of an observation; its length is not checked."""
         values = vector_of(observation).tolist()
         return {name: values[place] for name, place in self._places.items()}

@@ -8,7 +8,7 @@ from math import comb, prod
 
 
 class ChoiceRules:
-    """Base class of games' payoff rules, in which all agents of a group have the same payoffs."""
+    """Base class of payoff rules of one round, in which all agents of a group are alike."""
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -20,7 +20,7 @@ class ChoiceRules:
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:
-        """Return the mean reward per agent, given the number of `cooperators` of each group."""
+        """Return the mean reward per agent, given the number of cooperators in each group."""
         actions: list[int] = []
         for size, count in zip(self.group_sizes, cooperators, strict=True):
             actions += [1] * count + [0] * (size - count)
@@ -44,11 +44,12 @@ class ChoiceRules:
         return max(self.mean_reward(*counts) for counts in self._all_counts())
 
     def _all_counts(self) -> product[tuple[int, ...]]:
+        """Return all possible numbers of cooperators, one number per group."""
         return product(*(range(size + 1) for size in self.group_sizes))
 
 
 def binomial(count: int, hits: int, probability: float) -> float:
-    """Return the probability of `hits` successes in `count` trials."""
+    """Return the probability of `hits` successes in `count` trials, each with `probability`."""
     if probability == 0.5:
         return comb(count, hits) / (1 << count)  # exact, even if 0.5**count is 0.0
     return comb(count, hits) * probability**hits * (1.0 - probability) ** (count - hits)

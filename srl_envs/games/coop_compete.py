@@ -29,7 +29,6 @@ from srl_envs.validation import (
     MOST_PLAYERS,
     check_choice,
     number_between,
-    parallel_form,
     set_fields,
     whole_number,
 )
@@ -244,4 +243,4 @@ class CoopCompeteView(FixedChoices):
         return " ".join(parts)
 
 
-parallel_env = parallel_form(CoopCompete)
+parallel_env = CoopCompete

@@ -45,7 +45,6 @@ from srl_envs.text import FixedChoices
 from srl_envs.validation import (
     MOST_PLAYERS,
     check_choice,
-    parallel_form,
     true_or_false,
     whole_number,
 )
@@ -131,6 +130,7 @@ class MazeView(FixedChoices):
         return text
 
     def _open(self, visits: Sequence[float], walls: Sequence[float]) -> str:
+        """Return the open directions in words, given the fields visits_up, ... and walls."""
         across = 2 * self.view_radius + 1
         here = len(walls) // 2
         around = (here - across, here + across, here - 1, here + 1)
@@ -144,6 +144,7 @@ class MazeView(FixedChoices):
         return f"{which} player" if self.players > 2 else "Other player"
 
     def _where(self, dx: float, dy: float) -> str:
+        """Return the way to a cell in words, such as "2 right, 1 up", given goal_dx and goal_dy."""
         right, down = round(dx * (self.width - 1)), round(dy * (self.height - 1))
         parts = []
         if right:
@@ -362,17 +363,21 @@ class Maze(base.SimultaneousGame):
         return "\n".join([self.headline(), *rows, ""])
 
     def draw_level(self, generator: np.random.Generator) -> Level:
-        """Return a random maze for the next episode."""
+        """Return a random maze: one of `levels`, or a new one of the split if there are none."""
         if self.levels:
             return self.levels[self.draw_number(generator)]
         return self.recipe.sample(generator, self.split)
 
     def draw_number(self, generator: np.random.Generator) -> int:
-        """Return a random index of `levels`, without using `generator` if there is one level."""
+        """Return a random index of `levels`; the generator is not used for a single level."""
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return the maze of a level seed; raise EnvConfigError if it is of another split."""
+        """Return the maze of a level seed.
+
+        Raises:
+            EnvConfigError: The maze is of another split, or the game has a layout.
+        """
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -400,6 +405,7 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
+        """Return an agent's observation; `way` is its fields last_dx, last_dy and blocked."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place
@@ -432,6 +438,7 @@ class Maze(base.SimultaneousGame):
         ]
 
     def _others(self, agent: int) -> list[int]:
+        """Return the cells of the other agents."""
         return self._places[:agent] + self._places[agent + 1 :]
 
 
@@ -439,9 +446,12 @@ class Maze(base.SimultaneousGame):
 def seating(
     level: Level, task: str, agents: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return each agent's start cell, goal cell, and the least number of rounds to reach the goal.
+    """Return each agent's start, its goal, and the least number of rounds to reach the goal.
 
-    For "meet", where goals move, the goals are the starts.
+    Cells are given by number. For "meet", where goals move, the goals are the starts.
+
+    Raises:
+        EnvConfigError: The level has too few cells for the agents.
     """
     if task == "race":
         start, goal = level.stations(2)
@@ -458,4 +468,4 @@ def seating(
     return starts, starts, (soonest,) * agents
 
 
-parallel_env = parallel_form(Maze)
+parallel_env = Maze

@@ -31,14 +31,11 @@ Cell = tuple[int, int]
 
 
 @cache
-def cells(width: int, height: int) -> frozenset[Cell]:
-    """Return all cells of a grid."""
-    return frozenset((x, y) for y in range(height) for x in range(width))
-
-
-@cache
 def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
-    """Return the four neighbors of each cell, in action order; width * height is the outside."""
+    """Return the numbers of the four neighbors of each cell of a grid, in action order.
+
+    Cells outside have the number width * height.
+    """
     outside = width * height
     return tuple(
         tuple(
@@ -52,7 +49,10 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
-    """Return the shape and the order of the cells for each rotation and reflection of a grid."""
+    """Return each rotation and reflection of a grid: its shape, such as b"5x7:", and a function.
+
+    The function puts a list of the grid's cells into the order of the rotated grid.
+    """
     grid = np.arange(width * height).reshape(height, width)
     forms = [form[::a, ::b] for form in (grid, grid.T) for a in (1, -1) for b in (1, -1)]
     return tuple((b"%dx%d:" % form.shape, itemgetter(*form.ravel().tolist())) for form in forms)
@@ -87,7 +87,8 @@ class Level:
         walls = frozenset((index(x), index(y)) for x, y in self.walls)
         start, goal = (tuple(map(index, cell)) for cell in (self.start, self.goal))
         set_fields(self, width=width, height=height, walls=walls, start=start, goal=goal)
-        if not walls | {start, goal} <= cells(width, height) or walls & {start, goal}:
+        inside = all(0 <= x < width and 0 <= y < height for x, y in walls | {start, goal})
+        if not inside or walls & {start, goal}:
             raise EnvConfigError(
                 f"walls, start and goal must be different cells of a {width}x{height} maze, got "
                 f"walls {sorted(walls)}, start {start} and goal {goal}"
@@ -156,9 +157,10 @@ class Level:
         return self.distances(self.number(self.start))[self.number(self.goal)]
 
     def stations(self, count: int) -> tuple[int, ...]:
-        """Return `count` free cells: the start, the goal, then each the farthest from all before.
+        """Return the numbers of `count` cells: start, goal, then each farthest from all before.
 
-        A maze with fewer reachable cells raises EnvConfigError.
+        Raises:
+            EnvConfigError: The maze has fewer reachable cells.
         """
         places = [self.number(self.start), self.number(self.goal)]
         nearest = self.distances(places[0]) if count > 2 else []
@@ -251,18 +253,18 @@ class MazeRecipe:
                 return level
         raise self.too_few(f"of the {split} split")
 
-    def level_seeds(self, split: str, count: int, *, distinct: bool = False) -> tuple[int, ...]:
-        """Return the `count` smallest level seeds whose mazes are in the split.
-
-        With `distinct`, seeds are skipped whose layout_hash is that of a smaller seed.
-        """
+    def level_seeds(self, split: str, count: int) -> tuple[int, ...]:
+        """Return the `count` smallest level seeds whose mazes are in the split, in order."""
         check_choice("split", split, SPLITS)
         count = whole_number("count", count, low=0)
-        levels = first_levels(self, split, count, distinct)
+        levels = first_levels(self, split, count)
         return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str) -> EnvConfigError:
-        """Return the error for a kind of maze that ATTEMPTS mazes of this recipe do not contain."""
+        """Return an error that ATTEMPTS mazes of this recipe contain none of a kind.
+
+        `which` describes the kind, such as "of the test split".
+        """
         return EnvConfigError(
             f"no maze {which} among {ATTEMPTS} mazes of {self}: use a larger maze or another "
             "loop_share"
@@ -270,20 +272,19 @@ class MazeRecipe:
 
 
 @lru_cache(maxsize=16)
-def first_levels(
-    recipe: MazeRecipe, split: str, count: int, distinct: bool = False
-) -> tuple[Level, ...]:
-    """Return the mazes of the smallest level seeds in the split; see MazeRecipe.level_seeds."""
+def first_levels(recipe: MazeRecipe, split: str, count: int) -> tuple[Level, ...]:
+    """Return the `count` mazes of `split` with the smallest level seeds.
+
+    Raises EnvConfigError if ATTEMPTS mazes in a row are of the other split.
+    """
     found: list[Level] = []
-    seen: set[str] = set()
     failed = seed = 0
     while len(found) < count:
         level = recipe.level(seed)
-        new = split in ("any", level.split) and not (distinct and level.layout_hash in seen)
-        if new:
+        fits = split in ("any", level.split)
+        if fits:
             found.append(level)
-            seen.add(level.layout_hash)
-        seed, failed = seed + 1, 0 if new else failed + 1
+        seed, failed = seed + 1, 0 if fits else failed + 1
         if failed >= ATTEMPTS:
             raise recipe.too_few(f"of the {split} split after the first {len(found)}")
     return tuple(found)
@@ -291,6 +292,7 @@ def first_levels(
 
 @lru_cache(maxsize=256)
 def _made(recipe: MazeRecipe, seed: int) -> Level:
+    """Return the maze of a level seed; raise EnvConfigError if ATTEMPTS mazes have no open goal."""
     generator = np.random.default_rng(seed)
     width, height = recipe.width, recipe.height
     for _ in range(ATTEMPTS):
@@ -305,7 +307,10 @@ def _made(recipe: MazeRecipe, seed: int) -> Level:
 
 
 def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]:
-    """Return which cells are free, in a maze with one path between any two free cells."""
+    """Return a bool per cell, True for the free cells of a random maze without loops.
+
+    One path joins any two free cells. Cell 0 is free.
+    """
     near = around(width, height)
     turns = generator.random(width * height).tolist()
     # Number of free neighbors of each cell; at least _FREE for free cells and the outside.
@@ -343,6 +348,7 @@ def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]
 
 
 def _open_loops(free: list[bool], width: int, share: float, generator: np.random.Generator) -> None:
+    """Open a random `share` of the walls between two free cells, by changing `free` (by cell)."""
     near = around(width, len(free) // width)
     known = [*free, False]  # The last entry is the outside.
     between = [
@@ -355,7 +361,10 @@ def _open_loops(free: list[bool], width: int, share: float, generator: np.random
 
 
 class Board:
-    """Tables of one level for one view radius; cells are given by number."""
+    """Tables of one level for one view radius: distances, coordinates and surroundings of cells.
+
+    Cells are given by number. `x` and `y` are coordinates from 0 to 1, by cell.
+    """
 
     def __init__(self, level: Level, radius: int) -> None:
         width, height = level.width, level.height

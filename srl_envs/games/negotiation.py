@@ -24,7 +24,6 @@ from srl_envs.games.bargaining import ISSUES, POINTS, Bargain, NegotiationRules,
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, message_lines
 from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
-from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -49,6 +48,7 @@ def field_sizes(rules: NegotiationRules) -> dict[str, int]:
 
 
 def _terms(named: Mapping[str, str]) -> str:
+    """Return a deal (issue -> option) in words, such as "price=low delivery=early"."""
     return " ".join(f"{issue}={option}" for issue, option in named.items())
 
 
@@ -56,7 +56,13 @@ def _terms(named: Mapping[str, str]) -> str:
 def _points(
     issues: tuple[tuple[str, tuple[str, ...]], ...], utility: tuple[float, ...], reservation: float
 ) -> str:
-    """Return the sentences about an agent's points, which are the same in a whole episode."""
+    """Return the sentences about an agent's points, which are the same in a whole episode.
+
+    Args:
+        issues: Pairs of an issue and its options.
+        utility: Utility of each option, issue by issue.
+        reservation: Utility without a deal.
+    """
     points = iter(utility)
     listed = [
         f"{issue} " + ", ".join(f"{option} {100 * next(points):.0f}" for option in options)
@@ -136,11 +142,7 @@ class NegotiationView:
         return tuple(self._actions)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action that an answer names, as parse_choice does. Never raises.
-
-        The issues of a proposal may be in any order, with or without commas. The reason of a
-        failure names the wrong part of a proposal.
-        """
+        """See TextView. Issues are in any order; a failure names the wrong part of a proposal."""
 
         def action_of(statement: str) -> int | ParseFailure | None:
             plain = " ".join(statement.split())
@@ -151,6 +153,7 @@ class NegotiationView:
         return parse_statement(answer, action_of)
 
     def _proposed(self, plain: str) -> int | ParseFailure:
+        """Return the action of a statement in lower case that starts with "propose "."""
         issues, chosen = dict(self.bargain.issues), dict[str, str]()
         plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
         for term in plain.split()[1:]:
@@ -170,7 +173,12 @@ class NegotiationView:
         return self._actions[f"propose {terms}"]
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
-        """Return sentences about each agent's latest proposal and the agents that accepted it."""
+        """Return sentences about each agent's latest proposal and the agents that agreed.
+
+        Args:
+            agent: The observing agent.
+            seen: Fields of its observation.
+        """
         names = ["You", *self.agents]
         names.remove(agent)
         sentences, size = [], len(seen["utility"])
@@ -326,6 +334,7 @@ class SocialNegotiation(TalkingGame):
         return rows
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
+        """Add the outcome and its measures to the last infos of an episode."""
         bargain, agreed = self.bargain, self.bargain.agreed
         measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:
@@ -339,4 +348,4 @@ class SocialNegotiation(TalkingGame):
             info.update(found)
 
 
-parallel_env = parallel_form(SocialNegotiation)
+parallel_env = SocialNegotiation

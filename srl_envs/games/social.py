@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from srl_envs import registry
-from srl_envs.validation import check_choice, parallel_form
+from srl_envs.validation import check_choice
 
 SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_v0"}
 """Name in the registry of each scenario's game."""
 
 
-@parallel_form
 def parallel_env(*, scenario: str = "trading", **parameters: Any) -> Any:
     """Make the game of a scenario, a PettingZoo ParallelEnv.
 

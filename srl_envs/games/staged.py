@@ -29,7 +29,6 @@ from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
-    parallel_form,
     set_fields,
     whole_number,
 )
@@ -82,7 +81,7 @@ class StagedRules(ChoiceRules):
         return max(BASE_FLOOR, 1.0 - self.difficulty) * (1.0 + RAMP * ramp)
 
     def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:
-        """Return an agent's reward after the warm-up, without noise and possibly negative.
+        """Return an agent's reward for `action` after the warm-up, without noise, maybe below 0.
 
         `total` is the number of agents that cooperate, the agent itself included.
         """
@@ -95,7 +94,7 @@ class StagedRules(ChoiceRules):
         return reward
 
     def payoffs(self, ramp: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-        """Return `payoff` indexed `[cooperators][1 for an adversary, else 0][action]`.
+        """Return the rewards of `payoff`, indexed [cooperators][is adversary][action].
 
         Impossible choices, such as competing when all cooperate, have entries too.
         """
@@ -192,9 +191,6 @@ class Staged(base.SimultaneousGame):
         """Return the mean rewards at ramp 1; see RoundGame."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
-    def _phase(self) -> str:
-        return "warmup" if self._warmup else "divergence"
-
     def make_view(self) -> StagedView:
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 
@@ -229,7 +225,7 @@ class Staged(base.SimultaneousGame):
             (0.0, action, share, reward, time, warmup, ramp, bad, self._difficulty)
             for action, reward, bad in zip(chosen, rewards, self._kinds, strict=True)
         ]
-        phase, adversaries = self._phase(), self._adversaries
+        phase, adversaries = "warmup" if self._warmup else "divergence", self._adversaries
         infos: list[dict[str, Any]] = [
             {"cooperation_ratio": share, "phase": phase, "adversaries": adversaries.copy()}
             for _ in chosen
@@ -276,4 +272,4 @@ class StagedView(FixedChoices):
         return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
 
 
-parallel_env = parallel_form(Staged)
+parallel_env = Staged

@@ -28,7 +28,6 @@ from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
-    parallel_form,
     set_fields,
     whole_number,
 )
@@ -67,7 +66,7 @@ class TeamBattleRules(ChoiceRules):
         return max(BASE_FLOOR, 1.0 - self.difficulty)
 
     def payoff(self, action: int, own: float, rival: float) -> float:
-        """Return an agent's reward, without noise and possibly negative.
+        """Return an agent's reward for `action`, without noise and possibly negative.
 
         `own` and `rival` are the cooperating shares of its team (itself included) and the rivals.
         """
@@ -75,7 +74,7 @@ class TeamBattleRules(ChoiceRules):
         return self.base_reward + self.cooperation_weight * (own - 0.5) + bonus
 
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
-        """Return `payoff` indexed `[red cooperators][blue cooperators][team][action]`.
+        """Return the rewards of `payoff`: [red cooperators][blue cooperators][team][action].
 
         An action that no agent of the team chose is nan.
         """
@@ -99,28 +98,6 @@ class TeamBattleRules(ChoiceRules):
         rewards = [self.payoff(action, own_red, own_blue) for action in actions[:red]]
         rewards += [self.payoff(action, own_blue, own_red) for action in actions[red:]]
         return tuple(max(0.0, reward) for reward in rewards)
-
-    def selfish_equilibrium(self) -> tuple[float, float]:
-        """Return the symmetric Nash equilibrium of one round: cooperation probability, mean reward.
-
-        Teams of different sizes raise EnvConfigError.
-        """
-        if self.team_sizes[0] != self.team_sizes[1]:
-            raise EnvConfigError(f"team_size must be equal for both teams, got {self.team_sizes}")
-        red = self.team_sizes[0]
-
-        def temptation(others: float) -> float:
-            """Return the gain from competing if all others cooperate with this probability."""
-            mates = others * (red - 1) / red
-            return self.payoff(0, mates, others) - self.payoff(1, mates + 1 / red, others)
-
-        alone, among = temptation(0.0), temptation(1.0)
-        if alone >= 0.0:
-            return 0.0, self.mean_reward(0, 0)
-        if among <= 0.0:
-            return 1.0, self.mean_reward(*self.team_sizes)
-        probability = alone / (alone - among)  # Payoffs are linear in the shares.
-        return probability, self.independent_value(probability)
 
 
 TEAM_A, TEAM_B = "team_a", "team_b"
@@ -205,9 +182,6 @@ class TeamBattle(base.SimultaneousGame):
     def baselines(self) -> dict[str, float]:
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
-    def _phase(self) -> str:
-        return "warmup" if self._warmup else "battle"
-
     def make_view(self) -> TeamBattleView:
         return TeamBattleView(self.rules.team_sizes, self.max_cycles)
 
@@ -248,7 +222,10 @@ class TeamBattle(base.SimultaneousGame):
             (0.0, action, share_blue, share_red, reward, time, warmup, 1.0, difficulty)
             for action, reward in played[red:]
         ]
-        ratio, phase = (red_total + blue_total) / len(chosen), self._phase()
+        ratio, phase = (
+            (red_total + blue_total) / len(chosen),
+            "warmup" if self._warmup else "battle",
+        )
         infos: list[dict[str, Any]] = [
             {
                 "cooperation_ratio": ratio,
@@ -297,8 +274,9 @@ class TeamBattleView(FixedChoices):
         return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
 
     def _sides(self, agent: str) -> tuple[str, int, str, int]:
+        """Return the color and size of the agent's team, then those of the other team."""
         red, blue = self.team_sizes
         return ("red", red, "blue", blue) if agent.startswith("red") else ("blue", blue, "red", red)
 
 
-parallel_env = parallel_form(TeamBattle)
+parallel_env = TeamBattle

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -38,7 +38,6 @@ from srl_envs.games.trading_market import (
     worth_of,
 )
 from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
-from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -132,6 +131,10 @@ class TradingView:
     default_action: int = PASS
     parse_penalty: float = 0.1
 
+    @cached_property
+    def _layout(self) -> VectorLayout:
+        return VectorLayout(field_sizes(self.market))
+
     def rules(self, agent: str) -> str:
         if self.market.binding:
             procedure = "First all may offer, then answer; what is accepted changes hands at once."
@@ -159,8 +162,7 @@ class TradingView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        layout = VectorLayout(field_sizes(self.market))
-        seen = {name: numbers.tolist() for name, numbers in layout(observation).items()}
+        seen = self._layout.lists(observation)
         phase, others, values = seen["phase"].index(1), self._others(agent), seen["own_value"]
         goods = list(zip(self.market.names, seen["own_stock"], values, strict=True))
         holdings = ", ".join(
@@ -196,11 +198,7 @@ class TradingView:
         return tuple(_actions(self.market, self.agents, agent))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action that an answer names, as parse_choice does. Never raises.
-
-        White space and plural forms ('2 apples') do not matter. The reason of a failure names the
-        wrong part of an offer or an acceptance.
-        """
+        """See TextView. Plural forms are accepted; a failure names the wrong part of an offer."""
         actions = _actions(self.market, self.agents, agent)
 
         def action_of(statement: str) -> int | ParseFailure | None:
@@ -225,12 +223,14 @@ class TradingView:
         return self.answers(agent)[self.market.first_offer]
 
     def _units(self) -> str:
+        """Return the allowed numbers of units in words, such as "1 to 2"."""
         most = self.market.max_quantity
         return "1" if most == 1 else f"1 to {most}"
 
     def _offered(
         self, agent: str, given: str, give: str, wanted: str, want: str, partner: str
     ) -> int | ParseFailure:
+        """Return the action of an offer, given the five words and numbers of an answer."""
         if partner not in self._others(agent):
             return self._no_partner(agent, partner)
         # A good may be in the singular or the plural.
@@ -250,13 +250,22 @@ class TradingView:
         return ParseFailure(f"{partner} is {'you' if partner == agent else 'not a trader here'}")
 
     def _exchange(self, net: Sequence[float]) -> tuple[str, str]:
-        """Return the cost and the gain of an offer in words; `net` is the change per good."""
+        """Return the cost and the gain of an offer, such as ("2 apple", "1 bread").
+
+        `net` is the number of units of each good that the offer brings, below 0 for its cost.
+        """
         goods = list(zip(self.market.names, net, strict=True))
         costs = next(f"{-units:g} {good}" for good, units in goods if units < 0)
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
-        """Return sentences about the agent's offer, offers to the agent, and deliveries due."""
+        """Return sentences about the agent's offer, offers to the agent, and deliveries due.
+
+        Args:
+            seen: Fields of the agent's observation.
+            others: Names of the other agents.
+            phase: OFFERS, ANSWERS or DELIVERIES.
+        """
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
             seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
@@ -414,7 +423,7 @@ class SocialTrading(TalkingGame):
         return rows
 
     def _own_offer(self, agent: int) -> tuple[int, ...]:
-        """Return the fields own_offer_to, own_offer and own_offer_answer."""
+        """Return the fields own_offer_to, own_offer and own_offer_answer of an observation."""
         to, net = [0] * (self.rules.num_agents - 1), [0] * self.rules.goods
         offer = self.market.offers[agent]
         if offer is not None:
@@ -423,7 +432,10 @@ class SocialTrading(TalkingGame):
         return (*to, *net, self.market.answers[agent])
 
     def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
-        """Return the fields offer_to_you, offer_gain and agreed; `makers` are the others."""
+        """Return the fields offer_to_you, offer_gain and agreed of an agent's observation.
+
+        `makers` are the numbers of the agents whose offers it can answer or has accepted.
+        """
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
         for maker in makers:
@@ -436,7 +448,7 @@ class SocialTrading(TalkingGame):
         return nets + gains + agreed
 
     def _public_part(self, agent: int) -> tuple[float, ...]:
-        """Return the fields reputation and deals."""
+        """Return the fields reputation and deals of an agent's observation."""
         market, others = self.market, self.market.others[agent]
         return (
             *(market.reputation(other) for other in others),
@@ -444,6 +456,7 @@ class SocialTrading(TalkingGame):
         )
 
     def _words_kept(self) -> list[list[int]]:
+        """Return the field word_kept of each agent's observation."""
         words = [[0] * (self.rules.num_agents - 1) for _ in self.possible_agents]
         for receiver, giver, kept in self.market.outcome:
             slot = giver - (giver > receiver)
@@ -452,6 +465,7 @@ class SocialTrading(TalkingGame):
         return words
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
+        """Return the mask of a round of offers for an agent with this stock."""
         mask = self._pass_only.copy()
         mask[self.rules.first_offer :] = np.asarray(stock)[self._given] >= self._given_units
         return mask
@@ -467,6 +481,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
+        """Add the measures of the episode to its last infos."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)
@@ -486,4 +501,4 @@ class SocialTrading(TalkingGame):
             info["network"] = network.copy()
 
 
-parallel_env = parallel_form(SocialTrading)
+parallel_env = SocialTrading

@@ -39,7 +39,7 @@ FAVORITE_VALUES = (8, 9)  # the same for an agent's favorite good
 MOST_UNITS = 4  # greatest stock of each other good at the start; the smallest is 0
 
 MOST_AGENTS, MOST_QUANTITY = 10, 5
-LARGEST_VALUE, LARGEST_STOCK = 9, 20  # limits of the reset options "values" and "stocks"
+LARGEST_VALUE, LARGEST_STOCK = 9, 20  # bounds of values and of an agent's stock in observations
 
 UNANSWERED, ACCEPTED, DECLINED = 0, 1, -1
 
@@ -189,9 +189,11 @@ class Market:
         return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units
 
     def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """Play one round; return each agent's gain by its values, and True for an illegal action.
+        """Play one round with one action per agent; change stocks, offers, promises and phase.
 
-        Illegal actions count as a pass.
+        Returns:
+            Gain of each agent by its own values, and a bool per agent, True if its action was
+            illegal and therefore counted as a pass.
         """
         self.outcome = []
         if self.phase == OFFERS:
@@ -206,6 +208,7 @@ class Market:
         return self._carry_out({agent for agent in parties if chosen[agent] == DELIVER}), illegal
 
     def _offer(self, chosen: Sequence[int]) -> list[bool]:
+        """Play a round of offers; return a bool per agent, True for an illegal action."""
         first, offers = self.rules.first_offer, self.rules.offers
         size = len(chosen)
         self.offers, self.answers = [None] * size, [UNANSWERED] * size
@@ -225,6 +228,7 @@ class Market:
         return illegal
 
     def _answer(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
+        """Play a round of answers; see `play` for the result."""
         illegal = []
         for agent, (action, makers) in enumerate(zip(chosen, self.incoming, strict=True)):
             legal = action == PASS
@@ -247,6 +251,10 @@ class Market:
         return [0] * len(chosen), illegal
 
     def _carry_out(self, delivering: set[int]) -> list[int]:
+        """Move the goods that the agents `delivering` owe, and end all agreements.
+
+        Promises of other agents count as broken. Returns the gain of each agent.
+        """
         gains = [0] * self.rules.num_agents
         for maker, taker in self.agreed:
             offer = self.offers[maker]

@@ -28,7 +28,7 @@ from srl_envs.tasks.free_text_game import (
     readable_text,
 )
 from srl_envs.text import ParseFailure, Samples
-from srl_envs.validation import check_choice, entries_of, parallel_form, whole_number
+from srl_envs.validation import check_choice, entries_of, whole_number
 
 PRO, CON, TIE = "pro", "con", "tie"
 SIDES = (PRO, CON)
@@ -480,4 +480,4 @@ def _prose(words: Sequence[str]) -> float:
     return min(1.0, max(0.0, (everything - share) / (everything - high)))
 
 
-parallel_env = parallel_form(DebateEnv)
+parallel_env = DebateEnv

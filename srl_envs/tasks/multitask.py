@@ -23,7 +23,6 @@ from srl_envs.validation import (
     Reset,
     Step,
     check_choice,
-    parallel_form,
     reset_arguments,
 )
 
@@ -294,4 +293,4 @@ def _joined(members: Sequence[Any]) -> Any:
     )
 
 
-parallel_env = parallel_form(Multitask)
+parallel_env = Multitask

@@ -33,7 +33,7 @@ class BatchedRng:
         self._env_ids = np.arange(num_envs)
 
     def reseed(self, env_ids: Sequence[int], seeds: Sequence[int | None]) -> None:
-        """Seed the generators of these environments; a seed of None keeps the generator."""
+        """Seed the generators of `env_ids` with `seeds`; a seed of None keeps the generator."""
         for i, seed in zip(env_ids, seeds, strict=True):
             if seed is not None:
                 self.sources[i].np_random = np.random.default_rng(seed)
@@ -109,7 +109,10 @@ class ArrayGame(VectorGame):
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """Return the noise (N, A) of rewards; environments marked in `idle` draw none."""
+        """Return noise (N, A) for rewards, 0.0 if noise_std is 0.
+
+        Environments marked in `idle` (N,) draw no numbers; their entries are meaningless.
+        """
         if not self._game.noise_std:
             return 0.0
         noise = self.rng.next(idle).clip(-NOISE_LIMIT, NOISE_LIMIT)
@@ -150,7 +153,10 @@ class ArrayGame(VectorGame):
 
 
 def _marked(infos: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
-    """Return `infos` with, under `"_" + key`, marks (N, A) of the agents that have the key."""
+    """Return `infos` of the form of `round_infos` with marks of the agents that have each key.
+
+    The marks are a bool array of `shape` (N, A) under `"_" + key`, also in nested dicts.
+    """
     marked: dict[str, Any] = {}
     for key, value in infos.items():
         has = np.ones(shape, bool)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import Step
 from srl_envs.vector.vector_env import Outcome, VectorGame
 
 
@@ -45,8 +44,8 @@ class SyncVectorGame(VectorGame):
     def _start(
         self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:
-        resets = self._reset_each(env_ids.tolist(), seeds, options)
-        for i, (observations, infos) in zip(env_ids.tolist(), resets, strict=True):
+        for i, seed in zip(env_ids.tolist(), seeds, strict=True):
+            observations, infos = self.envs[i].reset(seed=seed, options=dict(options))
             self._observations[i] = 0
             playing = self.envs[i].agents
             self._terminated[i] = [agent not in playing for agent in self.possible_agents]
@@ -57,31 +56,20 @@ class SyncVectorGame(VectorGame):
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
         rewards = np.zeros(self._shape)
         index_of = self._index_of
-        actions = {
-            i: {agent: acts[index_of[agent]] for agent in self.envs[i].agents}
-            for i, acts in enumerate(chosen.tolist())
-            if not resting[i]
-        }
-        for i, outcome in zip(actions, self._step_each(actions), strict=True):
-            observations, earned, terminations, truncations, infos = outcome
+        for i, acts in enumerate(chosen.tolist()):
+            if resting[i]:
+                continue
+            env = self.envs[i]
+            actions = {agent: acts[index_of[agent]] for agent in env.agents}
+            observations, earned, terminations, truncations, infos = env.step(actions)
             self._show(i, observations)
-            for agent in actions[i]:
+            for agent in actions:
                 index = index_of[agent]
                 rewards[i, index] = earned[agent]
                 self._terminated[i, index] = terminations[agent]
                 self._truncated[i, index] = truncations[agent]
             self._infos[i] = infos
         return rewards, self._terminated.copy(), self._truncated.copy()
-
-    def _reset_each(
-        self, env_ids: Sequence[int], seeds: Sequence[int | None], options: Mapping[str, Any]
-    ) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        for i, seed in zip(env_ids, seeds, strict=True):
-            yield self.envs[i].reset(seed=seed, options=dict(options))
-
-    def _step_each(self, actions: Mapping[int, Mapping[str, Any]]) -> Iterable[Step]:
-        for i, acts in actions.items():
-            yield self.envs[i].step(acts)
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
         given = [
@@ -92,11 +80,16 @@ class SyncVectorGame(VectorGame):
         return self._stacked(given)
 
     def _show(self, i: int, observations: Mapping[str, Any]) -> None:
+        """Write the observations, by agent, of environment `i` into the array."""
         for agent, seen in observations.items():
             self._observations[i, self._index_of[agent]] = seen
 
     def _stacked(self, given: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
-        """Return infos as arrays, given triples (environment, agent, info)."""
+        """Return infos as arrays (N, A, ...) with marks, in the form of VectorGame.
+
+        Args:
+            given: Triples (number of the environment, number of the agent, its info).
+        """
         by_key: dict[str, list[tuple[int, int, Any]]] = {}
         for i, agent, info in given:
             for key, value in info.items():
@@ -115,7 +108,10 @@ class SyncVectorGame(VectorGame):
         return infos
 
     def _array(self, values: Sequence[Any], where: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return an array with these values, of dtype object if their dtypes or shapes differ."""
+        """Return an array (N, A, ...) with `values` at the indices `where`, elsewhere 0 or None.
+
+        Its dtype is object if dtypes or shapes of the values differ, or for text.
+        """
         arrays = [np.asarray(value) for value in values]
         kinds = {(array.shape, array.dtype) for array in arrays}
         if {type(value) for value in values} == {int, float}:
@@ -132,7 +128,7 @@ class SyncVectorGame(VectorGame):
 
 
 def _refuse_misfits(env: Any) -> None:
-    """Raise EnvConfigError for spaces that do not fit into arrays."""
+    """Raise EnvConfigError if the spaces of an environment's agents do not fit into arrays."""
     agents = env.possible_agents
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:

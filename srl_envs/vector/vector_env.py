@@ -68,7 +68,10 @@ class VectorGame:
         raise NotImplementedError
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
-        """Play one round; the results of environments marked in `resting` (N,) are ignored."""
+        """Play one round with the actions `chosen` (N, A); return its outcome.
+
+        The results of environments marked in `resting` (N,) are ignored.
+        """
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
@@ -125,6 +128,7 @@ class VectorGame:
         return spread
 
     def _checked(self, actions: Any) -> np.ndarray:
+        """Return the actions of `step` as int64 (N, A); raise EnvError if they are invalid."""
         given = np.asarray(actions)
         if given.dtype.kind not in "iu":
             raise EnvError(f"actions must be integers, got an array of {given.dtype}")
@@ -144,6 +148,7 @@ class VectorGame:
         return chosen
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        """Return one seed per environment, given the `seed` of `reset`, or raise EnvError."""
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
@@ -184,7 +189,10 @@ def all_agents(marks: np.ndarray) -> np.ndarray:
 
 
 def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
-    """Return `infos` without the entries of environments that are not marked in `kept_envs`."""
+    """Return copies of infos (see VectorGame), with the entries of some environments removed.
+
+    `kept_envs` (N,) marks the environments that keep theirs. Keys without entries are left out.
+    """
     kept: dict[str, Any] = {}
     for key, value in infos.items():
         if key.startswith("_"):

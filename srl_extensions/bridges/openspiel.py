@@ -20,7 +20,7 @@ from srl_envs.games.base import FLOAT, RoundGame, metadata_of
 from srl_envs.tasks.free_text_game import ONLY_IN_WORDS
 from srl_envs.text import TO_MOVE, parse_choice
 from srl_envs.untrusted import printable
-from srl_envs.validation import Reset, Step, asks_nothing, parallel_form
+from srl_envs.validation import Reset, Step, asks_nothing
 from srl_envs.wrappers import ThirdPartyView
 
 try:
@@ -348,4 +348,4 @@ def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     return answers if parsed == list(range(count)) else numbers
 
 
-parallel_env = parallel_form(OpenSpielGame)
+parallel_env = OpenSpielGame

@@ -18,7 +18,7 @@ from srl_envs.errors import EnvConfigError, UntrustedError
 from srl_envs.games.base import metadata_of
 from srl_envs.tasks.free_text_game import RENDER_MODES, FreeTextGame, FreeTextView, Outcome
 from srl_envs.text import TEXT_LENGTH, TO_MOVE, Samples
-from srl_envs.validation import parallel_form, whole_number
+from srl_envs.validation import whole_number
 
 try:
     import textarena
@@ -195,4 +195,4 @@ def _generators(seed: int) -> tuple[Any, Any]:
     return random.Random(seed).getstate(), np.random.RandomState(seed).get_state()
 
 
-parallel_env = parallel_form(TextArenaGame)
+parallel_env = TextArenaGame

@@ -196,4 +196,3 @@ def test_text_space():
     assert len(space.sample((3, None))) == 3
     assert space == TextSpace(10) and space != TextSpace(11) and space != "TextSpace(10)"
     assert copy.deepcopy(space) == pickle.loads(pickle.dumps(space)) == space
-    assert not space.is_np_flattenable

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from pytest import approx
 
-from srl_envs.errors import EnvConfigError
+from benchmarks.learning import selfish_equilibrium
 from srl_envs.games.coop_compete import CoopCompeteRules
 from srl_envs.games.team_battle import TeamBattleRules
 
@@ -99,10 +99,8 @@ def test_teams_of_unequal_sizes():
 
 def test_selfish_equilibrium():
     # 0 = .1125 p - .025, so p = 2/9; a competitor's value there: .7 + .25 * (p * 3/4 - .5) + .15 p
-    probability, value = TeamBattleRules().selfish_equilibrium()
+    probability, value = selfish_equilibrium(TeamBattleRules())
     assert probability == approx(2 / 9)
     assert value == approx(0.65)
-    assert TeamBattleRules(cooperation_weight=0.0).selfish_equilibrium()[0] == 0.0
-    assert TeamBattleRules(cooperation_weight=2.0).selfish_equilibrium()[0] == 1.0
-    with pytest.raises(EnvConfigError, match="team_size"):
-        TeamBattleRules((2, 3)).selfish_equilibrium()
+    assert selfish_equilibrium(TeamBattleRules(cooperation_weight=0.0))[0] == 0.0
+    assert selfish_equilibrium(TeamBattleRules(cooperation_weight=2.0))[0] == 1.0
