@@ -101,7 +101,7 @@ CRITICS: Mapping[str, Callable[[Any, JointState | None], Critic]] = {
     "separate": lambda model, joint: SeparateCritic(model),
     "central": lambda model, joint: CentralCritic(joint),
 }
-"""Critics by name, built from the policy and the joint state."""
+"""Name to a function from (policy, shape of the joint state or None) to a new critic."""
 
 
 def backbone_of(model: Any) -> Any:
@@ -111,7 +111,7 @@ def backbone_of(model: Any) -> Any:
 
 
 def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
-    """Return the backbone's last hidden states (B, P + T, H)."""
+    """Return the backbone's last hidden states (B, P + T, H) over prompts and completions."""
     hidden: Tensor = backbone(
         input_ids=torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
         attention_mask=torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
@@ -125,8 +125,12 @@ def values_after(
 ) -> Tensor:
     """Return the head's value (N,) after the last token of each of N contexts.
 
-    The contexts are read in parts of `rows_at_once`, and again in the backward pass, so that memory
-    does not grow with their number.
+    Args:
+        head: Value head on the backbone.
+        backbone: Transformer without output head.
+        contexts: Token ids of each context.
+        rows_at_once: Number of contexts in a forward pass. The contexts are read again in the
+            backward pass, so that memory does not grow with their number.
     """
 
     def values(ids: Tensor, mask: Tensor) -> Tensor:
@@ -136,19 +140,23 @@ def values_after(
 
     parts = []
     for first in range(0, len(contexts), rows_at_once):
-        part = contexts[first : first + rows_at_once]
-        ids = torch.zeros((len(part), max(map(len, part))), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, context in enumerate(part):
-            ids[row, -len(context) :] = torch.tensor(context)
-            mask[row, -len(context) :] = 1
-        device = head.weight.device
-        parts.append(checkpoint(values, ids.to(device), mask.to(device), use_reentrant=False))
+        part = [torch.tensor(context) for context in contexts[first : first + rows_at_once]]
+        ids, mask = (
+            nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_side="left").to(
+                head.weight.device
+            )
+            for rows in (part, [torch.ones_like(row) for row in part])
+        )
+        parts.append(checkpoint(values, ids, mask, use_reentrant=False))
     return torch.cat(parts)
 
 
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
-    """Return (B, K, S): the joint state before each turn with the one-hot agent, padded with 0.
+    """Return the joint state before each answer with the one-hot agent (B, K, S), padded with 0.
+
+    Args:
+        samples: Samples of the B rows.
+        agents: All agents of the environment.
 
     Raises:
         ValueError: If the samples contain no states.
@@ -171,9 +179,15 @@ def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tenso
 def with_closings(
     batch: Mapping[str, Tensor], samples: Sequence[TokenSample], agents: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Return the batch with one more position to evaluate per row, after the last observation.
+    """Return the batch with one more value position per row, after the last observation.
 
-    The additional position has no meaning in rows of episodes that were not truncated.
+    `value_positions` and `states` receive a column, and the completions the tokens of the last
+    observations. The column has no meaning in rows of episodes that were not truncated.
+
+    Args:
+        batch: The batch that critics receive.
+        samples: Samples of the rows.
+        agents: All agents, for the states.
     """
     longest = max(map(total_length, samples)) - batch["completion_ids"].size(1)
     names = ("completion_ids", "completion_mask")
@@ -214,7 +228,10 @@ def _zeroed(layer: nn.Linear) -> nn.Linear:
 
 
 def _read(head: nn.Linear, batch: Mapping[str, Tensor], hidden: Tensor) -> Tensor:
-    """Return the head's values (B, K) at the last token before each action."""
+    """Return the head's values (B, K) at the last token before each action.
+
+    `hidden` (B, P + T, H) are last hidden states over prompts and completions.
+    """
     places = batch["value_positions"] + batch["prompt_ids"].size(1) - 1
     before = hidden.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))
     values: Tensor = head(before.float())

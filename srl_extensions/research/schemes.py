@@ -118,4 +118,3 @@ def opponents_of(agent: str, roles: AgentRoles) -> tuple[str, ...]:
     """Return the agents of other teams, or all other agents if there are no teams."""
     side = roles.teams or {each: each for each in roles.agents}
     return tuple(other for other in roles.agents if side[other] != side[agent])
-

@@ -1,11 +1,11 @@
-"""Weights by TRL's formulas, and the comparison of sampler and trainer, by hand."""
+"""Weights by TRL's formulas, by hand."""
 
 import math
 
 import pytest
 import torch
 
-from srl_train.learners.logprobs import divergence, sampler_weights
+from srl_train.learners.logprobs import sampler_weights
 
 LOG2 = math.log(2.0)
 # Ratios of 2, 4 and 1/2 in one row; 8 (masked), 1 (unknown to the sampler) and 1 in the other.
@@ -24,11 +24,3 @@ MASK = torch.tensor([[1, 1, 1], [0, 1, 1]])
 def test_weights_by_hand(correction, expected):
     found = sampler_weights(NOW, SAMPLED, MASK, correction, 3.0)
     torch.testing.assert_close(found, torch.tensor(expected))
-
-
-def test_the_comparison_by_hand():
-    found = divergence(NOW, SAMPLED, torch.tensor([[1, 1, 1], [0, 0, 1]]))
-    assert found.total == pytest.approx(4 * LOG2)
-    assert found.largest == pytest.approx(2 * LOG2)
-    assert found.tokens == 4.0
-    assert divergence(NOW, SAMPLED, torch.zeros(2, 3)) == (0.0,) * 3
