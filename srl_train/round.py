@@ -281,7 +281,14 @@ def update_models(
     for model, learned in _train(run, batches, context, index).items():
         stats[model].add(batches[model], learned.metrics)
         stats[model].steps_left_out += len(learned.left_out)
-        _warn_of_skipped_steps(model, learned, context)
+        for step, parameter in learned.left_out:
+            warnings.warn(
+                f"{model} is left out of step {step} of round {context.round}: the gradient of "
+                f"{parameter!r} contains NaN or infinity; lower its learning rate or look at the "
+                "last episodes' rewards",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     after = run.engine.each(lambda model: learners[model].weights(), models)
     _check_finite(after, "after the update")
@@ -299,9 +306,8 @@ def update_models(
             publish = partial(run.publish, model)
             run.players.publisher.publish_update(model, run.versions[model], publish)
 
-    for model, (sent, received) in strategy.traffic(run.strategy_state).items():
-        stats[model].sent += sent - traffic[model][0]
-        stats[model].received += received - traffic[model][1]
+    for model, exchanged in strategy.traffic(run.strategy_state).items():
+        stats[model].exchanged += exchanged - traffic[model]
     return before
 
 
@@ -347,17 +353,6 @@ def _step_together(run: Run, active: Collection[str], context: RoundContext) -> 
     combined, run.strategy_state = run.strategy.on_gradients(gradients, run.strategy_state, context)
     each(lambda model: learners[model].apply_gradients(combined[model]), combined)
     return broken
-
-
-def _warn_of_skipped_steps(model: str, learned: Learned, context: RoundContext) -> None:
-    for step, parameter in learned.left_out:
-        warnings.warn(
-            f"{model} is left out of step {step} of round {context.round}: the gradient of "
-            f"{parameter!r} contains NaN or infinity; lower its learning rate or look at the last "
-            "episodes' rewards",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
 
 def _check_finite(weights: Tensors, when: str) -> None:

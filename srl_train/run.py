@@ -70,9 +70,8 @@ class UpdateStats:
     """Learner metrics of the latest update."""
     weight_change: float = 0.0
     """L2 norm of the change of the weights."""
-    sent: int = 0
-    """Bytes that the model would have sent over a network; 0 if the strategy does not count."""
-    received: int = 0
+    exchanged: int = 0
+    """Bytes that the model would have sent and received over a network, if counted."""
     version: int = 0
     """Update count of the model after the round."""
     dropped: Counter[str] = field(default_factory=Counter)

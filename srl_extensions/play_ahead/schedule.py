@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -35,8 +36,7 @@ from srl_train.round import (
     plan_round,
     prepare,
 )
-from srl_train.run import PlayedRound, UpdateStats
-from srl_train.schedule import ScheduleContext
+from srl_train.run import PlayedRound, Run, UpdateStats
 
 
 class LearnerThread:
@@ -63,14 +63,18 @@ class PlayAhead:
     """Schedule of rounds that are played ahead (srl_train.schedule.Schedule).
 
     Between two calls, current rounds continue and no round starts.
+
+    Args:
+        run: The run.
+        saves_after: Function from a round number to True if a checkpoint follows the round.
     """
 
-    def __init__(self, context: ScheduleContext) -> None:
-        self._run = run = context.run
+    def __init__(self, run: Run, saves_after: Callable[[int], bool]) -> None:
+        self._run = run
         self._rollout_seconds: dict[int, float] = {}
         """Round to the seconds in which it was played."""
         self._returned_at = time.perf_counter()
-        self._saves_after = context.saves_after
+        self._saves_after = saves_after
         self._returned = self._prepared = self._started = run.next_round
         self._playing: dict[int, Future[list[Episode]]] = {}
         self._played: dict[int, PlayedRound] = {}
@@ -164,8 +168,8 @@ class PlayAhead:
     def _prepare_round(self) -> bool:
         """Hand the next round to the models, and return True.
 
-        Returns False if its episodes have not ended, or a checkpoint is due before the round. Raises
-        the error of an episode once all earlier rounds were returned.
+        Returns False if its episodes have not ended, or a checkpoint is due before the round.
+        Raises the error of an episode once all earlier rounds were returned.
         """
         number = self._prepared
         playing = self._playing.get(number)

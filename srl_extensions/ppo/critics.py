@@ -28,43 +28,38 @@ UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""
 
 
-class SharedCritic(nn.Module):
-    """Linear value head on the policy's last hidden state, initialized with 0.
+class TokenCritic(nn.Module):
+    """Linear value head on the last hidden state before each answer, initialized with 0.
 
-    The gradient of the value loss reaches the policy's backbone.
+    A shared critic reads the policy's hidden states, so that the gradient of the value loss reaches
+    the policy. A separate critic has a copy of the initial policy's backbone, in which only the
+    trainable parameters are copied; an adapter shares its base.
+
+    Args:
+        model: The policy.
+        separate: True for a separate critic.
     """
 
-    reads_policy = True
-
-    def __init__(self, width: int) -> None:
+    def __init__(self, model: Any, *, separate: bool) -> None:
         super().__init__()
-        self.head = _zeroed(nn.Linear(width, 1))
-
-    def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return the values (B, K) of K actions in each of B samples."""
-        assert hidden is not None
-        return _read(self.head, batch, hidden)
-
-
-class SeparateCritic(nn.Module):
-    """Value head on a copy of the initial policy's backbone.
-
-    Only trainable parameters are copied; an adapter shares its base.
-    """
-
-    reads_policy = False
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
+        self.reads_policy = not separate
         backbone = backbone_of(model)
-        frozen = [p for p in backbone.parameters() if not p.requires_grad]
-        shared = (*frozen, *backbone.buffers(), *shared_states(backbone))
-        self.backbone = copy.deepcopy(backbone, {id(one): one for one in shared})
+        self.backbone = None
+        if separate:
+            frozen = [p for p in backbone.parameters() if not p.requires_grad]
+            shared = (*frozen, *backbone.buffers(), *shared_states(backbone))
+            self.backbone = copy.deepcopy(backbone, {id(one): one for one in shared})
         self.head = _zeroed(nn.Linear(backbone.config.hidden_size, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
         """Return the values (B, K) of K actions in each of B samples."""
-        return _read(self.head, batch, last_hidden(self.backbone, batch))
+        if self.backbone is not None:
+            hidden = last_hidden(self.backbone, batch)
+        assert hidden is not None
+        places = batch["value_positions"] + batch["prompt_ids"].size(1) - 1
+        before = hidden.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))
+        values: Tensor = self.head(before.float())
+        return values.squeeze(-1)
 
 
 class CentralCritic(nn.Module):
@@ -94,11 +89,11 @@ class CentralCritic(nn.Module):
         return values.squeeze(-1)
 
 
-Critic = SharedCritic | SeparateCritic | CentralCritic
+Critic = TokenCritic | CentralCritic
 
 CRITICS: Mapping[str, Callable[[Any, JointState | None], Critic]] = {
-    "shared": lambda model, joint: SharedCritic(backbone_of(model).config.hidden_size),
-    "separate": lambda model, joint: SeparateCritic(model),
+    "shared": lambda model, joint: TokenCritic(model, separate=False),
+    "separate": lambda model, joint: TokenCritic(model, separate=True),
     "central": lambda model, joint: CentralCritic(joint),
 }
 """Name to a function from (policy, shape of the joint state or None) to a new critic."""
@@ -225,14 +220,3 @@ def _zeroed(layer: nn.Linear) -> nn.Linear:
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def _read(head: nn.Linear, batch: Mapping[str, Tensor], hidden: Tensor) -> Tensor:
-    """Return the head's values (B, K) at the last token before each action.
-
-    `hidden` (B, P + T, H) are last hidden states over prompts and completions.
-    """
-    places = batch["value_positions"] + batch["prompt_ids"].size(1) - 1
-    before = hidden.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))
-    values: Tensor = head(before.float())
-    return values.squeeze(-1)

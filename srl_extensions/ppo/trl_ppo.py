@@ -19,6 +19,7 @@ from srl_extensions.ppo.config import PpoConfig
 from srl_extensions.ppo.critics import (
     CRITICS,
     Critic,
+    TokenCritic,
     backbone_of,
     joint_states,
     last_hidden,
@@ -124,9 +125,13 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
                 if sample.closing_ids is not None
             ]
         rows, columns, ids = zip(*contexts, strict=True)
-        critic: Any = self.critic
-        backbone = getattr(critic, "backbone", None) or self._backbone
-        values = values_after(critic.head, backbone, ids, self.args.per_device_train_batch_size)
+        assert isinstance(self.critic, TokenCritic)
+        values = values_after(
+            self.critic.head,
+            self.critic.backbone or self._backbone,
+            ids,
+            self.args.per_device_train_batch_size,
+        )
         places = (torch.tensor(each, device=values.device) for each in (rows, columns))
         return values.new_zeros(*shape).index_put(tuple(places), values)
 
