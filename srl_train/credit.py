@@ -69,17 +69,10 @@ def assign_credit(
     roles: AgentRoles,
     state: CreditState,
 ) -> tuple[list[Game], CreditState]:
-    """Compute the advantages of all steps of a round.
+    """Return the episodes of a round with `advantages`, and the scheme's next state.
 
-    Args:
-        games: Trajectories of all episodes of the round, group after group.
-        group_size: Number of episodes per group.
-        scheme: The scheme; None leaves the trajectories and the state as they are.
-        roles: Teams and leaders of the environment.
-        state: State of the scheme after the previous round.
-
-    Returns:
-        The trajectories with `advantages`, and the scheme's next state.
+    `games` are listed group after group, with `group_size` episodes per group. Without a scheme,
+    they and the state are returned unchanged.
     """
     if scheme is None:
         return list(games), state
@@ -125,9 +118,6 @@ def normalize_steps(
         rewards_ET: Rewards per episode and step; episodes may differ in length.
         discount: Discount per step.
         scale: "group" or "none".
-
-    Returns:
-        Advantages per episode and step.
     """
     to_go = [rewards_to_go(rewards, discount) for rewards in rewards_ET]
     advantages: list[list[float]] = [[] for _ in to_go]
@@ -158,10 +148,9 @@ def episode_returns(group: Group, agent: str, discount: float) -> dict[int, floa
 
 
 def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Advantages:
-    """Return advantages in which all steps of an agent in an episode have the same value.
+    """Return advantages that are equal for all steps of an agent in an episode.
 
-    `scores` is agent to episode number to this value. An episode may be missing if the agent has no
-    step in it.
+    `scores` is agent to episode number to advantage; episodes without a step may be missing.
     """
     return [
         {
@@ -185,7 +174,7 @@ def per_group(advantages: Callable[[Group, AgentRoles], Advantages]) -> CreditSc
 def per_agent(advantages: Callable[[Group, str, AgentRoles], list[list[float]]]) -> CreditScheme:
     """Return the stateless scheme that calls `advantages` for each agent of each group.
 
-    `advantages` is a function (group, agent, roles) -> values per episode and step.
+    The function returns the agent's advantages per episode and step.
     """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
@@ -207,12 +196,11 @@ def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
     several answers to the same situation at every step; here episodes share only their start and
     the number of the step.
     """
-    return per_agent(lambda group, agent, roles: step_advantages(group, agent, discount, scale))
-
-
-def step_advantages(group: Group, agent: str, discount: float, scale: str) -> list[list[float]]:
-    """Return an agent's advantages under `agent_turn`, per episode of the group and step."""
-    return normalize_steps([game[agent].shaped for game in group], discount, scale)
+    return per_agent(
+        lambda group, agent, roles: normalize_steps(
+            [game[agent].shaped for game in group], discount, scale
+        )
+    )
 
 
 def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:

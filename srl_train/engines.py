@@ -127,11 +127,8 @@ class Engine:
     ) -> StageLearner:
         """Return the learner of a model for an offline stage, to be used in a `with` block.
 
-        Args:
-            model: Name of the model.
-            section: Section of the stage.
-            planned_steps: Length of the learning-rate schedule.
-            seed: Seed of the learner's randomness.
+        `section` are the settings of the stage, `planned_steps` the length of the learning-rate
+        schedule in optimizer steps.
         """
         module, tokenizer = self._players.modules[model], self._players.backends[model].tokenizer
         learner: StageLearner = resolve_name(section.LEARNER)(

@@ -314,7 +314,10 @@ def update_models(
 def _train(
     run: Run, batches: Mapping[str, UpdateBatch], context: RoundContext, index: int
 ) -> dict[str, Learned]:
-    """Run all optimizer steps of one update of the models in `batches`."""
+    """Train each model on its batch, and return model to its metrics and skipped steps.
+
+    `index` is the number of the update within the round, for the random streams.
+    """
     learners, each = run.learners, run.engine.each
     tasks = {}
     for model, batch in batches.items():
@@ -339,8 +342,8 @@ def _train(
 def _step_together(run: Run, active: Collection[str], context: RoundContext) -> dict[str, str]:
     """Take one optimizer step of all models, with the gradients that the strategy returns.
 
-    Only `active` models compute a gradient. Returns the models whose gradient was not finite and
-    therefore withheld from the strategy, each with the name of a parameter.
+    Only `active` models compute a gradient; the strategy receives None for all others. A gradient
+    that is not finite is also withheld: returns these models, each with the name of a parameter.
     """
     learners, each = run.learners, run.engine.each
     computed = each(lambda model: learners[model].compute_gradients(), active)
@@ -356,7 +359,7 @@ def _step_together(run: Run, active: Collection[str], context: RoundContext) -> 
 
 
 def _check_finite(weights: Tensors, when: str) -> None:
-    """Raise TrainingError for weights that are not finite, before other models receive them."""
+    """Raise TrainingError for weights that are not finite; `when` is a part of the message."""
     for model, tensors in weights.items():
         name = None if tensors is None else not_finite(tensors)
         if name is not None:
@@ -367,7 +370,7 @@ def _check_finite(weights: Tensors, when: str) -> None:
 
 
 def distance(before: Weights, after: Weights) -> float:
-    """Return the L2 norm of the difference over all parameters."""
+    """Return the L2 norm of `after` - `before` over all parameters."""
     squares = [full(((after[n] - t).float() ** 2).sum()) for n, t in before.items()]
     return float(torch.stack(squares).sum().sqrt())
 

@@ -253,7 +253,7 @@ class Run:
             )
 
     def warn_once(self, cause: str, text: str) -> list[str]:
-        """Log and keep a warning unless one with the same cause is kept; return new warnings."""
+        """Log a warning unless one with the same cause was logged; return [text], or [] then."""
         if cause in self.warnings:
             return []
         self.warnings[cause] = text
@@ -261,7 +261,7 @@ class Run:
         return [text]
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Update mode, opponent pools and totals after the episodes of a round."""
+        """Update the mode's state, opponent pools and totals with the episodes of a round."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]

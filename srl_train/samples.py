@@ -92,15 +92,10 @@ def chosen(tokens: Tokens) -> tuple[int, ...]:
 
 
 def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> TokenSample | None:
-    """Build the sample of a trajectory; None if the agent never acted.
+    """Return the sample of an agent's episode, or None if the agent never acted.
 
-    Args:
-        trajectory: An agent's trajectory in one episode.
-        discount: Discount per step.
-        round_number: Number of the round, for `TokenSample.group`.
-
-    Raises:
-        ValueError: If an answer has no tokens.
+    `discount` is per step; `round_number` is recorded. Raises ValueError for an answer without
+    tokens.
     """
     agent, steps, rewards = trajectory.agent, trajectory.steps, trajectory.shaped
     asked = [number for number, step in enumerate(steps) if step.decision.asked]
@@ -184,14 +179,9 @@ def samples_for(
 ) -> tuple[list[TokenSample], dict[str, int]]:
     """Return the samples of one model, and agent to the number of episodes left out.
 
-    If an agent never acted in one of a group's episodes, its samples of the whole group are left
-    out, because all groups must have the same size.
-
-    Args:
-        played: Agent to the episodes in which the model played it, group after group.
-        group_size: Number of episodes per group.
-        discount: Discount per step.
-        round_number: Number of the round.
+    `played` is agent to the episodes in which the model played it, group after group. If an agent
+    never acted in one of a group's episodes, its samples of the whole group are left out, because
+    all groups must have the same size.
     """
     kept: list[TokenSample] = []
     left_out = dict.fromkeys(played, 0)
@@ -253,11 +243,8 @@ class SampleBuffer:
     def take(self, version: int, round_number: int) -> UpdateBatch | None:
         """Remove and return the samples of the next update, or None if there are too few.
 
-        Groups with a sample older than `max_staleness` are first dropped and counted in `dropped`.
-
-        Args:
-            version: Present update count of the model.
-            round_number: Number of the present round.
+        Groups with a sample more than `max_staleness` updates older than `version`, the model's
+        update count, are first dropped. `round_number` is the current round, for the ages.
         """
         groups: list[Sequence[TokenSample]] = []
         for group in self._groups:

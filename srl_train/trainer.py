@@ -344,12 +344,10 @@ class Trainer:
         return self.files.models
 
     def get_training_status(self) -> dict[str, Any]:
-        """Return the state of training, before, during or after `fit`.
+        """Return the state of training, also while `fit` runs.
 
-        Returns:
-            is_training, current_episode (completed rounds), max_episodes (rounds of the
-            configuration), progress (0 to 1), training_time (seconds), model_states,
-            checkpoints_count and config.
+        `current_episode` and `max_episodes` are completed and configured rounds, `progress` is from
+        0 to 1 and `training_time` in seconds.
         """
         run = self.run
         return {

@@ -161,9 +161,9 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return the names in `models` group by group, sorted within each group.
+    """Return the names in `models` by group, sorted, without empty groups.
 
-    Empty `groups` give one group of all models. Groups without any of the models are missing.
+    Empty `groups` give one group of all models.
     """
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
@@ -184,11 +184,8 @@ def weighted_mean(
     """Return the weighted mean of the models' tensors by parameter name, in float32 or wider.
 
     The fixed order, by model name, makes equal inputs give equal bits. Models of weight 0 are
-    excluded, because 0 * NaN is NaN. The result is on the device of the first model.
-
-    Args:
-        members: Model to its tensors by parameter name.
-        weights: Model to its weight, at least one above 0.
+    excluded, because 0 * NaN is NaN; one weight must be above 0. The result is on the device of the
+    first model.
     """
     order = sorted(model for model in members if weights[model] > 0.0)
     whole = math.fsum(weights[model] for model in order)

@@ -186,13 +186,7 @@ def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
     """Return the credit assignment that plays branching episodes and samples their branches.
 
-    Args:
-        config: Configuration of the run.
-        env: Environment, which is reset.
-        scheme: Scheme of the returned credit assignment.
-
-    Raises:
-        ConfigError: If the environment cannot be copied.
+    Resets `env`. Raises ConfigError if it cannot be copied.
     """
     rollout = config.rollout
     check_copies("rollout.branching: got true", env)

@@ -42,27 +42,13 @@ def with_gains(
     discount: float,
     rng: np.random.Generator,
 ) -> tuple[list[Game], int]:
-    """Replay episodes with one action replaced at a time, and add the gains of all actions.
+    """Return the trajectories `games` with the gains of all actions, and the replayed steps.
 
-    The gain of an action is its shaped reward-to-go, minus that of a replay in which only this
-    action is replaced: by the default action, or on average over the agent's legal actions.
-
-    Args:
-        env: Environment of the episodes, which is reset.
-        episodes: Recorded episodes.
-        games: Trajectories of each episode.
-        game_of: Function from an episode to its trajectories, called for replays.
-        agents: Agents whose actions are replaced; all others have gain 0.
-        alternatives: Maximum number of other actions per step, drawn with `rng` if there are more;
-            None tries only the environment's default action.
-        discount: Discount per step.
-        rng: Generator of the draws.
-
-    Returns:
-        The trajectories with `gains`, and the number of replayed environment steps.
-
-    Raises:
-        TrainingError: If a replay of the recorded actions gives other rewards.
+    The gain of an action is its shaped reward-to-go, minus that of a replay in `env` in which only
+    this action is replaced: by the default action if `alternatives` is None, else on average over
+    the agent's legal actions, at most `alternatives` others, drawn with `rng`. Actions of other
+    agents than `agents` have gain 0. `game_of` builds the trajectories of a replayed episode.
+    Raises TrainingError if a replay of the recorded actions gives other rewards.
     """
     watched, replayed_steps = Watched(env), 0
 
@@ -148,13 +134,7 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
     """Return the credit assignment of `scheme` with gains from replays of each round's episodes.
 
-    Args:
-        config: Configuration of the run.
-        env: Environment, which is reset.
-        scheme: Scheme that uses the gains.
-
-    Raises:
-        ConfigError: If the environment cannot be copied, or has actions other than choices.
+    Resets `env`. Raises ConfigError if it cannot be copied, or has actions other than choices.
     """
     setting = f"credit.name: got {config.credit.name!r}"
     if any(not isinstance(env.action_space(agent), Discrete) for agent in env.possible_agents):

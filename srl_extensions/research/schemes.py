@@ -15,9 +15,9 @@ from srl_train.credit import (
     Group,
     environment_of,
     episode_returns,
+    normalize_steps,
     on_all_steps,
     per_group,
-    step_advantages,
 )
 
 
@@ -99,7 +99,8 @@ def advantage_alignment(section: Any, discount: float, scale: str) -> CreditSche
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
         advantages = {
-            agent: step_advantages(group, agent, discount, scale) for agent in roles.agents
+            agent: normalize_steps([game[agent].shaped for game in group], discount, scale)
+            for agent in roles.agents
         }
         return [
             {

@@ -57,22 +57,10 @@ def answer_log_probs(
 ) -> LogProbs:
     """Compute the log-probabilities of the chosen tokens.
 
-    The probability of a token that was chosen among some ids is normalized over these ids.
-
-    Args:
-        model: Model with TRL's fused head for `temperature`.
-        unwrapped: PreTrainedModel in `model`.
-        input_ids: Prompts and completions (B, P + T).
-        attention_mask: 1 for the tokens of a sample, 0 for padding (B, P + T).
-        samples: Samples of the B rows.
-        length: Length T of the completions.
-        pad_id: Token id for padding.
-        rows_at_once: Number of answers in a forward pass, if answers have separate contexts.
-        temperature: Temperature of the sampling distribution.
-        aux_loss: True to compute the load-balancing loss.
-
-    Returns:
-        Values (B, T).
+    `input_ids` (B, P + T) are the prompts and completions of the samples, with `length` T. `model`
+    has TRL's fused head for `temperature` and contains the PreTrainedModel `unwrapped`. The
+    probability of a token that was chosen among some ids is normalized over these ids. If answers
+    have separate contexts, `rows_at_once` of them are read at once, padded with `pad_id`.
     """
     places = [(row, t, ids) for row, one in enumerate(samples) for t, ids in choices_of(one)]
     compute = partial(
@@ -223,13 +211,9 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities of the targets and the entropies, each (N,).
+    """Return the log-probabilities of the targets (N,) among their allowed ids, and entropies.
 
-    Args:
-        allowed: Ids that each target was chosen from.
-        logits: Logits (N, V') of `ids`, or (N, V) of the whole vocabulary if `ids` is None.
-        ids: Result of `_needed_ids`.
-        targets: Chosen ids (N,).
+    `logits` (N, V') are those of `ids`, or of the whole vocabulary if `ids` is None.
     """
 
     def column(wanted: Tensor) -> Tensor:
