@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -132,21 +132,20 @@ def plan_round(run: Run, number: int) -> RoundPlan:
     return RoundPlan(number, games, [opponents for opponents in drawn for _ in range(size)])
 
 
-def play(run: Run, plan: RoundPlan, numbers: Iterable[int] | None = None) -> list[Episode]:
-    """Play the planned episodes with these numbers, by default all, and return them in order.
+def play(run: Run, plan: RoundPlan) -> list[Episode]:
+    """Play the planned episodes and return them in order.
 
     A pool plays one snapshot at a time, so only episodes with the same opponents are played
     concurrently.
     """
-    numbers = range(len(plan.games)) if numbers is None else list(numbers)
     by_opponents: dict[tuple[str, ...], list[int]] = {}
-    for number in numbers:
-        by_opponents.setdefault(tuple(plan.opponents[number].values()), []).append(number)
+    for number, opponents in enumerate(plan.opponents):
+        by_opponents.setdefault(tuple(opponents.values()), []).append(number)
     episodes: dict[int, Episode] = {}
     for members in by_opponents.values():
         load_opponents(run, plan.opponents[members[0]])
         episodes |= zip(members, run.engine.play(plan.part(members)), strict=True)
-    return [episodes[number] for number in numbers]
+    return [episodes[number] for number in range(len(plan.games))]
 
 
 # 2. Rewards to advantages, advantages to samples.

@@ -69,14 +69,6 @@ class JointState:
     """Number of elements of the environment's state()."""
 
 
-def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
-    """Return a value per completion token: that of its answer in `values`, or 0 outside answers."""
-    spread = [0.0] * len(sample.completion_ids)
-    for (start, stop), value in zip(sample.turns, values, strict=True):
-        spread[start:stop] = [value] * (stop - start)
-    return spread
-
-
 def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
     """Return the tokens of the agent's answer in step `turn`; raises ValueError without tokens."""
     if decision.tokens is None:

@@ -279,9 +279,6 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
     The choice is made at the first optimizer step of a round. State: "round" of the choice,
     "selected" models, and per model the rounds "waited" since its last selection; rounds in which a
     model is no candidate do not count.
-
-    Raises:
-        UpdateError: For a score that is not finite.
     """
 
     def init(models: Sequence[str]) -> dict[str, Any]:
@@ -294,9 +291,6 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
             for model, found in gradients.items()
             if found is not None and model in context.scores
         }
-        for model, score in scores.items():
-            if not math.isfinite(score):
-                raise UpdateError(f"score of {model} must be finite, got {score}")
         ranked = _ranked(scores, waited)
         # 0.29 * 100 is 28.999999999999996 in floats; the user meant 29.
         places = max(1, math.floor(fraction * len(ranked) + 1e-9))

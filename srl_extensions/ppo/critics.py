@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from srl_agents.llm.backends.huggingface.loading import shared_states
-from srl_train.errors import TrainingError
 from srl_train.samples import JointState, TokenSample
 
 UNITS = 64
@@ -149,25 +148,9 @@ def values_after(
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
     """Return the joint state before each answer with the one-hot agent (B, K, S), padded with 0.
 
-    Args:
-        samples: Samples of the B rows.
-        agents: All agents of the environment.
-
-    Raises:
-        ValueError: If the samples contain no states.
-        TrainingError: If the length of the states changes within an episode.
+    `agents` are all agents of the environment. Raises ValueError if a state changes its length.
     """
-    rows: list[Tensor] = []
-    for sample in samples:
-        if sample.states is None:
-            raise ValueError("a central critic requires samples that were recorded with states")
-        after = sample.closing_state or sample.states[0]
-        if len({len(state) for state in (*sample.states, after)}) > 1:
-            raise TrainingError(
-                "the environment's state() changes its length within an episode: "
-                "ppo.critic must be shared or separate"
-            )
-        rows.append(_with_agent(sample.states, sample, agents))
+    rows = [_with_agent(sample.states or (), sample, agents) for sample in samples]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
@@ -177,36 +160,26 @@ def with_closings(
     """Return the batch with one more value position per row, after the last observation.
 
     `value_positions` and `states` receive a column, and the completions the tokens of the last
-    observations. The column has no meaning in rows of episodes that were not truncated.
-
-    Args:
-        batch: The batch that critics receive.
-        samples: Samples of the rows.
-        agents: All agents, for the states.
+    observations. The column has no meaning in rows of episodes that were not truncated. `agents`
+    are all agents of the environment.
     """
-    longest = max(map(total_length, samples)) - batch["completion_ids"].size(1)
-    names = ("completion_ids", "completion_mask")
-    ids, mask = (nn.functional.pad(batch[name], (0, max(longest, 0))) for name in names)
-    for number, sample in enumerate(samples):
-        start, stop = len(sample.completion_ids), total_length(sample)
-        ids[number, start:stop] = ids.new_tensor(sample.closing_ids or ())
-        mask[number, start:stop] = 1
-    places = batch["value_positions"]
-    ends = places.new_tensor([[total_length(sample)] for sample in samples])
-    found = {**batch, "completion_ids": ids, "completion_mask": mask}
-    found["value_positions"] = torch.cat([places, ends], dim=1)
+    like = batch["completion_ids"]
+    whole = [like.new_tensor(s.completion_ids + (s.closing_ids or ())) for s in samples]
+    ends = like.new_tensor([[len(ids)] for ids in whole])
+    found = {
+        **batch,
+        "completion_ids": nn.utils.rnn.pad_sequence(whole, batch_first=True),
+        "completion_mask": nn.utils.rnn.pad_sequence(
+            [torch.ones_like(ids) for ids in whole], batch_first=True
+        ),
+        "value_positions": torch.cat([batch["value_positions"], ends], dim=1),
+    }
     if "states" in batch:
-        states = batch["states"]
         last = [
             _with_agent([s.closing_state or s.states[-1]], s, agents) for s in samples if s.states
         ]
-        found["states"] = torch.cat([states, torch.stack(last).to(states)], dim=1)
+        found["states"] = torch.cat([batch["states"], torch.stack(last).to(like.device)], dim=1)
     return found
-
-
-def total_length(sample: TokenSample) -> int:
-    """Return the number of tokens after a sample's prompt, including its last observation."""
-    return len(sample.completion_ids) + len(sample.closing_ids or ())
 
 
 def _with_agent(

@@ -38,7 +38,7 @@ from srl_train.errors import ConfigError
 from srl_train.learners.learner import LEARNER_ONLY
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
 from srl_train.learners.trl_stepped import isolated_randomness
-from srl_train.samples import JointState, TokenSample, per_token
+from srl_train.samples import JointState, TokenSample
 
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
@@ -217,9 +217,8 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         # this share of the actions, and gradients are averaged over processes.
         weight = self.settings.minibatches * processes.count() / len(flat)
         rows = np.split(flat[share], np.cumsum(counts)[:-1])
-        spread = [per_token(one, row.tolist()) for one, row in zip(samples, rows, strict=True)]
         return {
-            "advantages": on_tokens(spread, like),
+            "advantages": on_tokens(samples, [row.tolist() for row in rows], like),
             "returns": _padded([torch.from_numpy(row).float() for row in returns], like),
             "old_values": torch.from_numpy(raw[:, : max(counts)]).float().to(like.device),
             "value_weights": _padded([torch.full((count,), weight) for count in counts], like),

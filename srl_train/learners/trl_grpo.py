@@ -24,7 +24,7 @@ from srl_train.learners.logprobs import answer_log_probs, sampler_weights
 from srl_train.learners.lora import ADAPTER
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.samples import JointState, TokenSample, per_token
+from srl_train.samples import JointState, TokenSample
 
 REFERENCE = "ref"
 """TRL's name for the copy of the adapter that serves as the reference model."""
@@ -71,8 +71,8 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         if samples[0].advantages is not None:
             # ValueError by zip if other samples of the update have no advantages.
-            spread = [per_token(sample, sample.advantages or ()) for sample in samples]
-            batch["advantages"] = on_tokens(spread, batch["completion_ids"])
+            advantages = [sample.advantages or () for sample in samples]
+            batch["advantages"] = on_tokens(samples, advantages, batch["completion_ids"])
         return batch
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
@@ -155,16 +155,17 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         )
 
 
-def on_tokens(rows: Sequence[Sequence[float]], completion_ids: Tensor) -> Tensor:
-    """Return a value per completion token as a tensor (B, T) on the device of `completion_ids`.
+def on_tokens(
+    samples: Sequence[TokenSample], values: Sequence[Sequence[float]], completion_ids: Tensor
+) -> Tensor:
+    """Return a value per completion token (B, T): that of its answer, or 0 outside of answers.
 
-    Args:
-        rows: Values of each sample, one per token of its completion; the rest of a row is 0.
-        completion_ids: Token ids (B, T).
+    `values` has a value per answer of each sample. The result is on the device of `completion_ids`.
     """
     found = torch.zeros(completion_ids.shape)
-    for row, values in zip(found, rows, strict=True):
-        row[: len(values)] = torch.tensor(values)
+    for row, sample, own in zip(found, samples, values, strict=True):
+        for (start, stop), value in zip(sample.turns, own, strict=True):
+            row[start:stop] = value
     return found.to(completion_ids.device)
 
 

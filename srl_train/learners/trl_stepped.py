@@ -84,7 +84,7 @@ class SteppedLearner(Learner):
         raise NotImplementedError
 
     def _begin(self, seed: int) -> None:
-        """Start an update with this seed; discard metrics and gradients of an update that failed."""
+        """Start an update; discard the metrics and gradients of an update that failed."""
         self._seed = seed
         self._steps_done = 0
         self._trainer._metrics["train"].clear()
