@@ -102,20 +102,12 @@ def advantage_alignment(section: Any, discount: float, scale: str) -> CreditSche
             agent: normalize_steps([game[agent].shaped for game in group], discount, scale)
             for agent in roles.agents
         }
-        return [
-            {
-                agent: align(
-                    found[game], [advantages[other][game] for other in opponents_of(agent, roles)]
-                )
-                for agent, found in advantages.items()
-            }
-            for game in range(len(group))
-        ]
+        side = roles.teams or {agent: agent for agent in roles.agents}
+        aligned: Advantages = [{} for _ in group]
+        for agent, found in advantages.items():
+            opponents = [other for other in roles.agents if side[other] != side[agent]]
+            for number, own in enumerate(found):
+                aligned[number][agent] = align(own, [advantages[a][number] for a in opponents])
+        return aligned
 
     return per_group(scheme)
-
-
-def opponents_of(agent: str, roles: AgentRoles) -> tuple[str, ...]:
-    """Return the agents of other teams, or all other agents if there are no teams."""
-    side = roles.teams or {each: each for each in roles.agents}
-    return tuple(other for other in roles.agents if side[other] != side[agent])

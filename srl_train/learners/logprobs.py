@@ -1,4 +1,4 @@
-"""Log-probabilities of the tokens that a model chose, and importance weights of samplers.
+"""Log-probabilities of the tokens that a model chose.
 
 Most of a completion is text of the environment, and at a large vocabulary the output head costs
 more than all layers below it. Therefore the hidden states of the chosen tokens are selected before
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -227,23 +227,3 @@ def _among(
     logps = logits.masked_fill(forbidden, torch.finfo(logits.dtype).min).log_softmax(-1)
     entropies = -(logps.exp() * logps.masked_fill(forbidden, 0.0)).sum(-1)  # 0 log 0 is 0
     return logps.gather(1, column(targets)[:, None])[:, 0], entropies
-
-
-def sampler_weights(
-    trainer_logps: Tensor,
-    sampler_logps: Tensor,
-    mask: Tensor,
-    correction: Literal["none", "tis", "mis"],
-    cap: float,
-) -> Tensor:
-    """Return loss weights (B, T): probability ratios trainer / sampler, limited by `cap`.
-
-    `tis` truncates ratios (Yao et al. 2025), `mis` sets those above `cap` to 0. The formulas are
-    those of TRL's `vllm_importance_sampling_mode`. Tokens that are masked, or have no
-    log-probability (NaN), have ratio 1.
-    """
-    apart = ((trainer_logps - sampler_logps) * mask).nan_to_num(nan=0.0)
-    ratio = apart.exp()
-    if correction == "tis":
-        return ratio.clamp(max=cap)
-    return ratio.masked_fill(ratio > cap, 0.0)

@@ -20,7 +20,7 @@ from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.config.section import shown
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.learners.logprobs import answer_log_probs, sampler_weights
+from srl_train.learners.logprobs import answer_log_probs
 from srl_train.learners.lora import ADAPTER
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -92,7 +92,11 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @torch.no_grad()
     def _corrected(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the log-probabilities at the start of the update and each token's weight."""
+        """Return the log-probabilities at the start of the update, and weights of tokens (B, T).
+
+        A weight is the ratio of the trainer's probability to the sampler's: truncated at the cap by
+        `tis` (Yao et al. 2025), 0 above the cap by `mis`, as TRL's vllm_importance_sampling_mode.
+        """
         completion, settings = batch["completion_ids"], self.surrogate
         now = batch.get("old_per_token_logps")  # computed by TRL if an update has several steps
         if now is None:
@@ -103,13 +107,13 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 completion.size(1),
                 batch_size=self.args.per_device_train_batch_size,
             )
-        weights = sampler_weights(
-            now,
-            batch["sampling_per_token_logps"],
-            batch["completion_mask"] * batch["tool_mask"],
-            settings.sampler_correction,
-            settings.sampler_cap,
-        )
+        mask = batch["completion_mask"] * batch["tool_mask"]
+        apart = (now - batch["sampling_per_token_logps"]) * mask
+        ratio = apart.nan_to_num(nan=0.0).exp()  # NaN: unknown to the sampler
+        if settings.sampler_correction == "tis":
+            weights = ratio.clamp(max=settings.sampler_cap)
+        else:
+            weights = ratio.masked_fill(ratio > settings.sampler_cap, 0.0)
         return {"old_per_token_logps": now, "sampler_weights": weights}
 
     def _get_per_token_logps_and_entropies(
