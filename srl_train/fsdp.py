@@ -83,7 +83,7 @@ def in_full(value: Any) -> Any:
 def like(value: Tensor, parameter: Tensor) -> Tensor:
     """Return `value`, a whole tensor that is equal in all processes, sharded like `parameter`.
 
-    A value that is already sharded, or has no sharded parameter, is returned as it is; collective.
+    Returns `value` itself if it is already sharded or the parameter is not sharded; collective.
     """
     if not isinstance(parameter, DTensor) or isinstance(value, DTensor):
         return value
