@@ -30,7 +30,7 @@ from srl_train.loading import build_backends
 from srl_train.metrics import read_metrics
 from srl_train.round import learn_round, plan_round, play
 from srl_train.samples import TokenSample
-from srl_train.schedule import ScheduleContext, build_schedule
+from srl_train.schedule import build_schedule
 from srl_train.trainer import Trainer
 
 Weights = Mapping[str, Mapping[str, Tensor]]
@@ -186,9 +186,8 @@ def ray(request: Request) -> Result:
 
 def _timed_run(config: RunConfig) -> dict[str, float]:
     run = build_run(config)
-    context = ScheduleContext(run, lambda number: False)
     found = []
-    with closing(run.players), closing(build_schedule(context)) as schedule:
+    with closing(run.players), closing(build_schedule(run, lambda number: False)) as schedule:
         for number in range(config.rounds):
             found.append(schedule.next_round().row)
             run.next_round = number + 1

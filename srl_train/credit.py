@@ -2,9 +2,9 @@
 
 Every scheme is a pure function from groups of episodes, the agents' roles and a state to one
 advantage per agent and step and the next state. Episodes of a group start from the same seed.
-To add a scheme, write its function, add its name to a section (`PlainCredit` if it has no
-settings), and add an entry to `_OWN`. A scheme of an extension is an entry of `CREDIT_SCHEMES`; one
-that replays episodes also has hooks in `CREDIT_HOOKS`.
+To add a scheme, write a function that returns the scheme, add its name to a section (`PlainCredit`
+if it has no settings), and add an entry to `CREDIT_SCHEMES`. A scheme that replays episodes also
+has hooks in `CREDIT_HOOKS`.
 
 Axes are in the names of arguments: `_ET` is episodes by steps, `_T` is steps.
 """
@@ -69,9 +69,10 @@ def assign_credit(
     roles: AgentRoles,
     state: CreditState,
 ) -> tuple[list[Game], CreditState]:
-    """Return the episodes with advantages per step, and the scheme's next state.
+    """Return the episodes of a round with `advantages`, and the scheme's next state.
 
-    `games` are all episodes of a round, group after group. Without a scheme they are unchanged.
+    `games` are listed group after group, with `group_size` episodes per group. Without a scheme,
+    they and the state are returned unchanged.
     """
     if scheme is None:
         return list(games), state
@@ -90,9 +91,9 @@ def assign_credit(
 
 
 def normalize(values: Sequence[float], scale: str) -> list[float]:
-    """Subtract the mean; with `scale` "group" divide by the sample deviation + `SCALE_FLOOR`.
+    """Return the values minus their mean, divided by their sample deviation + `SCALE_FLOOR`.
 
-    Equal values, and a single value, give exact zeros.
+    With `scale` "none" they are not divided. Equal values, and a single value, give exact zeros.
     """
     if len(set(values)) < 2:
         return [0.0] * len(values)
@@ -107,7 +108,7 @@ def normalize(values: Sequence[float], scale: str) -> list[float]:
 def normalize_steps(
     rewards_ET: Sequence[Sequence[float]], discount: float, scale: str
 ) -> list[list[float]]:
-    """Subtract from each reward-to-go its mean over the episodes that have that step.
+    """Return each step's reward-to-go minus its mean over the episodes that have that step.
 
     With `scale` "group" all steps are divided by the deviation of all centered values plus
     `SCALE_FLOOR`; a step of n episodes has n - 1 degrees of freedom. A deviation per step would be
@@ -135,7 +136,10 @@ def normalize_steps(
 
 
 def episode_returns(group: Group, agent: str, discount: float) -> dict[int, float]:
-    """Return episode number to the agent's return, for the episodes in which it has a step."""
+    """Return the agent's discounted return in each episode of the group, by episode number.
+
+    Episodes in which the agent has no step are missing.
+    """
     return {
         number: discounted_return(game[agent].shaped, discount)
         for number, game in enumerate(group)
@@ -144,7 +148,10 @@ def episode_returns(group: Group, agent: str, discount: float) -> dict[int, floa
 
 
 def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Advantages:
-    """Give all steps of an agent's episode the same score; no score means no steps."""
+    """Return advantages that are equal for all steps of an agent in an episode.
+
+    `scores` is agent to episode number to advantage; episodes without a step may be missing.
+    """
     return [
         {
             agent: [by_episode.get(number, 0.0)] * len(game[agent].steps)
@@ -155,17 +162,20 @@ def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Adv
 
 
 def environment_of(game: Game) -> str:
-    """Return the name of the environment played; empty if a run has only one."""
+    """Return the name of the environment of an episode; empty if a run has only one."""
     return next(iter(game.values())).environment
 
 
 def per_group(advantages: Callable[[Group, AgentRoles], Advantages]) -> CreditScheme:
-    """Make a stateless scheme from a function of one group."""
+    """Return the stateless scheme that calls `advantages` with each group and the roles."""
     return lambda groups, roles, state: ([advantages(group, roles) for group in groups], state)
 
 
 def per_agent(advantages: Callable[[Group, str, AgentRoles], list[list[float]]]) -> CreditScheme:
-    """Make a stateless scheme from a function: (group, agent, roles) -> [episode][step]."""
+    """Return the stateless scheme that calls `advantages` for each agent of each group.
+
+    The function returns the agent's advantages per episode and step.
+    """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
         found = {agent: advantages(group, agent, roles) for agent in roles.agents}
@@ -174,10 +184,10 @@ def per_agent(advantages: Callable[[Group, str, AgentRoles], list[list[float]]])
     return per_group(scheme)
 
 
-# The schemes.
+# The schemes: functions (section, discount, scale) -> scheme, as CREDIT_SCHEMES describes.
 
 
-def agent_turn(discount: float, scale: str) -> CreditScheme:
+def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares each step's reward-to-go with the group's at that step.
 
     A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4), with one deviation for all steps of
@@ -186,16 +196,17 @@ def agent_turn(discount: float, scale: str) -> CreditScheme:
     several answers to the same situation at every step; here episodes share only their start and
     the number of the step.
     """
-    return per_agent(lambda group, agent, roles: step_advantages(group, agent, discount, scale))
+    return per_agent(
+        lambda group, agent, roles: normalize_steps(
+            [game[agent].shaped for game in group], discount, scale
+        )
+    )
 
 
-def step_advantages(group: Group, agent: str, discount: float, scale: str) -> list[list[float]]:
-    """Return the agent's `agent_turn` advantages per episode and step."""
-    return normalize_steps([game[agent].shaped for game in group], discount, scale)
+def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme that compares the team's return with the group's.
 
-
-def team_joint(discount: float, scale: str) -> CreditScheme:
-    """Compare the team's return with the group's; all agents of a team share the advantage.
+    All agents of a team share the advantage.
 
     A = (R - mean of the group's R) / (deviation + 1e-4), with R the mean return of the team's
     agents that have a step in the episode. The joint return of MAGRPO (Liu et al. 2025, "LLM
@@ -223,8 +234,10 @@ def team_joint(discount: float, scale: str) -> CreditScheme:
     return per_group(scheme)
 
 
-def leave_one_out(discount: float) -> CreditScheme:
-    """Subtract the mean return of the group's other episodes; all steps share the advantage.
+def leave_one_out(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme that subtracts the mean return of the group's other episodes.
+
+    All steps of an episode share the advantage.
 
     RLOO (Ahmadian et al. 2024, "Back to Basics", sec. 3.2; Kool et al. 2019). An agent with a step
     in only one episode of the group has advantage 0.
@@ -243,8 +256,8 @@ def leave_one_out(discount: float) -> CreditScheme:
     )
 
 
-def whole_round(discount: float, scale: str) -> CreditScheme:
-    """Compare each return with those of all episodes of the round, from any start.
+def whole_round(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme that compares each return with those of all episodes of the round.
 
     A = (R - mean R) / (deviation of R + 1e-4), the global normalization of REINFORCE++ (Hu 2025,
     eq. 7), separately for each environment that a round plays.
@@ -325,29 +338,26 @@ CreditConfig = Annotated[
     chosen_by("name", "per_agent"),
 ]
 
-_OWN: Mapping[str, Callable[[Any, float, str], CreditScheme | None]] = {
-    "per_agent": lambda section, discount, scale: None,
-    "leave_one_out": lambda section, discount, scale: leave_one_out(discount),
-    "agent_turn": lambda section, discount, scale: agent_turn(discount, scale),
-    "team_joint": lambda section, discount, scale: team_joint(discount, scale),
-    "round": lambda section, discount, scale: whole_round(discount, scale),
-}
 CREDIT_SCHEMES = PluginTable(
     "core_srl.credit_schemes",
-    {name: Plugin(build) for name, build in _OWN.items()}
-    | {
-        "role": Plugin("srl_extensions.research.schemes:build_role"),
-        "advantage_alignment": Plugin("srl_extensions.research.schemes:build_alignment"),
-        "difference": Plugin("srl_extensions.research.replays:build_difference"),
-        "counterfactual": Plugin("srl_extensions.research.replays:build_counterfactual"),
+    {
+        "per_agent": Plugin(lambda section, discount, scale: None),
+        "leave_one_out": Plugin(leave_one_out),
+        "agent_turn": Plugin(agent_turn),
+        "team_joint": Plugin(team_joint),
+        "round": Plugin(whole_round),
+        "role": Plugin("srl_extensions.research.schemes:role"),
+        "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
+        "difference": Plugin("srl_extensions.research.replays:difference"),
+        "counterfactual": Plugin("srl_extensions.research.replays:counterfactual"),
     },
     ConfigError,
 )
-"""Name to a function from (section, discount per step, algorithm.scale_rewards) to the scheme.
+"""Name to a function from (section `credit`, discount per step, scale) to the scheme.
 
-None leaves advantages to the learner. With `per_agent` all steps of an agent share the advantage of
-its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes by
-`algorithm.scale_rewards`.
+The scale is `algorithm.scale_rewards`: "none" disables the division by a deviation. The result None
+leaves advantages to the learner: with `per_agent` all steps of an agent share the advantage of its
+episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes.
 """
 
 

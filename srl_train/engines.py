@@ -95,9 +95,9 @@ class Engine:
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play the planned episodes in the running event loop.
+        """Play the planned episodes in the running event loop and return them in order.
 
-        `in_flight` limits the concurrent episodes of all calls that share it.
+        `in_flight` limits the concurrent episodes of all calls that share it; None is no limit.
         """
         settings = self._play_settings(games, in_flight)
         policies = games.policies(self.policies_of, self.settings.view)
@@ -107,14 +107,19 @@ class Engine:
         self, games: PlannedGames, in_flight: int | asyncio.Semaphore | None
     ) -> PlaySettings:
         return {
-            **games.settings(),
+            "policy_seeds": games.policy_seeds,
+            "reset_options": games.options,
+            "names": games.seatings,
+            "extra": games.extra,
+            "record_states": games.record_states,
+            "make_game": games.make_game,
             "speaks_first": self.settings.speaks_first,
             "timeout": self.settings.timeout,
             "in_flight": in_flight,
         }
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
-        """Call the function for each model, and return model to result."""
+        """Call the function with each model's name, and return model to result."""
         return {model: function(model) for model in models}
 
     def stage_learner(
@@ -122,7 +127,8 @@ class Engine:
     ) -> StageLearner:
         """Return the learner of a model for an offline stage, to be used in a `with` block.
 
-        `planned_steps` is the length of the learning-rate schedule.
+        `section` are the settings of the stage, `planned_steps` the length of the learning-rate
+        schedule in optimizer steps.
         """
         module, tokenizer = self._players.modules[model], self._players.backends[model].tokenizer
         learner: StageLearner = resolve_name(section.LEARNER)(
@@ -131,7 +137,7 @@ class Engine:
         return learner
 
     def api_usage(self) -> dict[str, Any]:
-        """Return the usage of each frozen model behind an API in this run."""
+        """Return the tokens used so far by each frozen model behind an API, by name."""
         return {name: one.usage for name, one in self._players.chat_models.items()}
 
 
@@ -152,7 +158,7 @@ class ProcessesEngine(Engine):
         self._sharded = sharded
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play the planned episodes; every process receives all of them."""
+        """Play the planned episodes in all processes, and return all of them in each."""
         if self._sharded:
             return processes.gather(super().play(games))[: len(games)]  # those of the main process
         share = games.part(processes.share_of(range(len(games))))

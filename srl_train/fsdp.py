@@ -59,7 +59,7 @@ def reshard_all(model: Any) -> None:
 
 
 def full(tensor: Tensor) -> Tensor:
-    """Return the whole tensor; all processes must call this function for a sharded tensor."""
+    """Return the whole tensor of a shard, or `tensor` itself; collective for shards."""
     if not isinstance(tensor, DTensor):
         return tensor
     return tensor.full_tensor().clone()  # the result may still be in flight
@@ -68,7 +68,7 @@ def full(tensor: Tensor) -> Tensor:
 def in_full(value: Any) -> Any:
     """Return nested mappings, lists and tuples with whole tensors instead of shards; collective.
 
-    Only the main process, which writes files, receives the tensors, on the CPU.
+    Only the main process receives the whole tensors, on the CPU; others receive empty tensors.
     """
 
     def whole(entry: Any) -> Any:
@@ -81,7 +81,10 @@ def in_full(value: Any) -> Any:
 
 
 def like(value: Tensor, parameter: Tensor) -> Tensor:
-    """Return a whole tensor, equal in all processes, sharded like `parameter`; collective."""
+    """Return `value`, a whole tensor that is equal in all processes, sharded like `parameter`.
+
+    Returns `value` itself if it is already sharded or the parameter is not sharded; collective.
+    """
     if not isinstance(parameter, DTensor) or isinstance(value, DTensor):
         return value
     return distribute_tensor(
@@ -90,7 +93,7 @@ def like(value: Tensor, parameter: Tensor) -> Tensor:
 
 
 def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """Return an optimizer's state_dict of whole tensors, sharded like its parameters."""
+    """Return `state`, a state_dict of whole tensors, sharded like the optimizer's parameters."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
         **state,

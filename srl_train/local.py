@@ -35,7 +35,11 @@ def local_parts(
     server_logs: Path | None,
     models: Mapping[str, ModelObject],
 ) -> Parts:
-    """Load all models and build their learners in this process, or in each torchrun process."""
+    """Load all models and build their learners in this process, or in each torchrun process.
+
+    `server_logs` is the folder for logs of model servers; `models` replace the configured bases, by
+    model name.
+    """
     make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
     players = build_backends(config, make_env, server_logs, given=models)

@@ -57,7 +57,7 @@ def metrics_row(
         "strategy": run.config.updates.strategy,
         "mode_state": dict(played.mode_state),
         **(
-            {"communicated_bytes": sum(u.sent + u.received for u in updates.values())}
+            {"communicated_bytes": sum(update.exchanged for update in updates.values())}
             if counted
             else {}
         ),
@@ -77,15 +77,7 @@ def metrics_row(
         "by_environment": by_environment(kept),
         "by_agent": {agent: _agent_row(agent, kept) for agent in run.seats},
         "models": {
-            model: {
-                **_model_row(run, model, played, update),
-                **(
-                    {"bytes_sent": update.sent, "bytes_received": update.received}
-                    if counted
-                    else {}
-                ),
-            }
-            for model, update in updates.items()
+            model: _model_row(run, model, played, update) for model, update in updates.items()
         },
     }
 

@@ -9,12 +9,17 @@ from typing import Any
 
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
-from srl_agents.rollout import MakeGame, PlaySettings, policy_name
+from srl_agents.rollout import MakeGame, policy_name
 from srl_envs.text import TextView
 
 
 class InWords:
-    """Policy that also records the text of its actions, so that language models can imitate it."""
+    """Policy that also records the text of its actions, so that language models can imitate it.
+
+    Args:
+        policy: Policy that chooses the actions.
+        view: Text view of the environment.
+    """
 
     def __init__(self, policy: SyncPolicy, view: TextView) -> None:
         self.name = policy_name(policy)
@@ -60,7 +65,7 @@ class PlannedGames:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """Return the episodes with these numbers, with other fields `changed`."""
+        """Return the episodes with these numbers, with `changed` values of other fields."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],
@@ -73,7 +78,12 @@ class PlannedGames:
     def policies(
         self, policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]], view: TextView
     ) -> list[Mapping[str, Policy]]:
-        """Return each episode's agent -> policy; `policies_of` builds it from agent -> player."""
+        """Return agent -> policy for each episode; with `in_words`, scripted ones as InWords.
+
+        Args:
+            policies_of: Function from agent -> player to agent -> policy.
+            view: Text view of the environment, for the words.
+        """
         policies = [policies_of(seats) for seats in self.seatings]
         if not self.in_words:
             return policies
@@ -81,14 +91,3 @@ class PlannedGames:
             {a: p if waits(p) else InWords(p, view) for a, p in by_agent.items()}
             for by_agent in policies
         ]
-
-    def settings(self) -> PlaySettings:
-        """Return the keyword arguments of `play_many`."""
-        return {
-            "policy_seeds": self.policy_seeds,
-            "reset_options": self.options,
-            "names": self.seatings,
-            "extra": self.extra,
-            "record_states": self.record_states,
-            "make_game": self.make_game,
-        }

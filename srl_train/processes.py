@@ -29,6 +29,7 @@ def start(device: str, threads: int = 1) -> int:
     """Join the process group that the environment announces, and return its size.
 
     On accelerators (`device` other than "cpu"), each process uses the one of its LOCAL_RANK.
+    `threads` is the number of CPU threads per process, unless OMP_NUM_THREADS is set.
 
     Raises:
         TrainingError: If variables of torchrun are missing.
@@ -86,7 +87,7 @@ def wait() -> None:
 
 
 def share_of(items: Sequence[T]) -> Sequence[T]:
-    """Return this process's contiguous share; sizes differ by at most 1."""
+    """Return this process's contiguous part of the items; sizes differ by at most 1."""
     number, place = count(), index()
     return items[len(items) * place // number : len(items) * (place + 1) // number]
 
@@ -111,7 +112,7 @@ def mean_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def check_same(what: str, value: Any) -> None:
-    """Raise TrainingError if a value is not equal in all processes."""
+    """Raise TrainingError, which names `what`, if `value` is not equal in all processes."""
     for place, other in enumerate(_gathered(value)):
         if other != value:
             raise TrainingError(

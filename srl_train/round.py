@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -132,21 +132,20 @@ def plan_round(run: Run, number: int) -> RoundPlan:
     return RoundPlan(number, games, [opponents for opponents in drawn for _ in range(size)])
 
 
-def play(run: Run, plan: RoundPlan, numbers: Iterable[int] | None = None) -> list[Episode]:
-    """Play the planned episodes with these numbers, by default all, and return them in order.
+def play(run: Run, plan: RoundPlan) -> list[Episode]:
+    """Play the planned episodes and return them in order.
 
     A pool plays one snapshot at a time, so only episodes with the same opponents are played
     concurrently.
     """
-    numbers = range(len(plan.games)) if numbers is None else list(numbers)
     by_opponents: dict[tuple[str, ...], list[int]] = {}
-    for number in numbers:
-        by_opponents.setdefault(tuple(plan.opponents[number].values()), []).append(number)
+    for number, opponents in enumerate(plan.opponents):
+        by_opponents.setdefault(tuple(opponents.values()), []).append(number)
     episodes: dict[int, Episode] = {}
     for members in by_opponents.values():
         load_opponents(run, plan.opponents[members[0]])
         episodes |= zip(members, run.engine.play(plan.part(members)), strict=True)
-    return [episodes[number] for number in numbers]
+    return [episodes[number] for number in range(len(plan.games))]
 
 
 # 2. Rewards to advantages, advantages to samples.
@@ -281,7 +280,14 @@ def update_models(
     for model, learned in _train(run, batches, context, index).items():
         stats[model].add(batches[model], learned.metrics)
         stats[model].steps_left_out += len(learned.left_out)
-        _warn_of_skipped_steps(model, learned, context)
+        for step, parameter in learned.left_out:
+            warnings.warn(
+                f"{model} is left out of step {step} of round {context.round}: the gradient of "
+                f"{parameter!r} contains NaN or infinity; lower its learning rate or look at the "
+                "last episodes' rewards",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     after = run.engine.each(lambda model: learners[model].weights(), models)
     _check_finite(after, "after the update")
@@ -299,16 +305,18 @@ def update_models(
             publish = partial(run.publish, model)
             run.players.publisher.publish_update(model, run.versions[model], publish)
 
-    for model, (sent, received) in strategy.traffic(run.strategy_state).items():
-        stats[model].sent += sent - traffic[model][0]
-        stats[model].received += received - traffic[model][1]
+    for model, exchanged in strategy.traffic(run.strategy_state).items():
+        stats[model].exchanged += exchanged - traffic[model]
     return before
 
 
 def _train(
     run: Run, batches: Mapping[str, UpdateBatch], context: RoundContext, index: int
 ) -> dict[str, Learned]:
-    """Run all optimizer steps of one update of the models in `batches`."""
+    """Train each model on its batch, and return model to its metrics and skipped steps.
+
+    `index` is the number of the update within the round, for the random streams.
+    """
     learners, each = run.learners, run.engine.each
     tasks = {}
     for model, batch in batches.items():
@@ -333,8 +341,8 @@ def _train(
 def _step_together(run: Run, active: Collection[str], context: RoundContext) -> dict[str, str]:
     """Take one optimizer step of all models, with the gradients that the strategy returns.
 
-    Only `active` models compute a gradient. Returns the models whose gradient was not finite and
-    therefore withheld from the strategy, each with the name of a parameter.
+    Only `active` models compute a gradient; the strategy receives None for all others. A gradient
+    that is not finite is also withheld: returns these models, each with the name of a parameter.
     """
     learners, each = run.learners, run.engine.each
     computed = each(lambda model: learners[model].compute_gradients(), active)
@@ -349,19 +357,8 @@ def _step_together(run: Run, active: Collection[str], context: RoundContext) -> 
     return broken
 
 
-def _warn_of_skipped_steps(model: str, learned: Learned, context: RoundContext) -> None:
-    for step, parameter in learned.left_out:
-        warnings.warn(
-            f"{model} is left out of step {step} of round {context.round}: the gradient of "
-            f"{parameter!r} contains NaN or infinity; lower its learning rate or look at the last "
-            "episodes' rewards",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
 def _check_finite(weights: Tensors, when: str) -> None:
-    """Raise TrainingError for weights that are not finite, before other models receive them."""
+    """Raise TrainingError for weights that are not finite; `when` is a part of the message."""
     for model, tensors in weights.items():
         name = None if tensors is None else not_finite(tensors)
         if name is not None:
@@ -372,7 +369,7 @@ def _check_finite(weights: Tensors, when: str) -> None:
 
 
 def distance(before: Weights, after: Weights) -> float:
-    """Return the L2 norm of the difference over all parameters."""
+    """Return the L2 norm of `after` - `before` over all parameters."""
     squares = [full(((after[n] - t).float() ** 2).sum()) for n, t in before.items()]
     return float(torch.stack(squares).sum().sqrt())
 

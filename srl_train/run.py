@@ -70,9 +70,8 @@ class UpdateStats:
     """Learner metrics of the latest update."""
     weight_change: float = 0.0
     """L2 norm of the change of the weights."""
-    sent: int = 0
-    """Bytes that the model would have sent over a network; 0 if the strategy does not count."""
-    received: int = 0
+    exchanged: int = 0
+    """Bytes that the model would have sent and received over a network, if counted."""
     version: int = 0
     """Update count of the model after the round."""
     dropped: Counter[str] = field(default_factory=Counter)
@@ -254,7 +253,7 @@ class Run:
             )
 
     def warn_once(self, cause: str, text: str) -> list[str]:
-        """Log and keep a warning unless one with the same cause is kept; return new warnings."""
+        """Log a warning unless one with the same cause was logged; return [text], or [] then."""
         if cause in self.warnings:
             return []
         self.warnings[cause] = text
@@ -262,7 +261,7 @@ class Run:
         return [text]
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Update mode, opponent pools and totals after the episodes of a round."""
+        """Update the mode's state, opponent pools and totals with the episodes of a round."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]

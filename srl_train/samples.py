@@ -69,14 +69,6 @@ class JointState:
     """Number of elements of the environment's state()."""
 
 
-def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
-    """Spread one value per answer over the completion tokens: 0 outside of answers."""
-    spread = [0.0] * len(sample.completion_ids)
-    for (start, stop), value in zip(sample.turns, values, strict=True):
-        spread[start:stop] = [value] * (stop - start)
-    return spread
-
-
 def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
     """Return the tokens of the agent's answer in step `turn`; raises ValueError without tokens."""
     if decision.tokens is None:
@@ -85,17 +77,17 @@ def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
 
 
 def chosen(tokens: Tokens) -> tuple[int, ...]:
-    """Return the mask of an answer (TokenSample.mask)."""
+    """Return 1 for each token of an answer that had a legal alternative, 0 for all others."""
     if tokens.allowed is None:
         return (1,) * len(tokens.completion_ids)
     return tuple(int(len(ids) > 1) for ids in tokens.allowed)
 
 
 def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> TokenSample | None:
-    """Build the sample of a trajectory; None if the agent never acted.
+    """Return the sample of an agent's episode, or None if the agent never acted.
 
-    Raises:
-        ValueError: If an answer has no tokens.
+    `discount` is per step; `round_number` is recorded. Raises ValueError for an answer without
+    tokens.
     """
     agent, steps, rewards = trajectory.agent, trajectory.steps, trajectory.shaped
     asked = [number for number, step in enumerate(steps) if step.decision.asked]
@@ -166,7 +158,7 @@ def complete_groups(
 
 
 def in_groups(items: Sequence[T], group_size: int) -> list[Sequence[T]]:
-    """Split items that are listed group after group."""
+    """Return the groups of items that are listed group after group, `group_size` items each."""
     return [items[start : start + group_size] for start in range(0, len(items), group_size)]
 
 
@@ -179,9 +171,9 @@ def samples_for(
 ) -> tuple[list[TokenSample], dict[str, int]]:
     """Return the samples of one model, and agent to the number of episodes left out.
 
-    If an agent never acted in one of a group's episodes, its samples of the whole group are left
-    out, because all groups must have the same size. `played` is agent to the episodes in which the
-    model played it, group after group.
+    `played` is agent to the episodes in which the model played it, group after group. If an agent
+    never acted in one of a group's episodes, its samples of the whole group are left out, because
+    all groups must have the same size.
     """
     kept: list[TokenSample] = []
     left_out = dict.fromkeys(played, 0)
@@ -227,28 +219,34 @@ class SampleBuffer:
         self._group_size = group_size
         self._budget = budget
         self._max_staleness = max_staleness
-        self._samples: list[TokenSample] = []
+        self._groups: list[Sequence[TokenSample]] = []
         self._taken: Counter[str] = Counter()
         """Agent to the number of its groups used in updates."""
         self.dropped: Counter[str] = Counter()
         """Agent to the number of its samples dropped as too stale."""
 
     def __len__(self) -> int:
-        return len(self._samples)
+        return sum(map(len, self._groups))
 
     def add(self, samples: Sequence[TokenSample]) -> None:
-        """Append whole groups."""
-        self._samples.extend(samples)
+        """Append samples, which are whole groups, one after another."""
+        self._groups += in_groups(samples, self._group_size)
 
     def take(self, version: int, round_number: int) -> UpdateBatch | None:
-        """Return the samples of the next update, or None if there are too few.
+        """Remove and return the samples of the next update, or None if there are too few.
 
-        Groups with a sample older than `max_staleness` are dropped and counted first.
+        Groups with a sample more than `max_staleness` updates older than `version`, the model's
+        update count, are first dropped. `round_number` is the current round, for the ages.
         """
-        self._drop_stale(version)
-        if len(self._samples) < (self._budget or 1):
+        groups: list[Sequence[TokenSample]] = []
+        for group in self._groups:
+            if max(version - sample.version for sample in group) <= self._max_staleness:
+                groups.append(group)
+            else:
+                self.dropped[_agent(group)] += len(group)
+        self._groups = groups
+        if len(self) < (self._budget or 1):
             return None
-        groups = in_groups(self._samples, self._group_size)
         if self._budget is None:
             oldest = min(group[0].group[0] for group in groups)
             chosen = [n for n, group in enumerate(groups) if group[0].group[0] == oldest]
@@ -256,8 +254,7 @@ class SampleBuffer:
         else:
             chosen = self._in_turn(groups, self._budget // self._group_size)
         taken = [sample for number in chosen for sample in groups[number]]
-        kept = [group for number, group in enumerate(groups) if number not in set(chosen)]
-        self._samples = [sample for group in kept for sample in group]
+        self._groups = [group for number, group in enumerate(groups) if number not in set(chosen)]
         return UpdateBatch(
             tuple(taken),
             tuple(version - sample.version for sample in taken),
@@ -265,7 +262,10 @@ class SampleBuffer:
         )
 
     def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
-        """Return the numbers of the next `count` groups, from the least trained agents first."""
+        """Return the indices of the next `count` groups, ascending; count them as taken.
+
+        Each next group is the oldest of the agent with the fewest taken groups.
+        """
         waiting: dict[str, list[int]] = {}
         for number, group in enumerate(groups):
             waiting.setdefault(_agent(group), []).append(number)
@@ -277,27 +277,18 @@ class SampleBuffer:
             self._taken[next_up] += 1
         return sorted(chosen)
 
-    def _drop_stale(self, version: int) -> None:
-        fresh: list[TokenSample] = []
-        for group in in_groups(self._samples, self._group_size):
-            if max(version - sample.version for sample in group) <= self._max_staleness:
-                fresh += group
-            else:
-                self.dropped[_agent(group)] += len(group)
-        self._samples = fresh
-
     def state(self) -> dict[str, Any]:
         """Return plain data for a checkpoint."""
         return {
             "dropped": dict(self.dropped),
             "taken": dict(self._taken),
-            "samples": [dataclasses.asdict(sample) for sample in self._samples],
+            "samples": [dataclasses.asdict(one) for group in self._groups for one in group],
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `state`, with the samples as objects."""
         self.dropped, self._taken = Counter(state["dropped"]), Counter(state["taken"])
-        self._samples = list(state["samples"])
+        self._groups = in_groups(state["samples"], self._group_size)
 
 
 def _agent(group: Sequence[TokenSample]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import ClassVar, Protocol
 
@@ -33,24 +32,13 @@ class Schedule(Protocol):
         """Stop all work."""
 
 
-@dataclass(frozen=True)
-class ScheduleContext:
-    """Arguments for building a schedule."""
-
-    run: Run
-    saves_after: Callable[[int], bool]
-    """Function from a round number to True if a checkpoint follows the round."""
-    interruptible: Interruptible = nullcontext
-    """Context in which a signal may end the program at once."""
-
-
 class InTurn:
     """Schedule in which a round starts after the models have trained on the previous one."""
 
     ahead: ClassVar = False
 
-    def __init__(self, context: ScheduleContext) -> None:
-        self._run, self._interruptible = context.run, context.interruptible
+    def __init__(self, run: Run, interruptible: Interruptible) -> None:
+        self._run, self._interruptible = run, interruptible
 
     def next_round(self) -> RoundResult:
         """Play the next round and train on it; raises as `train_round`."""
@@ -64,9 +52,18 @@ class InTurn:
         """Do nothing: all work ends within `next_round`."""
 
 
-def build_schedule(context: ScheduleContext) -> Schedule:
-    """Build the schedule that the run's configuration selects."""
-    if not context.run.config.engine.play_ahead:
-        return InTurn(context)
-    schedule: Schedule = resolve_name("srl_extensions.play_ahead.schedule:PlayAhead")(context)
+def build_schedule(
+    run: Run, saves_after: Callable[[int], bool], interruptible: Interruptible = nullcontext
+) -> Schedule:
+    """Build the schedule that the run's configuration selects.
+
+    Args:
+        run: The run.
+        saves_after: Function from a round number to True if a checkpoint follows the round.
+        interruptible: Context in which a signal may end the program at once.
+    """
+    if not run.config.engine.play_ahead:
+        return InTurn(run, interruptible)
+    play_ahead = resolve_name("srl_extensions.play_ahead.schedule:PlayAhead")
+    schedule: Schedule = play_ahead(run, saves_after)
     return schedule

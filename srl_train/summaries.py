@@ -29,7 +29,7 @@ def summary(run: Run) -> dict[str, Any]:
         "api_usage": {name: asdict(own) for name, own in run.engine.api_usage().items()},
         "seconds": run.seconds,
         "versions": versions(),
-        **({"communicated_bytes": sum(map(sum, traffic.values()))} if traffic else {}),
+        **({"communicated_bytes": sum(traffic.values())} if traffic else {}),
     }
 
 

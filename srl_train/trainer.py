@@ -6,8 +6,8 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +26,7 @@ from srl_train.recorder import Recorder
 from srl_train.round import RoundResult
 from srl_train.run import Run
 from srl_train.run_files import RunFiles
-from srl_train.schedule import Schedule, ScheduleContext, build_schedule
+from srl_train.schedule import Schedule, build_schedule
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Trainer:
             self._end_rounds()
 
     def _save_and_evaluate(self, run: Run) -> None:
-        """Save the state of the run and, if it is complete, save and evaluate the models."""
+        """Save a checkpoint and, after the last round, save and evaluate the models."""
         completed = run.completed
         # Models are saved before more episodes are played, which may fail.
         if completed:
@@ -200,7 +200,7 @@ class Trainer:
                 self.save_checkpoint()
 
     def _evaluate_stage(self, run: Run, name: str) -> None:
-        """Evaluate after a stage, unless the run ends with it or the evaluation exists."""
+        """Evaluate after the stage `name`, unless the run ends with it or the result exists."""
         last = not run.config.rounds and name == list(run.config.stages)[-1]
         if not last and f"after_{name}" not in run.evaluations:
             self.evaluate(f"after_{name}")
@@ -222,8 +222,7 @@ class Trainer:
         began = time.perf_counter()
         if self._rounds is None:
             self._settle()
-            context = ScheduleContext(run, self._saves_after, self._interrupts.at_once)
-            self._rounds = build_schedule(context)
+            self._rounds = build_schedule(run, self._saves_after, self._interrupts.at_once)
         result = self._rounds.next_round()
         run.seconds += time.perf_counter() - began
         self._account(run, result)
@@ -238,7 +237,10 @@ class Trainer:
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
 
     def _is_due(self, done: int) -> bool:
-        """Return True if a checkpoint is due after `done` rounds or passes of a stage."""
+        """Return True if a checkpoint is due after `done` completed rounds or stage passes.
+
+        All processes must call this method, because their clocks differ.
+        """
         section = self.run.config.checkpoints
         passed = (time.monotonic() - self._saved_at) / 60
         late = section.every_minutes > 0 and passed >= section.every_minutes
@@ -250,7 +252,10 @@ class Trainer:
         self._recorder.round(run, result)
 
     def _settle(self) -> None:
-        """Complete and record the rounds from which a model has already learned."""
+        """Complete and record the rounds on which models have already trained.
+
+        Raises TrainingError if training ended in between, so that models are ahead of the records.
+        """
         if self._models_ahead:
             raise TrainingError(
                 f"training ended after updates with samples of rounds after {self.run.next_round}; "
@@ -293,13 +298,13 @@ class Trainer:
         Raises:
             CheckpointNotFound, CheckpointError: As `load_checkpoint`.
         """
-        with self._locked():
-            saved = any(self.files.checkpoints.glob("[!.]*"))
-            began = self._run is not None and self._run.position > (0, 0)
-            if began or saved or not self.files.config.is_file():
-                return self.load_checkpoint()
-            self._claimed = True
-            return False
+        self.lock()
+        saved = any(self.files.checkpoints.glob("[!.]*"))
+        began = self._run is not None and self._run.position > (0, 0)
+        if began or saved or not self.files.config.is_file():
+            return self.load_checkpoint()
+        self._claimed = True
+        return False
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
         """Load a checkpoint of the run's folder and return True.
@@ -312,17 +317,17 @@ class Trainer:
             CheckpointError: If the checkpoint is damaged, or has another configuration.
         """
         run = self.run
-        with self._locked():
-            if checkpoint_id is None:
-                found = checkpoint.list_checkpoints(self.files.checkpoints)
-                if not found:
-                    raise CheckpointNotFound(
-                        f"Checkpoint not found in {self.files.checkpoints}; remove "
-                        f"{self.files.folder} or choose another folder to start a new run"
-                    )
-                checkpoint_id = found[0]
-            self._end_rounds()
-            resume.load(run, self.files.checkpoints, checkpoint_id)
+        self.lock()
+        if checkpoint_id is None:
+            found = checkpoint.list_checkpoints(self.files.checkpoints)
+            if not found:
+                raise CheckpointNotFound(
+                    f"Checkpoint not found in {self.files.checkpoints}; remove "
+                    f"{self.files.folder} or choose another folder to start a new run"
+                )
+            checkpoint_id = found[0]
+        self._end_rounds()
+        resume.load(run, self.files.checkpoints, checkpoint_id)
         self._models_ahead = False
         self._saved = run.position
         self._claimed = True
@@ -339,7 +344,11 @@ class Trainer:
         return self.files.models
 
     def get_training_status(self) -> dict[str, Any]:
-        """Return the state of training: `progress` from 0 to 1, `training_time` in seconds, ..."""
+        """Return the state of training, also while `fit` runs.
+
+        `current_episode` and `max_episodes` are completed and configured rounds, `progress` is from
+        0 to 1 and `training_time` in seconds.
+        """
         run = self.run
         return {
             "is_training": self.is_training,
@@ -425,18 +434,6 @@ class Trainer:
         if self._writes and self._lock is None:
             self._lock = self.files.lock()
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock the run's folder. After an error in the block, release a lock acquired here."""
-        before = self._lock
-        self.lock()
-        try:
-            yield
-        except BaseException:
-            if before is None:
-                self._unlock()
-            raise
-
     def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.release()
@@ -444,13 +441,16 @@ class Trainer:
 
     def _claim(self) -> None:
         """Lock the run's folder. Raise ConfigError if it contains another run."""
-        with self._locked():
-            if self._writes and not self._claimed:
-                self.files.refuse_to_overwrite()
+        self.lock()
+        if self._writes and not self._claimed:
+            self.files.refuse_to_overwrite()
         self._claimed = True
 
     def _begin(self) -> None:
-        """Open the run's files and evaluate the models before they learn."""
+        """Open the run's files and evaluate the models before they learn; once per `fit`.
+
+        Raises ConfigError if the folder contains another run, or a data file is missing.
+        """
         if self._recorder.is_open:
             return
         run = self.run

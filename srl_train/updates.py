@@ -31,8 +31,8 @@ Tensors = Mapping[str, Mapping[str, Tensor] | None]
 never zeros, because AdamW moves weights on a zero gradient and 0 * NaN is NaN."""
 Parameters = Mapping[str, Mapping[str, Tensor]]
 """Model to parameter name to tensor, for every model."""
-Traffic = Mapping[str, tuple[int, int]]
-"""Model to (bytes sent, bytes received) since the start of the run."""
+Traffic = Mapping[str, int]
+"""Model to the bytes that it sent and received since the start of the run."""
 Groups = Sequence[Sequence[str]]
 """Names of models that are averaged with each other. Empty: all models together. With groups, a
 model in no group is not averaged."""
@@ -89,7 +89,7 @@ class UpdateStrategy(NamedTuple):
     check: Callable[[Parameters], None] = lambda parameters: None
     """Raise UpdateError, before training starts, for models that the strategy cannot update."""
     traffic: Callable[[Any], Traffic] = lambda state: {}
-    """State -> bytes that the models would have exchanged over a network."""
+    """State -> bytes that each model would have exchanged over a network; empty if not counted."""
 
 
 def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
@@ -122,11 +122,9 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
             strategy.check(parameters)
 
     def traffic(states: Any) -> Traffic:
-        total: dict[str, tuple[int, int]] = {}
+        total: Counter[str] = Counter()
         for strategy, state in zip(strategies, states, strict=True):
-            for model, (sent, received) in strategy.traffic(state).items():
-                before = total.get(model, (0, 0))
-                total[model] = before[0] + sent, before[1] + received
+            total.update(strategy.traffic(state))
         return total
 
     return UpdateStrategy(init, hook("on_gradients"), hook("on_weights"), check, traffic)
@@ -136,7 +134,10 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
 
 
 def check_compatible(parameters: Parameters, groups: Groups = ()) -> None:
-    """Raise UpdateError unless the models of each group have equal parameter names and shapes."""
+    """Raise UpdateError unless the models of each group have equal parameter names and shapes.
+
+    Empty `groups` compare all models with each other.
+    """
     for first, *others in members_of(parameters, groups):
         expected = {name: list(tensor.shape) for name, tensor in parameters[first].items()}
         for other in others:
@@ -160,7 +161,10 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return the given models group by group, sorted by name; without groups, one group of all."""
+    """Return the names in `models` by group, sorted, without empty groups.
+
+    Empty `groups` give one group of all models.
+    """
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
 
@@ -177,10 +181,11 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
 def weighted_mean(
     members: Mapping[str, Mapping[str, Tensor]], weights: Mapping[str, float]
 ) -> dict[str, Tensor]:
-    """Average the members' tensors, in the order of their names and in float32 or wider.
+    """Return the weighted mean of the models' tensors by parameter name, in float32 or wider.
 
-    The fixed order makes equal inputs give equal bits. Members of weight 0 are excluded, because
-    0 * NaN is NaN. The result is on the device of the first member.
+    The fixed order, by model name, makes equal inputs give equal bits. Models of weight 0 are
+    excluded, because 0 * NaN is NaN; one weight must be above 0. The result is on the device of the
+    first model.
     """
     order = sorted(model for model in members if weights[model] > 0.0)
     whole = math.fsum(weights[model] for model in order)
@@ -194,7 +199,7 @@ def weighted_mean(
 
 
 def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy the values to the dtypes and devices of the tensors in `like`.
+    """Return copies of the values, with the dtypes and devices of the same names in `like`.
 
     Models must not share the result, because gradient clipping changes tensors in place.
     """
@@ -205,7 +210,7 @@ def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str
 
 
 def _placed(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Move values to the devices of `like`, sharded where `like` is sharded."""
+    """Return the values on the devices of the same names in `like`, sharded where these are."""
     return {n: fsdp.like(value.to(like[n].device), like[n]) for n, value in values.items()}
 
 
@@ -274,9 +279,6 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
     The choice is made at the first optimizer step of a round. State: "round" of the choice,
     "selected" models, and per model the rounds "waited" since its last selection; rounds in which a
     model is no candidate do not count.
-
-    Raises:
-        UpdateError: For a score that is not finite.
     """
 
     def init(models: Sequence[str]) -> dict[str, Any]:
@@ -289,9 +291,6 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
             for model, found in gradients.items()
             if found is not None and model in context.scores
         }
-        for model, score in scores.items():
-            if not math.isfinite(score):
-                raise UpdateError(f"score of {model} must be finite, got {score}")
         ranked = _ranked(scores, waited)
         # 0.29 * 100 is 28.999999999999996 in floats; the user meant 29.
         places = max(1, math.floor(fraction * len(ranked) + 1e-9))
@@ -314,7 +313,11 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
 
 
 def _ranked(scores: Mapping[str, float], waited: Mapping[str, int]) -> list[str]:
-    """Rank the models; among those tied with the best, the longest waiting comes first."""
+    """Return the models of `scores` from best to worst.
+
+    Among the models tied with the best remaining one (SIGNIFICANT), the one comes first that has
+    waited most rounds, then by name.
+    """
     left = sorted(scores, key=lambda model: (-waited[model], model))
     ranked: list[str] = []
     while left:
@@ -353,14 +356,14 @@ def federated(
             "samples": {},
             "common": {},  # group to its common weights, for a server
             "server": {},  # group to its optimizer state
-            "traffic": {model: [0, 0] for model in models},
+            "traffic": {model: [0, 0] for model in models},  # bytes sent and received
         }
 
     def numbered(state: Any) -> list[tuple[str, list[str]]]:
         return [(str(n), members) for n, members in enumerate(members_of(state["models"], groups))]
 
     def first_common(before: Tensors, state: Any) -> dict[str, Any]:
-        """Return the mean of the initial weights by group."""
+        """Return key of a group (`numbered`) to the mean of its models' weights `before`."""
         found = {}
         for key, group in numbered(state):
             initial = {m: tensors for m in group if (tensors := before.get(m)) is not None}
@@ -409,7 +412,7 @@ def federated(
         init,
         on_weights=on_weights,
         check=partial(check_compatible, groups=groups),
-        traffic=lambda state: {m: (sent, got) for m, (sent, got) in state["traffic"].items()},
+        traffic=lambda state: {model: sum(both) for model, both in state["traffic"].items()},
     )
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -36,67 +36,45 @@ from srl_train.round import (
     plan_round,
     prepare,
 )
-from srl_train.run import PlayedRound, UpdateStats
-from srl_train.schedule import ScheduleContext
-
-
-class Activity:
-    """Seconds of rollouts (`rollout`), learning (`train`) and both (`overlap`). Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: Counter[str] = Counter()
-        self._since = time.perf_counter()
-        self._seconds = dict.fromkeys(("rollout", "train", "overlap"), 0.0)
-
-    def change(self, kind: str, by: int) -> None:
-        """Count a rollout or an update (`kind`) that starts (by=1) or ends (by=-1)."""
-        with self._lock:
-            self._count()
-            self._running[kind] += by
-
-    def seconds(self) -> dict[str, float]:
-        """Return kind -> its seconds since the last call."""
-        with self._lock:
-            self._count()
-            counted, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
-            return counted
-
-    def _count(self) -> None:
-        now = time.perf_counter()
-        passed, self._since = now - self._since, now
-        busy = [kind for kind, running in self._running.items() if running]
-        for kind in (*busy, *(["overlap"] if len(busy) == 2 else [])):
-            self._seconds[kind] += passed
+from srl_train.run import PlayedRound, Run, UpdateStats
 
 
 class LearnerThread:
-    """Thread in which `models` learn together from all rounds, in order, from round `first` on.
+    """Thread in which models learn together from all rounds, in order.
 
-    At most `room` rounds are played ahead of the models.
+    Args:
+        models: Names of the models.
+        room: Maximum number of rounds that are played ahead of the models.
+        first: Number of the first round.
     """
 
     def __init__(self, models: tuple[str, ...], room: int, first: int) -> None:
         self.models, self.room = models, room
         self.learned = first
         """Number of rounds that the models have trained on."""
-        self.updates: dict[int, Future[dict[str, UpdateStats]]] = {}
-        """Round to its statistics, until they are returned."""
+        self.updates: dict[int, Future[tuple[dict[str, UpdateStats], float]]] = {}
+        """Round to its statistics and the seconds of learning, until they are returned."""
         self.learning = threading.Lock()
         """Locked while the models learn."""
         self.executor = ThreadPoolExecutor(1, " ".join(models))
 
 
 class PlayAhead:
-    """Schedule of rounds that are played ahead; see `schedule.Schedule`.
+    """Schedule of rounds that are played ahead (srl_train.schedule.Schedule).
 
     Between two calls, current rounds continue and no round starts.
+
+    Args:
+        run: The run.
+        saves_after: Function from a round number to True if a checkpoint follows the round.
     """
 
-    def __init__(self, context: ScheduleContext) -> None:
-        self._run = run = context.run
-        self._activity = Activity()
-        self._saves_after = context.saves_after
+    def __init__(self, run: Run, saves_after: Callable[[int], bool]) -> None:
+        self._run = run
+        self._rollout_seconds: dict[int, float] = {}
+        """Round to the seconds in which it was played."""
+        self._returned_at = time.perf_counter()
+        self._saves_after = saves_after
         self._returned = self._prepared = self._started = run.next_round
         self._playing: dict[int, Future[list[Episode]]] = {}
         self._played: dict[int, PlayedRound] = {}
@@ -122,7 +100,7 @@ class PlayAhead:
         return self._prepared > self._returned
 
     def next_round(self) -> RoundResult:
-        """Return the next round once all models have trained on it.
+        """Wait until all models have trained on the next round, and return the round.
 
         An error of an episode or a learner closes the schedule and is raised.
         """
@@ -138,9 +116,10 @@ class PlayAhead:
             raise
 
     def settle(self) -> list[RoundResult]:
-        """Wait for all prepared rounds and return the ones after the last returned round.
+        """Wait until models have trained on all rounds handed to them, and return these rounds.
 
-        Afterwards, no model learns until `next_round` is called. Errors are raised as there.
+        Rounds that were returned before are not included. Afterwards, no model learns until
+        `next_round` is called. An error of a learner closes the schedule and is raised.
         """
         try:
             while not self._have_learned(self._prepared - 1):
@@ -180,15 +159,18 @@ class PlayAhead:
         return all(number - learner.learned <= learner.room for learner in self._learners)
 
     async def _rollout(self, number: int, plan: RoundPlan) -> list[Episode]:
-        self._activity.change("rollout", 1)
-        try:
-            games = plan.part(range(len(plan.games)))
-            return await self._run.engine.play_async(games, self._in_flight)
-        finally:
-            self._activity.change("rollout", -1)
+        began = time.perf_counter()
+        games = plan.part(range(len(plan.games)))
+        episodes = await self._run.engine.play_async(games, self._in_flight)
+        self._rollout_seconds[number] = time.perf_counter() - began
+        return episodes
 
     def _prepare_round(self) -> bool:
-        """Hand the next round to the models if its episodes have ended; return True if so."""
+        """Hand the next round to the models, and return True.
+
+        Returns False if its episodes have not ended, or a checkpoint is due before the round.
+        Raises the error of an episode once all earlier rounds were returned.
+        """
         number = self._prepared
         playing = self._playing.get(number)
         if playing is None or not playing.done():
@@ -210,15 +192,17 @@ class PlayAhead:
             learning.add_done_callback(lambda _: self._news.set())
         return True
 
-    def _learn(self, learner: LearnerThread, played: PlayedRound) -> dict[str, UpdateStats]:
+    def _learn(
+        self, learner: LearnerThread, played: PlayedRound
+    ) -> tuple[dict[str, UpdateStats], float]:
         if learner.learned < played.number:
             raise CancelledError  # An earlier round has failed.
         with learner.learning:
-            self._activity.change("train", 1)
+            began = time.perf_counter()
             updates = learn(self._run, played, learner.models)
-            self._activity.change("train", -1)
+            seconds = time.perf_counter() - began
         learner.learned += 1
-        return updates
+        return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
         """Return True if all models have trained on the round; raise the error of a learner."""
@@ -233,16 +217,26 @@ class PlayAhead:
 
     def _result(self, number: int) -> RoundResult:
         updates: dict[str, UpdateStats] = {}
+        train = 0.0
         for learner in self._learners:
-            updates |= learner.updates.pop(number).result()
+            learned, seconds = learner.updates.pop(number).result()
+            updates |= learned
+            train = max(train, seconds)
+        rollout, now = self._rollout_seconds.pop(number), time.perf_counter()
+        overlap = min(max(rollout + train - (now - self._returned_at), 0.0), rollout, train)
         self._returned += 1
-        return finish(self._run, self._played.pop(number), updates, self._activity.seconds())
+        self._returned_at = now
+        times = {"rollout": rollout, "train": train, "overlap": overlap}
+        return finish(self._run, self._played.pop(number), updates, times)
 
 
 def room(config: RunConfig, model: str, agents: int) -> int:
     """Return the number of rounds that may be played ahead of a model.
 
-    `agents` is the largest number of agents that the model plays in an episode.
+    Args:
+        config: Configuration of the run.
+        model: Name of the model.
+        agents: Largest number of agents that the model plays in an episode.
     """
     per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))

@@ -21,50 +21,44 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from srl_agents.llm.backends.huggingface.loading import shared_states
-from srl_train.errors import TrainingError
 from srl_train.samples import JointState, TokenSample
 
 UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""
 
 
-class SharedCritic(nn.Module):
-    """Linear value head on the policy's last hidden state, initialized with 0.
+class TokenCritic(nn.Module):
+    """Linear value head on the last hidden state before each answer, initialized with 0.
 
-    The gradient of the value loss reaches the policy's backbone.
+    A shared critic reads the policy's hidden states, so that the gradient of the value loss reaches
+    the policy. A separate critic has a copy of the initial policy's backbone, in which only the
+    trainable parameters are copied; an adapter shares its base.
+
+    Args:
+        model: The policy.
+        separate: True for a separate critic.
     """
 
-    reads_policy = True
-
-    def __init__(self, width: int) -> None:
+    def __init__(self, model: Any, *, separate: bool) -> None:
         super().__init__()
-        self.head = _zeroed(nn.Linear(width, 1))
-
-    def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return the values (B, K) of K actions in each of B samples."""
-        assert hidden is not None
-        return _read(self.head, batch, hidden)
-
-
-class SeparateCritic(nn.Module):
-    """Value head on a copy of the initial policy's backbone.
-
-    Only trainable parameters are copied; an adapter shares its base.
-    """
-
-    reads_policy = False
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
+        self.reads_policy = not separate
         backbone = backbone_of(model)
-        frozen = [p for p in backbone.parameters() if not p.requires_grad]
-        shared = (*frozen, *backbone.buffers(), *shared_states(backbone))
-        self.backbone = copy.deepcopy(backbone, {id(one): one for one in shared})
+        self.backbone = None
+        if separate:
+            frozen = [p for p in backbone.parameters() if not p.requires_grad]
+            shared = (*frozen, *backbone.buffers(), *shared_states(backbone))
+            self.backbone = copy.deepcopy(backbone, {id(one): one for one in shared})
         self.head = _zeroed(nn.Linear(backbone.config.hidden_size, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
         """Return the values (B, K) of K actions in each of B samples."""
-        return _read(self.head, batch, last_hidden(self.backbone, batch))
+        if self.backbone is not None:
+            hidden = last_hidden(self.backbone, batch)
+        assert hidden is not None
+        places = batch["value_positions"] + batch["prompt_ids"].size(1) - 1
+        before = hidden.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))
+        values: Tensor = self.head(before.float())
+        return values.squeeze(-1)
 
 
 class CentralCritic(nn.Module):
@@ -94,14 +88,14 @@ class CentralCritic(nn.Module):
         return values.squeeze(-1)
 
 
-Critic = SharedCritic | SeparateCritic | CentralCritic
+Critic = TokenCritic | CentralCritic
 
 CRITICS: Mapping[str, Callable[[Any, JointState | None], Critic]] = {
-    "shared": lambda model, joint: SharedCritic(backbone_of(model).config.hidden_size),
-    "separate": lambda model, joint: SeparateCritic(model),
+    "shared": lambda model, joint: TokenCritic(model, separate=False),
+    "separate": lambda model, joint: TokenCritic(model, separate=True),
     "central": lambda model, joint: CentralCritic(joint),
 }
-"""Critics by name, built from the policy and the joint state."""
+"""Name to a function from (policy, shape of the joint state or None) to a new critic."""
 
 
 def backbone_of(model: Any) -> Any:
@@ -111,7 +105,7 @@ def backbone_of(model: Any) -> Any:
 
 
 def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
-    """Return the backbone's last hidden states (B, P + T, H)."""
+    """Return the backbone's last hidden states (B, P + T, H) over prompts and completions."""
     hidden: Tensor = backbone(
         input_ids=torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
         attention_mask=torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
@@ -125,8 +119,12 @@ def values_after(
 ) -> Tensor:
     """Return the head's value (N,) after the last token of each of N contexts.
 
-    The contexts are read in parts of `rows_at_once`, and again in the backward pass, so that memory
-    does not grow with their number.
+    Args:
+        head: Value head on the backbone.
+        backbone: Transformer without output head.
+        contexts: Token ids of each context.
+        rows_at_once: Number of contexts in a forward pass. The contexts are read again in the
+            backward pass, so that memory does not grow with their number.
     """
 
     def values(ids: Tensor, mask: Tensor) -> Tensor:
@@ -136,68 +134,52 @@ def values_after(
 
     parts = []
     for first in range(0, len(contexts), rows_at_once):
-        part = contexts[first : first + rows_at_once]
-        ids = torch.zeros((len(part), max(map(len, part))), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, context in enumerate(part):
-            ids[row, -len(context) :] = torch.tensor(context)
-            mask[row, -len(context) :] = 1
-        device = head.weight.device
-        parts.append(checkpoint(values, ids.to(device), mask.to(device), use_reentrant=False))
+        part = [torch.tensor(context) for context in contexts[first : first + rows_at_once]]
+        ids, mask = (
+            nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_side="left").to(
+                head.weight.device
+            )
+            for rows in (part, [torch.ones_like(row) for row in part])
+        )
+        parts.append(checkpoint(values, ids, mask, use_reentrant=False))
     return torch.cat(parts)
 
 
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
-    """Return (B, K, S): the joint state before each turn with the one-hot agent, padded with 0.
+    """Return the joint state before each answer with the one-hot agent (B, K, S), padded with 0.
 
-    Raises:
-        ValueError: If the samples contain no states.
-        TrainingError: If the length of the states changes within an episode.
+    `agents` are all agents of the environment. Raises ValueError if a state changes its length.
     """
-    rows: list[Tensor] = []
-    for sample in samples:
-        if sample.states is None:
-            raise ValueError("a central critic requires samples that were recorded with states")
-        after = sample.closing_state or sample.states[0]
-        if len({len(state) for state in (*sample.states, after)}) > 1:
-            raise TrainingError(
-                "the environment's state() changes its length within an episode: "
-                "ppo.critic must be shared or separate"
-            )
-        rows.append(_with_agent(sample.states, sample, agents))
+    rows = [_with_agent(sample.states or (), sample, agents) for sample in samples]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 def with_closings(
     batch: Mapping[str, Tensor], samples: Sequence[TokenSample], agents: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Return the batch with one more position to evaluate per row, after the last observation.
+    """Return the batch with one more value position per row, after the last observation.
 
-    The additional position has no meaning in rows of episodes that were not truncated.
+    `value_positions` and `states` receive a column, and the completions the tokens of the last
+    observations. The column has no meaning in rows of episodes that were not truncated. `agents`
+    are all agents of the environment.
     """
-    longest = max(map(total_length, samples)) - batch["completion_ids"].size(1)
-    names = ("completion_ids", "completion_mask")
-    ids, mask = (nn.functional.pad(batch[name], (0, max(longest, 0))) for name in names)
-    for number, sample in enumerate(samples):
-        start, stop = len(sample.completion_ids), total_length(sample)
-        ids[number, start:stop] = ids.new_tensor(sample.closing_ids or ())
-        mask[number, start:stop] = 1
-    places = batch["value_positions"]
-    ends = places.new_tensor([[total_length(sample)] for sample in samples])
-    found = {**batch, "completion_ids": ids, "completion_mask": mask}
-    found["value_positions"] = torch.cat([places, ends], dim=1)
+    like = batch["completion_ids"]
+    whole = [like.new_tensor(s.completion_ids + (s.closing_ids or ())) for s in samples]
+    ends = like.new_tensor([[len(ids)] for ids in whole])
+    found = {
+        **batch,
+        "completion_ids": nn.utils.rnn.pad_sequence(whole, batch_first=True),
+        "completion_mask": nn.utils.rnn.pad_sequence(
+            [torch.ones_like(ids) for ids in whole], batch_first=True
+        ),
+        "value_positions": torch.cat([batch["value_positions"], ends], dim=1),
+    }
     if "states" in batch:
-        states = batch["states"]
         last = [
             _with_agent([s.closing_state or s.states[-1]], s, agents) for s in samples if s.states
         ]
-        found["states"] = torch.cat([states, torch.stack(last).to(states)], dim=1)
+        found["states"] = torch.cat([batch["states"], torch.stack(last).to(like.device)], dim=1)
     return found
-
-
-def total_length(sample: TokenSample) -> int:
-    """Return the number of tokens after a sample's prompt, including its last observation."""
-    return len(sample.completion_ids) + len(sample.closing_ids or ())
 
 
 def _with_agent(
@@ -211,11 +193,3 @@ def _zeroed(layer: nn.Linear) -> nn.Linear:
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def _read(head: nn.Linear, batch: Mapping[str, Tensor], hidden: Tensor) -> Tensor:
-    """Return the head's values (B, K) at the last token before each action."""
-    places = batch["value_positions"] + batch["prompt_ids"].size(1) - 1
-    before = hidden.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))
-    values: Tensor = head(before.float())
-    return values.squeeze(-1)

@@ -18,13 +18,11 @@ from torch import Tensor
 from srl_extensions.ppo.config import PpoConfig
 from srl_extensions.ppo.critics import (
     CRITICS,
-    CentralCritic,
     Critic,
-    SeparateCritic,
+    TokenCritic,
     backbone_of,
     joint_states,
     last_hidden,
-    total_length,
     values_after,
     with_closings,
 )
@@ -36,11 +34,11 @@ from srl_extensions.ppo.values import (
     standardized,
 )
 from srl_train import processes
-from srl_train.errors import ConfigError, TrainingError
+from srl_train.errors import ConfigError
 from srl_train.learners.learner import LEARNER_ONLY
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
 from srl_train.learners.trl_stepped import isolated_randomness
-from srl_train.samples import JointState, TokenSample, per_token
+from srl_train.samples import JointState, TokenSample
 
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
@@ -71,8 +69,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         self.agents = agents
         self.scale = ValueScale() if settings.value_normalization == "running" else None
         """Normalization of the critic's targets; None if they are returns."""
-        self.divergence: list[tuple[float, float]] = []
-        """(sum, tokens) of the divergence from the sampling policy in each pass."""
 
     def create_optimizer(self, model: Any = None) -> Any:
         """Add the critic's parameters to TRL's optimizer as a group without weight decay."""
@@ -91,44 +87,61 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         with self._watched_backbone() as seen:
             policy_loss: Tensor = super()._compute_loss(model, inputs)
-        self._note_divergence(inputs)
-        if self._reads_contexts(inputs):
-            contexts = [
-                (row, turn, ids)
-                for row, own in enumerate(inputs["contexts"])
-                for turn, (_, _, ids) in enumerate(own)
-            ]
-            values = self._values_of_contexts(contexts, inputs["returns"].shape)
+        # Schulman's k3 estimate of KL(sampling policy || policy), over answer tokens.
+        mask = inputs["completion_mask"] * inputs["tool_mask"]
+        old = inputs.get("old_per_token_logps")
+        ratio = torch.zeros_like(self.newest_logps) if old is None else self.newest_logps - old
+        k3 = ((ratio.exp() - 1 - ratio) * mask).sum().item()
+        self._metrics["train"]["approx_kl"].append(k3 / max(mask.sum().item(), 1))
+        if self._reads_contexts(self.samples):
+            values = self._values_in_contexts(self.samples, inputs["returns"].shape)
         else:
             values = self.critic(inputs, seen[0])  # one forward pass for both losses
         loss = self._value_loss(inputs, values)
         self._metrics["train"]["value_loss"].append(loss.item())
         return policy_loss + self.settings.value_coefficient * loss
 
-    def _reads_contexts(self, batch: Mapping[str, Any]) -> bool:
+    def _reads_contexts(self, samples: Sequence[TokenSample]) -> bool:
         """Return True if the critic reads tokens, and every answer has a separate context."""
-        return batch["contexts"][0] is not None and not isinstance(self.critic, CentralCritic)
+        return samples[0].contexts is not None and self.settings.critic != "central"
 
-    def _values_of_contexts(
-        self, contexts: Sequence[tuple[int, int, Sequence[int]]], shape: Sequence[int]
+    def _values_in_contexts(
+        self, samples: Sequence[TokenSample], shape: Sequence[int], *, closing: bool = False
     ) -> Tensor:
-        """Return the values (B, K) after contexts, given as (row, column, token ids); else 0."""
-        critic = self.critic
-        assert not isinstance(critic, CentralCritic)
-        if isinstance(critic, SeparateCritic):
-            backbone = critic.backbone
-        else:
-            backbone = backbone_of(self.accelerator.unwrap_model(self.model))
+        """Return the values (B, K) of answers with separate contexts, for the given `shape` (B, K).
+
+        If `closing` is true, the last column has the value after the last observation of truncated
+        episodes. All other values are 0.
+        """
+        contexts = [
+            (row, column, ids)
+            for row, sample in enumerate(samples)
+            for column, ids in enumerate(sample.contexts or ())
+        ]
+        if closing:
+            contexts += [
+                (row, shape[1] - 1, sample.closing_ids)
+                for row, sample in enumerate(samples)
+                if sample.closing_ids is not None
+            ]
         rows, columns, ids = zip(*contexts, strict=True)
-        values = values_after(critic.head, backbone, ids, self.args.per_device_train_batch_size)
-        places = (
-            torch.tensor(rows, device=values.device),
-            torch.tensor(columns, device=values.device),
+        assert isinstance(self.critic, TokenCritic)
+        values = values_after(
+            self.critic.head,
+            self.critic.backbone or self._backbone,
+            ids,
+            self.args.per_device_train_batch_size,
         )
-        return values.new_zeros(*shape).index_put(places, values)
+        places = (torch.tensor(each, device=values.device) for each in (rows, columns))
+        return values.new_zeros(*shape).index_put(tuple(places), values)
+
+    @property
+    def _backbone(self) -> Any:
+        """The policy's transformer below its output head."""
+        return backbone_of(self.accelerator.unwrap_model(self.model))
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
-        """Return half the weighted squared error of the values (B, K), clipped as in PPO2.
+        """Return half the weighted sum of squared errors of the values (B, K), clipped as in PPO2.
 
         The weights make the losses of all parts of an optimizer step add up to a mean over actions.
         """
@@ -141,20 +154,11 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         loss: Tensor = 0.5 * (batch["value_weights"] * errors).sum()
         return loss
 
-    def _note_divergence(self, batch: Mapping[str, Any]) -> None:
-        """Record Schulman's k3 estimate of KL(sampling policy || policy), over answer tokens."""
-        mask = batch["completion_mask"] * batch["tool_mask"]
-        old = batch.get("old_per_token_logps")
-        ratio = torch.zeros_like(self.newest_logps) if old is None else self.newest_logps - old
-        k3 = ratio.exp() - 1 - ratio
-        self.divergence.append(((k3 * mask).sum().item(), mask.sum().item()))
-
     @contextmanager
     def _watched_backbone(self) -> Iterator[list[Tensor]]:
         """Yield a list that receives the policy's last hidden states of each forward pass."""
         seen: list[Tensor] = []
-        backbone = backbone_of(self.accelerator.unwrap_model(self.model))
-        handle = backbone.register_forward_hook(
+        handle = self._backbone.register_forward_hook(
             lambda module, inputs, output: seen.append(output.last_hidden_state)
         )
         try:
@@ -165,16 +169,16 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _estimates(
         self, batch: Mapping[str, Any], samples: Sequence[TokenSample]
     ) -> dict[str, Tensor]:
-        """Return advantages (B, T) and, per action (B, K), the tensors of the value loss.
+        """Return the tensors that are added to TRL's batch.
 
-        Logs the explained variance and updates the scale of the values.
+        These are `advantages` (B, T) and, per action (B, K), `returns`, `old_values`,
+        `value_weights`, `value_positions` and, for a central critic, `states`. Logs the explained
+        variance and updates the scale of the values.
         """
         like = batch["completion_ids"]
         counts = [len(one.turns) for one in samples]
-        places = torch.zeros((len(counts), max(counts)), dtype=torch.long)
-        for row, one in zip(places, samples, strict=True):
-            row[: len(one.turns)] = torch.tensor([start for start, _ in one.turns])
-        batch = {**batch, "value_positions": places.to(like.device)}
+        places = _padded([torch.tensor([start for start, _ in one.turns]) for one in samples], like)
+        batch = {**batch, "value_positions": places}
         if self.settings.critic == "central":
             batch["states"] = joint_states(samples, self.agents).to(like.device)
         cut = [s.closing_ids is not None for s in samples]
@@ -212,51 +216,30 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         # A mean over the actions of an optimizer step, as TRL's token mean: a step has on average
         # this share of the actions, and gradients are averaged over processes.
         weight = self.settings.minibatches * processes.count() / len(flat)
-        flat = flat[share]
-
-        targets = torch.zeros(places.shape)
-        weights = torch.zeros(places.shape)
-        spread, first = [], 0
-        for number, (count, one) in enumerate(zip(counts, samples, strict=True)):
-            spread.append(per_token(one, flat[first : first + count].tolist()))
-            targets[number, :count] = torch.from_numpy(returns[number]).float()
-            weights[number, :count] = weight
-            first += count
+        rows = np.split(flat[share], np.cumsum(counts)[:-1])
         return {
-            "advantages": on_tokens(spread, like),
-            "returns": targets.to(like.device),
+            "advantages": on_tokens(samples, [row.tolist() for row in rows], like),
+            "returns": _padded([torch.from_numpy(row).float() for row in returns], like),
             "old_values": torch.from_numpy(raw[:, : max(counts)]).float().to(like.device),
-            "value_weights": weights.to(like.device),
+            "value_weights": _padded([torch.full((count,), weight) for count in counts], like),
             **{name: batch[name] for name in ("value_positions", "states") if name in batch},
         }
 
     @torch.no_grad()
     def _values_now(self, batch: Mapping[str, Any], samples: Sequence[TokenSample]) -> Tensor:
         """Return the critic's values (B, K) without dropout, in parts of TRL's batch size."""
-        names = ["prompt_ids", "prompt_mask", "completion_ids", "completion_mask"]
-        names += ["value_positions", "states"]
-        rows = {name: batch[name] for name in names if name in batch}
-        backbone = backbone_of(self.accelerator.unwrap_model(self.model))
         self.model.eval()
         self.critic.eval()
-        found, size = [], self.args.per_device_train_batch_size
-        if self._reads_contexts(batch):
+        if self._reads_contexts(samples):
             shape = batch["value_positions"].shape
-            contexts = [
-                (row, turn, ids)
-                for row, sample in enumerate(samples)
-                for turn, ids in enumerate(sample.contexts or ())
-            ]
-            contexts += [
-                (row, shape[1] - 1, sample.closing_ids)
-                for row, sample in enumerate(samples)
-                if sample.closing_ids is not None
-            ]
-            found.append(self._values_of_contexts(contexts, shape))
+            found = [self._values_in_contexts(samples, shape, closing=True)]
         else:
-            for start in range(0, len(batch["completion_ids"]), size):
-                part = {name: tensor[start : start + size] for name, tensor in rows.items()}
-                hidden = last_hidden(backbone, part) if self.critic.reads_policy else None
+            names = ["prompt_ids", "prompt_mask", "completion_ids", "completion_mask"]
+            names += ["value_positions", "states"]
+            size, found = self.args.per_device_train_batch_size, []
+            for start in range(0, len(samples), size):
+                part = {n: batch[n][start : start + size] for n in names if n in batch}
+                hidden = last_hidden(self._backbone, part) if self.critic.reads_policy else None
                 found.append(self.critic(part, hidden))
         self.critic.train()
         self.model.train()  # TRL derives its own mode from this
@@ -307,32 +290,6 @@ class PpoLearner(PlayedLearner):
     def _own_arguments(self) -> dict[str, Any]:
         return {"entropy_coef": self._config.entropy_coef}
 
-    def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        if not isinstance(self._trainer.critic, CentralCritic):
-            self._check_length(samples)
-        return super().begin_update(samples, seed, version)
-
-    def _check_length(self, samples: Sequence[TokenSample]) -> None:
-        """Raise TrainingError if the last observation of an episode exceeds the model's context."""
-        text = self._trainer.accelerator.unwrap_model(self._trainer.model).config.get_text_config()
-        limit = getattr(text, "max_position_embeddings", None)
-        whole = [sample for sample in samples if sample.contexts is None and sample.closing_ids]
-        lengths = [len(sample.prompt_ids) + total_length(sample) for sample in whole]
-        if limit is not None and max(lengths, default=0) > limit:
-            raise TrainingError(
-                f"{self.name}: a truncated episode has {max(lengths)} tokens with its last "
-                f"observation, must be at most {limit}, the model's context: play fewer turns, "
-                "shorten the texts, or set tells_time of with_text"
-            )
-
-    def compute_gradients(self) -> dict[str, Tensor]:
-        self._trainer.divergence.clear()
-        gradients = super().compute_gradients()
-        sums, tokens = zip(*processes.gather(self._trainer.divergence), strict=True)
-        divergence = sum(sums) / max(sum(tokens), 1.0)
-        self._trainer._metrics["train"]["approx_kl"].append(divergence)
-        return gradients
-
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         if gradients is not None:
             critic = _critics(gradients)
@@ -354,10 +311,15 @@ class PpoLearner(PlayedLearner):
 
 
 def _whole(values: Floats) -> tuple[Floats, slice]:
-    """Return the values of all processes and the slice of this process in them."""
+    """Return the values of all processes, one after another, and the slice of this process's."""
     parts = processes.gather([values])
     start = sum(len(part) for part in parts[: processes.index()])
     return np.concatenate(parts), slice(start, start + len(values))
+
+
+def _padded(rows: Sequence[Tensor], like: Tensor) -> Tensor:
+    """Return the rows as one tensor, padded with 0, on the device of `like`."""
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True).to(like.device)
 
 
 def _critics(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:

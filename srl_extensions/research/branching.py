@@ -5,11 +5,11 @@ Tree-structured sampling of AT-GRPO (Zhao et al. 2025, sec. 4).
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
@@ -23,27 +23,6 @@ from srl_train.config.run import RunConfig
 from srl_train.credit import Credit, CreditScheme
 from srl_train.samples import TokenSample, chosen, tokens_of
 from srl_train.trajectory import Game, discounted_return
-
-
-@runtime_checkable
-class Branches(Protocol):
-    """Policy whose memories can be continued more than once."""
-
-    def branch(self, state: Any, seed: int) -> Any:
-        """Return a copy of the memory `state` whose further samples use `seed`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Branching:
-    """Settings of episodes in which several answers per observation are tried on copies."""
-
-    agents: Collection[str]
-    """Agents with several answers per observation."""
-    count: int
-    """Number of answers per observation, 2 or more."""
-    value: Callable[[Episode, str, int], float]
-    """Function from (record of a branch, agent, step) to the value of the agent's answer."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +54,27 @@ class BranchingGame(EpisodeGame):
     to an observation are therefore compared under the same random outcomes.
     """
 
-    branching: Branching = field(kw_only=True)
+    branching: Collection[str] = field(kw_only=True)
+    """Agents with several answers per observation. Their policies have a method `branch`: (memory,
+    seed) -> copy of the memory, whose further samples use the seed."""
+    count: int = field(kw_only=True)
+    """Number of answers per observation, 2 or more."""
+    value: Callable[[Episode, str, int], float] = field(kw_only=True)
+    """Function from (record of a branch, agent, step) to the value of the agent's answer."""
     siblings: list[Siblings] = field(default_factory=list)
     branch_steps: int = 0
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Sample and try several answers per agent, and add the best ones to `decisions`."""
-        places, count = list(self.env.possible_agents), self.branching.count
-        seeds = of_branches(self.policy_seed, len(self.turns), len(places) * count)
+        """Sample and try several answers per agent, and add the best ones to `decisions`.
+
+        Raises PolicyError if the policy of an agent in `branching` has no method `branch`.
+        """
+        places = list(self.env.possible_agents)
+        seeds = of_branches(self.policy_seed, len(self.turns), len(places) * self.count)
         asked = [
             agent
             for agent in self.env.agents
-            if agent in self.branching.agents and self.forced_decision(agent) is None
+            if agent in self.branching and self.forced_decision(agent) is None
         ]
         before = dict(self.memories)
         made = {
@@ -117,69 +105,66 @@ class BranchingGame(EpisodeGame):
                         self.waiting[agent].leave(memory)
 
     def _branched(self, agent: str, seed: int) -> Any:
-        policy = self.seats[agent]
-        if not isinstance(policy, Branches):
+        policy: Any = self.seats[agent]
+        if not hasattr(policy, "branch"):
             raise PolicyError(f"{agent} is played by {policy_name(policy)}, which cannot branch")
         return policy.branch(self.memories[agent], seed)
 
     def _best(
         self, first: Mapping[str, Decision], answers: Mapping[str, list[Decision]]
     ) -> dict[str, int]:
-        """Try each answer, with the others' first answers; return the best index per agent.
+        """Try the answers of each agent, and return agent to the index of its best answer.
 
-        Appends the answers and their values to `siblings`.
+        An answer is tried with the first answers of all other agents, `first`. Appends the answers
+        and their values to `siblings`.
         """
         as_drawn = self._branch(first)
         turn, best = len(self.turns), {}
         for agent, own in answers.items():
             tried = [self._branch({**first, agent: decision}) for decision in own[1:]]
-            values = [self.branching.value(record, agent, turn) for record in (as_drawn, *tried)]
+            values = [self.value(record, agent, turn) for record in (as_drawn, *tried)]
             self.siblings.append(Siblings(agent, turn, tuple(own), tuple(values)))
             best[agent] = values.index(max(values))
         return best
 
     def _branch(self, decisions: Mapping[str, Decision]) -> Episode:
-        """Copy the episode, play a step with `decisions` in the copy, and return its record."""
-        game = EpisodeGame(
-            copied(self.env),
-            self.seats,
-            self.seed,
-            self.policy_seed,
-            self.speaks_first,
-            self.reset_options,
-            self.given_names,
-            observations=self.observations,
-            infos=self.infos,
-            memories=dict(self.memories),
-            turns=list(self.turns),
-            ends=dict(self.ends),
-        )
+        """Play a step with `decisions` in a copy of the episode, and return the copy's record."""
+        game = copy.copy(self)
+        game.env, game.states = copied(self.env), None
+        game.turns, game.ends = list(self.turns), dict(self.ends)
         game.advance(decisions)
         self.branch_steps += 1
-        return game.episode()
+        return EpisodeGame.episode(game)
 
     def episode(self) -> BranchedEpisode:
         """Return the record of the episode with all branches."""
-        played = super().episode()
-        own = {each.name: getattr(played, each.name) for each in dataclasses.fields(played)}
-        return BranchedEpisode(**own, siblings=tuple(self.siblings), branch_steps=self.branch_steps)
+        return BranchedEpisode(
+            **vars(super().episode()),
+            siblings=tuple(self.siblings),
+            branch_steps=self.branch_steps,
+        )
 
 
 def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -> list[TokenSample]:
     """Return the training samples of a model, one per answer.
 
     The answers to an observation are consecutive and form a group. The return of a sample is the
-    value of its answer.
+    value of its answer, and its prompt contains all earlier tokens of the agent's episode.
     """
     samples = []
     for episode in episodes:
         assert isinstance(episode, BranchedEpisode)
         for siblings in episode.siblings:
-            if episode.seats[siblings.agent] != model:
+            agent = siblings.agent
+            if episode.seats[agent] != model:
                 continue
-            context = _read_before(episode, siblings)
+            context: tuple[int, ...] = ()
+            for step in episode.steps_of(agent)[: episode.steps_before(agent, siblings.turn)]:
+                if step.decision.asked:
+                    tokens = tokens_of(agent, siblings.turn, step.decision)
+                    context += tokens.prompt_ids + tokens.completion_ids
             for decision, value in zip(siblings.decisions, siblings.values, strict=True):
-                tokens = tokens_of(siblings.agent, siblings.turn, decision)
+                tokens = tokens_of(agent, siblings.turn, decision)
                 samples.append(
                     TokenSample(
                         prompt_ids=context + tokens.prompt_ids,
@@ -191,29 +176,17 @@ def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -
                         elapsed=(1,),
                         rewards=(value,),
                         episode_return=value,
-                        group=(round_number, episode.seed, siblings.agent),
+                        group=(round_number, episode.seed, agent),
                         version=int(tokens.model.version),
                     )
                 )
     return samples
 
 
-def _read_before(episode: Episode, siblings: Siblings) -> tuple[int, ...]:
-    """Return all prompt and answer tokens of the agent before the step."""
-    read: tuple[int, ...] = ()
-    before = episode.steps_before(siblings.agent, siblings.turn)
-    for step in episode.steps_of(siblings.agent)[:before]:
-        if step.decision.asked:
-            tokens = tokens_of(siblings.agent, siblings.turn, step.decision)
-            read += tokens.prompt_ids + tokens.completion_ids
-    return read
-
-
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return the hooks that play branching episodes and build samples from their branches.
+    """Return the credit assignment that plays branching episodes and samples their branches.
 
-    Raises:
-        ConfigError: If the environment cannot be copied.
+    Resets `env`. Raises ConfigError if it cannot be copied.
     """
     rollout = config.rollout
     check_copies("rollout.branching: got true", env)
@@ -223,8 +196,12 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
             shaped = run.game(episode)[agent].shaped
             return discounted_return(shaped[episode.steps_before(agent, turn) :], rollout.discount)
 
-        branching = Branching(run.agents_that_learn, rollout.group_size, value)
-        return partial(BranchingGame, branching=branching)
+        return partial(
+            BranchingGame,
+            branching=run.agents_that_learn,
+            count=rollout.group_size,
+            value=value,
+        )
 
     def count_steps(
         run: Any, number: int, episodes: Sequence[Episode], games: list[Game]

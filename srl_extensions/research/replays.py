@@ -28,142 +28,100 @@ from srl_train.credit import (
     per_agent,
 )
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.trajectory import Game, Trajectory, discounted_return
+from srl_train.trajectory import Game, discounted_return
 
 
-class Replays:
-    """Replay of episodes with one action replaced, and all other actions and random draws equal.
+def with_gains(
+    env: Any,
+    episodes: Sequence[Episode],
+    games: Sequence[Game],
+    game_of: Callable[[Episode], Game],
+    agents: Collection[str],
+    *,
+    alternatives: int | None,
+    discount: float,
+    rng: np.random.Generator,
+) -> tuple[list[Game], int]:
+    """Return the trajectories `games` with the gains of all actions, and the replayed steps.
 
-    Args:
-        alternatives: Maximum number of other actions per step; None tries the environment's default
-            action only.
-        make_env: Function that makes the environment.
-        game_of: Function from an episode to its shaped trajectories.
-        discount: Discount per step.
+    The gain of an action is its shaped reward-to-go, minus that of a replay in `env` in which only
+    this action is replaced: by the default action if `alternatives` is None, else on average over
+    the agent's legal actions, at most `alternatives` others, drawn with `rng`. Actions of other
+    agents than `agents` have gain 0. `game_of` builds the trajectories of a replayed episode.
+    Raises TrainingError if a replay of the recorded actions gives other rewards.
     """
+    watched, replayed_steps = Watched(env), 0
 
-    def __init__(
-        self,
-        alternatives: int | None,
-        make_env: Callable[[], Any],
-        game_of: Callable[[Episode], Game],
-        discount: float,
-    ) -> None:
-        self._alternatives, self._make_env, self._game_of = alternatives, make_env, game_of
-        self._discount = discount
-        self.steps = 0
-        """Number of replayed environment steps so far."""
+    def gain(episode: Episode, game: Game, number: int, step: AgentStep) -> float:
+        """Return the gain of the action in `step`, a part of the episode's turn `number`."""
+        nonlocal replayed_steps
+        others = watched.others(step)
+        weight = len(others) / (len(others) + 1)
+        if alternatives is None:
+            default = watched.default(step.agent)
+            others, weight = [other for other in others if other == default], 1.0
+        elif len(others) > alternatives:
+            others = sorted(rng.choice(others, alternatives, replace=False).tolist())
+        if not others:
+            return 0.0
+        before = episode.steps_before(step.agent, number)
+        instead = []
+        for action in others:
+            turns = played_instead(watched, episode.turns[number:], step.agent, action)
+            replayed_steps += len(turns)
+            other = game_of(dataclasses.replace(episode, turns=(*episode.turns[:number], *turns)))
+            instead.append(discounted_return(other[step.agent].shaped[before:], discount))
+        # The mean is over all legal actions, including the chosen one.
+        taken = discounted_return(game[step.agent].shaped[before:], discount)
+        return weight * (taken - sum(instead) / len(instead))
 
-    def with_gains(
-        self,
-        episodes: Sequence[Episode],
-        games: Sequence[Game],
-        agents: Collection[str],
-        rng: np.random.Generator,
-    ) -> list[Game]:
-        """Return the trajectories with the gains of these agents' actions; 0 for other agents.
-
-        The gain of an action is its shaped reward to go minus the reward to go of a replay with the
-        default action, or the mean over replays with legal actions drawn from `rng`.
-
-        Raises:
-            TrainingError: If a replay of the recorded actions gives other rewards.
-        """
-        with closing(self._make_env()) as env:
-            return [
-                self._gained(episode, game, agents, env, rng)
-                for episode, game in zip(episodes, games, strict=True)
-            ]
-
-    def _gained(
-        self,
-        episode: Episode,
-        game: Game,
-        agents: Collection[str],
-        env: Any,
-        rng: np.random.Generator,
-    ) -> Game:
-        gains = {agent: [0.0] * len(own.steps) for agent, own in game.items()}
-        watched = Watched(env)
+    found: list[Game] = []
+    for episode, game in zip(episodes, games, strict=True):
+        gains: dict[str, list[float]] = {agent: [] for agent in game}
         shown = replay(episode, watched)
         try:
             for number, turn in enumerate(episode.turns):
                 next(shown)  # replays one step and compares it with the record
                 for step in turn:
-                    if step.agent in agents and step.decision.asked:
-                        own = episode.steps_before(step.agent, number)
-                        gains[step.agent][own] = self._gain(
-                            episode, game, number, own, step, watched, rng
-                        )
+                    tried = step.agent in agents and step.decision.asked
+                    own = gain(episode, game, number, step) if tried else 0.0
+                    gains[step.agent].append(own)
             for _ in shown:
                 pass
         except (EpisodeError, EnvError) as error:
             raise TrainingError(
                 f"this credit.name needs deterministic replays: {error}; use agent_turn"
             ) from error
-        self.steps += len(episode.turns)
-        return {
-            agent: dataclasses.replace(own, gains=tuple(gains[agent]))
-            for agent, own in game.items()
-        }
-
-    def _gain(
-        self,
-        episode: Episode,
-        game: Game,
-        number: int,
-        own: int,
-        step: AgentStep,
-        watched: Watched,
-        rng: np.random.Generator,
-    ) -> float:
-        """Compute the gain of `step`: step `number` of the episode, `own` of the agent."""
-        others = watched.others(step)
-        weight = len(others) / (len(others) + 1)
-        if self._alternatives is None:
-            default = watched.default(step.agent)
-            others, weight = [other for other in others if other == default], 1.0
-        elif len(others) > self._alternatives:
-            others = sorted(rng.choice(others, self._alternatives, replace=False).tolist())
-        if not others:
-            return 0.0
-        instead = []
-        for action in others:
-            turns = played_instead(watched, episode.turns[number:], step.agent, action)
-            self.steps += len(turns)
-            other = dataclasses.replace(episode, turns=(*episode.turns[:number], *turns))
-            instead.append(self._to_go(self._game_of(other), step.agent, own))
-        # The mean is over all legal actions, including the chosen one.
-        return weight * (self._to_go(game, step.agent, own) - sum(instead) / len(instead))
-
-    def _to_go(self, game: Game, agent: str, own: int) -> float:
-        return discounted_return(game[agent].shaped[own:], self._discount)
+        replayed_steps += len(episode.turns)
+        found.append({a: dataclasses.replace(t, gains=tuple(gains[a])) for a, t in game.items()})
+    return found, replayed_steps
 
 
-def difference(scale: str) -> CreditScheme:
+def difference(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme of difference rewards, compared within the group as in `agent_turn`.
 
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`.
+    Arguments as in CREDIT_SCHEMES.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(
-            [_gains(game[agent]) for game in group], 0.0, scale
+            [game[agent].gains or () for game in group], 0.0, scale
         )
     )
 
 
-def counterfactual(scale: str) -> CreditScheme:
+def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that subtracts the mean over all legal actions of the step, by replays.
 
     A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
     of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays instead
     of a critic. The root mean square is over all steps of the agent in the group. Requires
-    `Trajectory.gains`.
+    `Trajectory.gains`. Arguments as in CREDIT_SCHEMES.
     """
 
     def scaled(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
-        gains = [list(_gains(game[agent])) for game in group]
+        gains = [list(game[agent].gains or ()) for game in group]
         flat = [gain for own in gains for gain in own]
         if scale == "none" or not any(flat):
             return gains
@@ -173,51 +131,44 @@ def counterfactual(scale: str) -> CreditScheme:
     return per_agent(scaled)
 
 
-def _gains(trajectory: Trajectory) -> tuple[float, ...]:
-    if trajectory.gains is None:
-        raise ValueError(f"{trajectory.agent}'s episode was not replayed")
-    return trajectory.gains
-
-
-def build_difference(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme of `credit.name: difference` (CREDIT_SCHEMES)."""
-    return difference(scale)
-
-
-def build_counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme of `credit.name: counterfactual` (CREDIT_SCHEMES)."""
-    return counterfactual(scale)
-
-
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return a scheme with gains from replays of each round's episodes.
+    """Return the credit assignment of `scheme` with gains from replays of each round's episodes.
 
-    Raises:
-        ConfigError: If the environment cannot be copied, or has actions other than choices.
+    Resets `env`. Raises ConfigError if it cannot be copied, or has actions other than choices.
     """
-    name = env.metadata["name"]
     setting = f"credit.name: got {config.credit.name!r}"
     if any(not isinstance(env.action_space(agent), Discrete) for agent in env.possible_agents):
         raise ConfigError(
-            f"{setting}, which tries other actions, but the actions of {name} are not Discrete; "
-            "use agent_turn"
+            f"{setting}, which tries other actions, but the actions of {env.metadata['name']} are "
+            "not Discrete; use agent_turn"
         )
     check_copies(setting, env)
     section = config.credit
     alternatives = section.alternatives if isinstance(section, CounterfactualCredit) else None
 
-    def replay(
+    def replays(
         run: Any, number: int, episodes: Sequence[Episode], games: list[Game]
     ) -> tuple[list[Game], int]:
-        replays = Replays(alternatives, run.make_env, run.game, run.config.rollout.discount)
-        rng = seeding.generator(run.config.seed, "credit", number)
-        return replays.with_gains(episodes, games, run.agents_that_learn, rng), replays.steps
+        with closing(run.make_env()) as env:
+            return with_gains(
+                env,
+                episodes,
+                games,
+                run.game,
+                run.agents_that_learn,
+                alternatives=alternatives,
+                discount=run.config.rollout.discount,
+                rng=seeding.generator(run.config.seed, "credit", number),
+            )
 
-    return Credit(scheme, replay)
+    return Credit(scheme, replays)
 
 
 def check_copies(setting: str, env: Any) -> None:
-    """Reset the environment; raise ConfigError if it cannot be copied within an episode."""
+    """Reset the environment, and raise ConfigError if it cannot be copied within an episode.
+
+    `setting` begins the error message.
+    """
     env.reset(seed=0)
     try:
         copied(env)

@@ -15,22 +15,25 @@ from srl_train.credit import (
     Group,
     environment_of,
     episode_returns,
+    normalize_steps,
     on_all_steps,
     per_group,
-    step_advantages,
 )
 
 
-def role(discount: float, decay: float) -> CreditScheme:
-    """Subtract a moving average of the role's returns; all steps share the advantage.
+def role(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme that subtracts a moving average of the role's returns.
 
-    Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). Episodes are taken
-    in order: all agents of a role are compared with the average b, then b <- decay * b + (1 -
-    decay) * mean of their returns. Each environment that a round plays has its own averages. A new
-    role starts with the mean of its first round, where SPIRAL starts with 0.
+    Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). All steps of an
+    agent's episode share the advantage. Episodes are taken in order: all agents of a role are
+    compared with the average b, then b <- decay * b + (1 - decay) * mean of their returns. Each
+    environment that a round plays has its own averages. A new role starts with the mean of its
+    first round, where SPIRAL starts with 0.
 
     State: role to average, or "environment role" to average if a round plays several environments.
+    Arguments as in CREDIT_SCHEMES; `section.decay` is the decay, and `scale` is unused.
     """
+    decay = section.decay
 
     def scheme(
         groups: Sequence[Group], roles: AgentRoles, state: CreditState
@@ -63,7 +66,10 @@ def role(discount: float, decay: float) -> CreditScheme:
 
 
 def role_of(agent: str, roles: AgentRoles) -> str:
-    """Return the agent's team, or "leader" or "follower", or the agent's own name."""
+    """Return the agent's role: its team, else "leader" or "follower", else its name.
+
+    Teams are used if the environment has teams, leaders if any agent leads.
+    """
     if roles.teams is not None:
         return roles.teams[agent]
     if roles.leaders:
@@ -71,53 +77,37 @@ def role_of(agent: str, roles: AgentRoles) -> str:
     return agent
 
 
-def advantage_alignment(discount: float, scale: str, alignment: float) -> CreditScheme:
-    """Reward actions that help an opponent after the agent itself has done well so far.
+def advantage_alignment(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme that rewards helping an opponent after the agent itself has done well.
 
     A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t, the
     proximal form of Advantage Alignment (Duque et al. 2024). A are the agent's `agent_turn`
     advantages, B_t the mean of its opponents' at the same step, over the opponents that have that
-    step. An agent without opponents keeps A.
+    step. An agent without opponents keeps A. Arguments as in CREDIT_SCHEMES.
     """
 
     def align(own_T: Sequence[float], opponents: Sequence[Sequence[float]]) -> list[float]:
+        """Return the aligned advantages, from those of the agent and of each opponent."""
         found: list[float] = []
         past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
         for step, value in enumerate(own_T):
             present = [other[step] for other in opponents if step < len(other)]
             mean = math.fsum(present) / len(present) if present else 0.0
-            found.append(value + alignment * discount * past * mean)
+            found.append(value + section.alignment * discount * past * mean)
             past = discount * (past + value)
         return found
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
         advantages = {
-            agent: step_advantages(group, agent, discount, scale) for agent in roles.agents
+            agent: normalize_steps([game[agent].shaped for game in group], discount, scale)
+            for agent in roles.agents
         }
-        return [
-            {
-                agent: align(
-                    found[game], [advantages[other][game] for other in opponents_of(agent, roles)]
-                )
-                for agent, found in advantages.items()
-            }
-            for game in range(len(group))
-        ]
+        side = roles.teams or {agent: agent for agent in roles.agents}
+        aligned: Advantages = [{} for _ in group]
+        for agent, found in advantages.items():
+            opponents = [other for other in roles.agents if side[other] != side[agent]]
+            for number, own in enumerate(found):
+                aligned[number][agent] = align(own, [advantages[a][number] for a in opponents])
+        return aligned
 
     return per_group(scheme)
-
-
-def opponents_of(agent: str, roles: AgentRoles) -> tuple[str, ...]:
-    """Return the agents of other teams, or all other agents if there are no teams."""
-    side = roles.teams or {each: each for each in roles.agents}
-    return tuple(other for other in roles.agents if side[other] != side[agent])
-
-
-def build_role(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme of `credit.name: role` (CREDIT_SCHEMES)."""
-    return role(discount, section.decay)
-
-
-def build_alignment(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme of `credit.name: advantage_alignment` (CREDIT_SCHEMES)."""
-    return advantage_alignment(discount, scale, section.alignment)

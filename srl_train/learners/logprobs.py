@@ -1,4 +1,4 @@
-"""Log-probabilities of the tokens that a model chose, and importance weights of samplers.
+"""Log-probabilities of the tokens that a model chose.
 
 Most of a completion is text of the environment, and at a large vocabulary the output head costs
 more than all layers below it. Therefore the hidden states of the chosen tokens are selected before
@@ -8,11 +8,11 @@ inside the model's forward: its logit scaling applies, and DDP and FSDP see one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +22,12 @@ from srl_train.samples import TokenSample
 
 Allowed = tuple[int, ...] | None
 """Ids that a token was chosen from; None for the whole vocabulary."""
-Choices = Sequence[tuple[int, Allowed]]
-"""Position in the completion of each token that the model chose in a row, and its allowed ids."""
+Choices = Sequence[tuple[int, int, Allowed]]
+"""Row and column of each token that the model chose, and its allowed ids."""
 
 
-class AnswerLogProbs(NamedTuple):
-    """Values per completion token (B, T); 0 for tokens that the model did not choose."""
+class LogProbs(NamedTuple):
+    """Values of N chosen tokens (N,), or of all completion tokens (B, T) with 0 for the others."""
 
     logps: Tensor
     entropies: Tensor | None
@@ -36,8 +36,8 @@ class AnswerLogProbs(NamedTuple):
     """Load-balancing loss of a mixture of experts, if requested."""
 
 
-def choices_of(sample: TokenSample) -> Choices:
-    """Return the positions of the sample's tokens with mask 1, with their allowed ids."""
+def choices_of(sample: TokenSample) -> list[tuple[int, Allowed]]:
+    """Return the completion positions of the tokens with mask 1, each with its allowed ids."""
     allowed = sample.allowed or (None,) * len(sample.mask)
     return [(t, ids) for t, ids in enumerate(allowed) if sample.mask[t]]
 
@@ -47,22 +47,58 @@ def answer_log_probs(
     unwrapped: Any,
     input_ids: Tensor,
     attention_mask: Tensor,
-    choices: Sequence[Choices],
+    samples: Sequence[TokenSample],
     *,
     length: int,
+    pad_id: int,
+    rows_at_once: int,
     temperature: float,
     aux_loss: bool,
-) -> AnswerLogProbs:
+) -> LogProbs:
     """Compute the log-probabilities of the chosen tokens.
 
-    `input_ids` (B, P + T) are prompts and completions of `length` T. `model` has TRL's fused head
-    for `temperature` and contains the PreTrainedModel `unwrapped`. The probability of a token that
-    was chosen among some ids is normalized over these ids.
+    `input_ids` (B, P + T) are the prompts and completions of the samples, with `length` T. `model`
+    has TRL's fused head for `temperature` and contains the PreTrainedModel `unwrapped`. The
+    probability of a token that was chosen among some ids is normalized over these ids. If answers
+    have separate contexts, `rows_at_once` of them are read at once, padded with `pad_id`.
     """
-    rows = input_ids.new_tensor([row for row, chosen in enumerate(choices) for _ in chosen])
-    places = input_ids.new_tensor([place for chosen in choices for place, _ in chosen])
-    allowed = [ids for chosen in choices for _, ids in chosen]
-    columns = places + input_ids.size(1) - length
+    places = [(row, t, ids) for row, one in enumerate(samples) for t, ids in choices_of(one)]
+    compute = partial(
+        _chosen_log_probs, model, unwrapped, temperature=temperature, aux_loss=aux_loss
+    )
+    if samples[0].contexts is None:
+        before = input_ids.size(1) - length
+        choices = [(row, before + t, ids) for row, t, ids in places]
+        found = compute(input_ids, attention_mask, choices)
+    else:
+        found = _in_contexts(compute, input_ids[:, -length:], samples, pad_id, rows_at_once)
+    rows = input_ids.new_tensor([row for row, _, _ in places])
+    columns = input_ids.new_tensor([t for _, t, _ in places])
+
+    def at_places(values: Tensor) -> Tensor:
+        return values.new_zeros(len(samples), length).index_put((rows, columns), values)
+
+    return LogProbs(
+        at_places(found.logps),
+        None if found.entropies is None else at_places(found.entropies),
+        found.aux_loss,
+    )
+
+
+def _chosen_log_probs(
+    model: Any,
+    unwrapped: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    choices: Choices,
+    *,
+    temperature: float,
+    aux_loss: bool,
+) -> LogProbs:
+    """Return the values (N,) of N tokens in `input_ids`; arguments as in `answer_log_probs`."""
+    rows = input_ids.new_tensor([row for row, _, _ in choices])
+    columns = input_ids.new_tensor([column for _, column, _ in choices])
+    allowed = [ids for _, _, ids in choices]
     targets = input_ids[rows, columns]
     inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
     if aux_loss:
@@ -78,109 +114,59 @@ def answer_log_probs(
                 output = model(**inputs, use_cache=False)
             logits = output.logits[0].float() / temperature
             logps, entropies = _among(allowed, logits, ids, targets)
-
-    def at_places(values: Tensor) -> Tensor:
-        return values.new_zeros(len(choices), length).index_put((rows, places), values)
-
-    return AnswerLogProbs(
-        at_places(logps),
-        None if entropies is None else at_places(entropies),
-        output.aux_loss if aux_loss else None,
-    )
+    return LogProbs(logps, entropies, output.aux_loss if aux_loss else None)
 
 
-Contexts = Sequence[tuple[int, int, tuple[int, ...]]] | None
-"""Per answer of a row: its first and last + 1 position in the completion, and all token ids before
-it. None for a row whose prompt and completion are one conversation."""
-
-
-def contexts_of(sample: TokenSample) -> Contexts:
-    """Return the contexts of the sample's answers, or None."""
-    if sample.contexts is None:
-        return None
-    turns = zip(sample.turns, sample.contexts, strict=True)
-    return [(start, stop, context) for (start, stop), context in turns]
-
-
-def context_log_probs(
-    model: Any,
-    unwrapped: Any,
+def _in_contexts(
+    compute: Callable[[Tensor, Tensor, Choices], LogProbs],
     completion_ids: Tensor,
-    choices: Sequence[Choices],
-    contexts: Sequence[Contexts],
-    *,
+    samples: Sequence[TokenSample],
     pad_id: int,
     rows_at_once: int,
-    **settings: Any,
-) -> AnswerLogProbs:
-    """Compute the log-probabilities of answers with separate contexts.
+) -> LogProbs:
+    """Return the values (N,) of all chosen tokens, for samples with a context per answer.
 
-    Every answer is a separate row: its context, then its tokens. The rows are read in parts of
-    `rows_at_once`, and again in the backward pass, so that memory does not grow with the number of
-    steps of an episode.
-
-    Args:
-        model: As in `answer_log_probs`, also `unwrapped` and the other settings.
-        unwrapped: PreTrainedModel in `model`.
-        completion_ids: Answers of each episode, one after the other (B, T).
-        choices: Chosen tokens of each episode.
-        contexts: Contexts of each episode's answers.
-        pad_id: Token id for padding.
-        rows_at_once: Number of answers in a forward pass.
-        **settings: `temperature` and `aux_loss`.
+    Every answer is a separate row: its context, then its tokens. `compute` reads the rows in parts
+    of `rows_at_once`, and again in the backward pass, so that memory does not grow with the number
+    of steps of an episode. `completion_ids` (B, T) are the answers of each sample.
     """
-    answers = [
-        (row, start, stop, context, [(t - start, ids) for t, ids in chosen if start <= t < stop])
-        for row, (chosen, own) in enumerate(zip(choices, contexts, strict=True))
-        for start, stop, context in own or ()
-    ]
-    answers = [answer for answer in answers if answer[-1]]
-    logps = completion_ids.new_zeros(completion_ids.shape, dtype=torch.float32)
-    entropies: Tensor | None = torch.zeros_like(logps)
-    aux_losses = []
+    answers = []
+    for row, sample in enumerate(samples):
+        choices = choices_of(sample)
+        for (start, stop), context in zip(sample.turns, sample.contexts or (), strict=True):
+            chosen = [(t - start, ids) for t, ids in choices if start <= t < stop]
+            if chosen:
+                answers.append((context, completion_ids[row, start:stop], chosen))
+    parts = []
     for first in range(0, len(answers), rows_at_once):
         part = answers[first : first + rows_at_once]
-        before = max(len(context) for *_, context, _ in part)
-        length = max(stop - start for _, start, stop, *_ in part)
+        before = max(len(context) for context, _, _ in part)
+        length = max(len(answer) for _, answer, _ in part)
         ids = completion_ids.new_full((len(part), before + length), pad_id)
         mask = torch.zeros_like(ids)
-        for place, (row, start, stop, context, _) in enumerate(part):
-            end = before + stop - start
-            ids[place, before - len(context) : before] = ids.new_tensor(context)
-            ids[place, before:end] = completion_ids[row, start:stop]
-            mask[place, before - len(context) : end] = 1
-        found = checkpoint(
-            partial(answer_log_probs, length=length, **settings),
-            model,
-            unwrapped,
-            ids,
-            mask,
-            [chosen for *_, chosen in part],
-            use_reentrant=False,
-        )
-        rows, columns = _places(ids, [(row, start, stop) for row, start, stop, *_ in part])
-        inside = mask[:, before:].bool()
-        logps = logps.index_put((rows, columns), found.logps[inside].to(logps.dtype))
-        if found.entropies is None:
-            entropies = None
-        elif entropies is not None:
-            values = found.entropies[inside].to(logps.dtype)
-            entropies = entropies.index_put((rows, columns), values)
-        if found.aux_loss is not None:
-            aux_losses.append(found.aux_loss)
-    return AnswerLogProbs(logps, entropies, torch.stack(aux_losses).mean() if aux_losses else None)
-
-
-def _places(like: Tensor, spans: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Tensor]:
-    """Return rows and columns of (row, start, stop) spans, as index tensors."""
-    rows = [row for row, start, stop in spans for _ in range(start, stop)]
-    columns = [column for _, start, stop in spans for column in range(start, stop)]
-    return like.new_tensor(rows), like.new_tensor(columns)
+        for row, (context, answer, _) in enumerate(part):
+            span = slice(before - len(context), before + len(answer))
+            ids[row, span] = torch.cat([ids.new_tensor(context), answer])
+            mask[row, span] = 1
+        places = [(row, before + t, of) for row, (*_, own) in enumerate(part) for t, of in own]
+        parts.append(checkpoint(compute, ids, mask, places, use_reentrant=False))
+    if not parts:
+        nothing = torch.zeros(0, device=completion_ids.device)
+        return LogProbs(nothing, nothing, None)
+    logps, entropies, aux_losses = zip(*parts, strict=True)
+    return LogProbs(
+        torch.cat(logps),
+        None if any(one is None for one in entropies) else torch.cat(entropies),
+        None if any(one is None for one in aux_losses) else torch.stack(aux_losses).mean(),
+    )
 
 
 @contextmanager
 def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[None]:
-    """Make the backbone return only the hidden states (1, N, H) at N places of its batch."""
+    """Make the backbone return only the hidden states (1, N, H) at N places of its batch.
+
+    `rows` and `columns` are index tensors (N,) of the places.
+    """
 
     def pick(module: Any, inputs: Any, output: Any) -> Any:
         return replace(output, last_hidden_state=output.last_hidden_state[rows, columns][None])
@@ -193,7 +179,11 @@ def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[Non
 
 
 def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tensor | None:
-    """Return all allowed ids (V'), ascending, or None if the head must compute all logits."""
+    """Return all ids that the head must compute (V',), ascending; None for the whole vocabulary.
+
+    These are the targets and the allowed ids, if every target was chosen among some ids and the
+    head is an ordinary linear layer.
+    """
     if None in allowed or type(head) is not nn.Linear or "forward" in vars(head):
         return None
     found = set(targets.tolist()).union(*(ids for ids in allowed if ids is not None))
@@ -202,7 +192,7 @@ def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tenso
 
 @contextmanager
 def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
-    """Make the head compute only the logits of these ids, in their order."""
+    """Make the head compute only the logits of `ids`, in their order; None changes nothing."""
     if ids is None:
         yield
         return
@@ -221,7 +211,10 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities of `targets` and entropies, each (N,), over `ids` (None: all)."""
+    """Return the log-probabilities of the targets (N,) among their allowed ids, and entropies.
+
+    `logits` (N, V') are those of `ids`, or of the whole vocabulary if `ids` is None.
+    """
 
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)
@@ -234,39 +227,3 @@ def _among(
     logps = logits.masked_fill(forbidden, torch.finfo(logits.dtype).min).log_softmax(-1)
     entropies = -(logps.exp() * logps.masked_fill(forbidden, 0.0)).sum(-1)  # 0 log 0 is 0
     return logps.gather(1, column(targets)[:, None])[:, 0], entropies
-
-
-def sampler_weights(
-    trainer_logps: Tensor,
-    sampler_logps: Tensor,
-    mask: Tensor,
-    correction: Literal["none", "tis", "mis"],
-    cap: float,
-) -> Tensor:
-    """Return loss weights (B, T): ratios trainer / sampler, truncated or masked at `cap`.
-
-    `tis` truncates ratios (Yao et al. 2025), `mis` sets those above `cap` to 0. The formulas are
-    those of TRL's `vllm_importance_sampling_mode`. Tokens that are masked, or have no
-    log-probability (NaN), have ratio 1.
-    """
-    apart = ((trainer_logps - sampler_logps) * mask).nan_to_num(nan=0.0)
-    ratio = apart.exp()
-    if correction == "tis":
-        return ratio.clamp(max=cap)
-    return ratio.masked_fill(ratio > cap, 0.0)
-
-
-class Divergence(NamedTuple):
-    """Absolute differences in log-probability, over tokens that the model chose."""
-
-    total: float
-    largest: float
-    tokens: float
-
-
-def divergence(trainer_logps: Tensor, sampler_logps: Tensor, mask: Tensor) -> Divergence:
-    """Compare log-probabilities (B, T) where the mask is 1."""
-    ratio = (trainer_logps - sampler_logps)[mask.bool()].float()
-    if not len(ratio):
-        return Divergence(0.0, 0.0, 0.0)
-    return Divergence(ratio.abs().sum().item(), ratio.abs().max().item(), float(len(ratio)))

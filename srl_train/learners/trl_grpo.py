@@ -20,21 +20,11 @@ from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.config.section import shown
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.learners.logprobs import (
-    Choices,
-    Contexts,
-    Divergence,
-    answer_log_probs,
-    choices_of,
-    context_log_probs,
-    contexts_of,
-    divergence,
-    sampler_weights,
-)
+from srl_train.learners.logprobs import answer_log_probs
 from srl_train.learners.lora import ADAPTER
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.samples import JointState, TokenSample, per_token
+from srl_train.samples import JointState, TokenSample
 
 REFERENCE = "ref"
 """TRL's name for the copy of the adapter that serves as the reference model."""
@@ -43,11 +33,11 @@ REFERENCE = "ref"
 class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer for samples that were already played.
 
-    Log-probabilities are computed for tokens that the model chose, and are 0 elsewhere. Samples add
-    these columns to the batch, which TRL shuffles and splits with its own:
+    Log-probabilities are computed for tokens that the model chose, and are 0 elsewhere. These
+    columns are added to the batch, which TRL shuffles and splits with its own:
 
-    - `choices`: the model's tokens with their allowed ids.
-    - `contexts`: the contexts of the answers, if models.context selects messages.
+    - `samples`: the samples.
+    - `same_weights`: True for samples of the model's present version.
     - `old_per_token_logps`, for samples of older weights or another engine: the log-probabilities
       at sampling time, which the ratio refers to.
     - `advantages`, for samples with an advantage per turn; they replace TRL's.
@@ -60,21 +50,19 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """True if other weights, or another engine, sampled."""
     version: int | None = None
     """The model's update count; None after the update's first step changed the weights."""
-    divergences: list[Divergence]
-    """Divergence from the sampler in each pass over samples of the same weights."""
+    divergences: list[Tensor]
+    """Absolute differences in log-probability from the sampler, over the chosen tokens (N,) of
+    samples of the same weights; one tensor per part of the first step."""
     newest_logps: Tensor
     """Latest log-probabilities (B, T), detached."""
-    choices: Sequence[Choices]
-    """Choices of the rows in the next forward pass."""
-    contexts: Sequence[Contexts] = ()
-    """Contexts of the answers of these rows, if models.context selects messages."""
+    samples: Sequence[TokenSample]
+    """Samples of the rows in the next forward pass."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         samples: list[TokenSample] = [row["sample"] for row in inputs]
-        self.choices = [choices_of(sample) for sample in samples]
-        self.contexts = [contexts_of(sample) for sample in samples]
+        self.samples = samples
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        batch["choices"], batch["contexts"] = self.choices, self.contexts
+        batch["samples"] = samples
         same = [sample.version == self.version for sample in samples]
         batch["same_weights"] = torch.tensor(same, device=batch["completion_ids"].device)
         if self.surrogate.sampler_correction != "none":
@@ -83,12 +71,12 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         if samples[0].advantages is not None:
             # ValueError by zip if other samples of the update have no advantages.
-            spread = [per_token(sample, sample.advantages or ()) for sample in samples]
-            batch["advantages"] = on_tokens(spread, batch["completion_ids"])
+            advantages = [sample.advantages or () for sample in samples]
+            batch["advantages"] = on_tokens(samples, advantages, batch["completion_ids"])
         return batch
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        self.choices, self.contexts = inputs["choices"], inputs["contexts"]
+        self.samples = inputs["samples"]
         if "sampler_weights" in inputs:
             # Every loss that supports a correction is linear in the advantages.
             advantages: Tensor = inputs["advantages"]
@@ -98,13 +86,17 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.version is not None:
             mask = inputs["completion_mask"] * inputs["tool_mask"]
             mask = mask * inputs["same_weights"][:, None]
-            sampled = inputs["sampling_per_token_logps"]
-            self.divergences.append(divergence(self.newest_logps, sampled, mask))
+            apart = self.newest_logps - inputs["sampling_per_token_logps"]
+            self.divergences.append(apart[mask.bool()].float().abs())
         return loss
 
     @torch.no_grad()
     def _corrected(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the log-probabilities at the start of the update and each token's weight."""
+        """Return the log-probabilities at the start of the update, and weights of tokens (B, T).
+
+        A weight is the ratio of the trainer's probability to the sampler's: truncated at the cap by
+        `tis` (Yao et al. 2025), 0 above the cap by `mis`, as TRL's vllm_importance_sampling_mode.
+        """
         completion, settings = batch["completion_ids"], self.surrogate
         now = batch.get("old_per_token_logps")  # computed by TRL if an update has several steps
         if now is None:
@@ -115,13 +107,13 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 completion.size(1),
                 batch_size=self.args.per_device_train_batch_size,
             )
-        weights = sampler_weights(
-            now,
-            batch["sampling_per_token_logps"],
-            batch["completion_mask"] * batch["tool_mask"],
-            settings.sampler_correction,
-            settings.sampler_cap,
-        )
+        mask = batch["completion_mask"] * batch["tool_mask"]
+        apart = (now - batch["sampling_per_token_logps"]) * mask
+        ratio = apart.nan_to_num(nan=0.0).exp()  # NaN: unknown to the sampler
+        if settings.sampler_correction == "tis":
+            weights = ratio.clamp(max=settings.sampler_cap)
+        else:
+            weights = ratio.masked_fill(ratio > settings.sampler_cap, 0.0)
         return {"old_per_token_logps": now, "sampler_weights": weights}
 
     def _get_per_token_logps_and_entropies(
@@ -143,33 +135,21 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         parts = []
         for start in range(0, len(input_ids), size):
             part = slice(start, start + size)
-            settings = {"temperature": self.temperature, "aux_loss": compute_aux_loss}
             with self.accelerator.autocast():
-                if not any(self.contexts):
-                    parts.append(
-                        answer_log_probs(
-                            model,
-                            unwrapped,
-                            input_ids[part],
-                            attention_mask[part],
-                            self.choices[part],
-                            length=logits_to_keep,
-                            **settings,
-                        )
+                parts.append(
+                    answer_log_probs(
+                        model,
+                        unwrapped,
+                        input_ids[part],
+                        attention_mask[part],
+                        self.samples[part],
+                        length=logits_to_keep,
+                        pad_id=self._tokenizer.pad_token_id,
+                        rows_at_once=self.args.per_device_train_batch_size,
+                        temperature=self.temperature,
+                        aux_loss=compute_aux_loss,
                     )
-                else:
-                    parts.append(
-                        context_log_probs(
-                            model,
-                            unwrapped,
-                            input_ids[part, -logits_to_keep:],
-                            self.choices[part],
-                            self.contexts[part],
-                            pad_id=self._tokenizer.pad_token_id,
-                            rows_at_once=self.args.per_device_train_batch_size,
-                            **settings,
-                        )
-                    )
+                )
         logps, entropies, aux_losses = zip(*parts, strict=True)
         self.newest_logps = torch.cat(logps).detach()
         return (
@@ -179,11 +159,17 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         )
 
 
-def on_tokens(rows: Sequence[Sequence[float]], completion_ids: Tensor) -> Tensor:
-    """Return values per completion token as a tensor (B, T), padded with 0."""
+def on_tokens(
+    samples: Sequence[TokenSample], values: Sequence[Sequence[float]], completion_ids: Tensor
+) -> Tensor:
+    """Return a value per completion token (B, T): that of its answer, or 0 outside of answers.
+
+    `values` has a value per answer of each sample. The result is on the device of `completion_ids`.
+    """
     found = torch.zeros(completion_ids.shape)
-    for row, values in zip(found, rows, strict=True):
-        row[: len(values)] = torch.tensor(values)
+    for row, sample, own in zip(found, samples, values, strict=True):
+        for (start, stop), value in zip(sample.turns, own, strict=True):
+            row[start:stop] = value
     return found.to(completion_ids.device)
 
 
@@ -191,6 +177,10 @@ class PlayedLearner(SteppedLearner):
     """Learner with TRL's clipped surrogate on samples that were already played.
 
     Args:
+        name: Name of the model.
+        model: PreTrainedModel or PeftModel that is trained.
+        tokenizer: Tokenizer of the model.
+        config: Section of the algorithm.
         group_size: Number of consecutive samples that are compared.
         temperature: Temperature with which the samples were drawn.
         planned_updates: Number of updates of the run, for the learning-rate schedule.
@@ -198,6 +188,7 @@ class PlayedLearner(SteppedLearner):
             engine; None if the model itself samples.
         discount: Discount per step, for subclasses that estimate values.
         joint: Shape of `TokenSample.states`, for subclasses; None without states.
+        seed: Seed of the randomness in building the trainer.
     """
 
     _config: SurrogateConfig
@@ -252,11 +243,11 @@ class PlayedLearner(SteppedLearner):
 
     @property
     def steps_per_update(self) -> int:
-        """Optimizer steps of one update."""
+        """Number of optimizer steps of one update."""
         return self._config.minibatches * self._config.num_iterations
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Start one update and return its number of optimizer steps.
+        """Start one update and return its number of optimizer steps (`Learner.begin_update`).
 
         Every process receives all samples and trains on its share. A moving reference model becomes
         a copy of the model every `reference_every` versions.
@@ -287,7 +278,7 @@ class PlayedLearner(SteppedLearner):
         return self.steps_per_update
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Return the next step's gradients.
+        """Return the next step's gradients by parameter name, unclipped.
 
         Raises:
             TrainingError: If the log-probabilities of another sampling engine differ by more than
@@ -301,19 +292,18 @@ class PlayedLearner(SteppedLearner):
         return gradients
 
     def _compare_with_sampler(self) -> None:
-        sums, largest, counts = zip(*self._trainer.divergences, strict=True)
-        tokens = sum(counts)
-        if not tokens:
+        apart = torch.cat(self._trainer.divergences)
+        if not len(apart):
             return
-        mean = sum(sums) / tokens
+        mean = apart.sum().item() / len(apart)
         metrics = self._trainer._metrics["train"]
         metrics["sampler_divergence/mean"].append(mean)
-        metrics["sampler_divergence/max"].append(max(largest))
+        metrics["sampler_divergence/max"].append(apart.max().item())
         limit = self._max_divergence
         if limit is not None and not mean <= limit:
             raise TrainingError(
                 f"{self.name}: sampler and trainer differ by {mean:.3g} in log-probability, on "
-                f"average over {int(tokens)} tokens; backend.max_divergence is {limit:g}. "
+                f"average over {len(apart)} tokens; backend.max_divergence is {limit:g}. "
                 "Compare the server's dtype and base model with the trainer's"
             )
 
@@ -347,7 +337,10 @@ class PlayedLearner(SteppedLearner):
         }
 
     def _mask(self, sample: TokenSample) -> list[int]:
-        """Return the mask of a sample, 0 on truncated answers if they are configured as masked."""
+        """Return the sample's mask, with 0 on truncated answers if `trl` masks them.
+
+        The option is `mask_truncated_completions`; truncated answers do not end with an end token.
+        """
         mask, trainer = list(sample.mask), self._trainer
         if self._config.trl.get("mask_truncated_completions"):
             ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}
@@ -383,9 +376,10 @@ _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 
 
 def grpo_arguments(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
-    """Build TRL's GRPOConfig from the learner's arguments and the options of the setting `trl`.
+    """Return TRL's GRPOConfig with the learner's `arguments` and the `options` of the user.
 
-    Raises ConfigError if TRL refuses an option.
+    The options are the setting `trl` and replace arguments. Raises ConfigError for an option whose
+    type or value TRL does not accept.
     """
     kinds = get_type_hints(GRPOConfig)
     for name, value in options.items():

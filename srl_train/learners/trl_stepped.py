@@ -46,7 +46,10 @@ class SteppedLearner(Learner):
         self._steps_done = 0
 
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
-        """Create and prepare the optimizer and schedule, as the trainer's training loop would."""
+        """Keep the trainer, and prepare its model, optimizer and schedule of `planned_steps` steps.
+
+        Raises TrainingError if accelerate found other processes than the run has.
+        """
         if trainer.args.activation_checkpointing:
             trainer.model.activation_checkpointing_enable()
         found, kind = trainer.accelerator.num_processes, trainer.accelerator.distributed_type.value
@@ -81,7 +84,7 @@ class SteppedLearner(Learner):
         raise NotImplementedError
 
     def _begin(self, seed: int) -> None:
-        """Start an update and discard everything of an update that failed."""
+        """Start an update; discard the metrics and gradients of an update that failed."""
         self._seed = seed
         self._steps_done = 0
         self._trainer._metrics["train"].clear()
@@ -228,7 +231,10 @@ class SteppedLearner(Learner):
 def common_arguments(
     config: OptimizerConfig, model: Any, steps: int, accumulation: int = 1
 ) -> dict[str, Any]:
-    """Return the TrainingArguments that all learners share."""
+    """Return the keyword arguments of TrainingArguments that all learners share.
+
+    `steps` is the number of optimizer steps of the run, `accumulation` of passes per step.
+    """
     return {
         # Required by transformers; nothing is written there.
         "output_dir": str(Path(tempfile.gettempdir()) / "core-srl-unused"),

@@ -93,9 +93,9 @@ def test_traffic_is_the_size_of_the_tensors_at_each_mean():
         _, state = strategy.on_weights(weights, weights, state, context)
         seen.append(strategy.traffic(state))
     size = 3 * 5 * 4 + 7 * 2
-    assert seen[0] == dict.fromkeys("abc", (0, 0))
-    assert seen[1] == seen[2] == {"a": (size, size), "b": (size, size), "c": (0, size)}
-    assert seen[3] == {"a": (2 * size, 2 * size), "b": (2 * size, 2 * size), "c": (0, 2 * size)}
+    assert seen[0] == dict.fromkeys("abc", 0)
+    assert seen[1] == seen[2] == {"a": 2 * size, "b": 2 * size, "c": size}
+    assert seen[3] == {"a": 4 * size, "b": 4 * size, "c": 2 * size}
 
 
 WAYS = ([0.5, -2.0, 0.01], [0.25, 1.0, 0.02], [-1.0, 1.0, 0.0])

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from srl_train.build import build_run
-from srl_train.learners.logprobs import choices_of
 from srl_train.round import train_round
 from srl_train.samples import samples_for
 from tests.srl_train.run_state import play_round, same, weights
@@ -23,7 +22,7 @@ def sampled_and_recomputed(run, number):
         learner.begin_update(samples, 0, run.versions[model])
         trainer = learner._trainer
         for sample in samples:
-            trainer.choices = [choices_of(sample)]
+            trainer.samples = [sample]
             ids = torch.tensor(
                 [sample.prompt_ids + sample.completion_ids], device=trainer.model.device
             )

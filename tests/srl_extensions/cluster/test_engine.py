@@ -12,7 +12,7 @@ from srl_train.build import build_run
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.round import train_round
-from srl_train.schedule import ScheduleContext, build_schedule
+from srl_train.schedule import build_schedule
 from tests.srl_extensions.cluster.direct import DirectCluster, deaths_of, on_ray, use
 from tests.srl_train.run_state import everything, same, without_times
 
@@ -104,7 +104,7 @@ def test_rounds_are_played_ahead(short_run, monkeypatch, staleness, oldest):
     _, expected = played(config, rounds=4)
     bound = 2 if staleness else None
     run = build_run(on_ray(config, play_ahead=True, in_flight=bound))
-    with closing(build_schedule(ScheduleContext(run, lambda number: False))) as schedule:
+    with closing(build_schedule(run, lambda number: False)) as schedule:
         rows = without_times([schedule.next_round().row for _ in range(4)])
     run.players.close()
     # A model without an update in a round has no staleness.

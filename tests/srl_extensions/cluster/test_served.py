@@ -12,7 +12,7 @@ from srl_train.build import build_run
 from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError
 from srl_train.round import train_round
-from srl_train.schedule import ScheduleContext, build_schedule
+from srl_train.schedule import build_schedule
 from tests.servers.vllm_program import interpreter
 from tests.servers.vllm_stub import sampled_versions, stub_server
 from tests.srl_extensions.cluster.direct import DirectCluster, use
@@ -119,7 +119,7 @@ def test_a_restarted_player_samples_the_version_of_its_episodes(served):
 def test_rounds_are_played_ahead(served):
     engine = {"play_ahead": True, "rollout_workers": 2}
     run = served(engine=engine, updates__max_staleness=3, rounds=3)
-    with closing(build_schedule(ScheduleContext(run, lambda number: False))) as schedule:
+    with closing(build_schedule(run, lambda number: False)) as schedule:
         results = [schedule.next_round() for _ in range(3)]
     for model, buffer in run.buffers.items():
         # A model that is slower than the other by more than its room drops samples.

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from srl_extensions.ppo.critics import CRITICS
-from srl_train.errors import TrainingError
 from tests.srl_extensions.ppo.reference import Reference, played, ppo_learner
 from tests.srl_train.learners.reference.grpo import relative_error
-from tests.srl_train.learners.small_learner import EXACT, first_gradients, update
+from tests.srl_train.learners.small_learner import EXACT, first_gradients
 
 LAST = (0.7, -0.2, 0.1)
 
@@ -105,14 +104,3 @@ def test_gradients_are_those_of_the_formula(critic):
     assert relative_error(found, expected) < EXACT
     ended = first_gradients(ppo_learner(critic=critic, gae_lambda=0.8), played())
     assert relative_error(found, ended) > 0.01
-
-
-def test_observations_beyond_the_models_context_are_refused():
-    one = ppo_learner(critic="separate")
-    fits = 64 - max(len(s.prompt_ids) + len(s.completion_ids) for s in played())
-    update(one, cut_off(played(), *range(8), ids=(5,) * fits))
-    said = "65 tokens .* at most 64"
-    with pytest.raises(TrainingError, match=said):
-        one.begin_update(cut_off(played(), *range(8), ids=(5,) * (fits + 1)), 3, 0)
-    central = ppo_learner(critic="central")  # reads no tokens
-    central.begin_update(cut_off(played(), *range(8), ids=(5,) * (fits + 1)), 3, 0)

@@ -12,7 +12,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.evaluation.replay import replay
 from srl_agents.rollout import play_many
 from srl_agents.scripted import Uniform
-from srl_extensions.research.branching import Branching, BranchingGame
+from srl_extensions.research.branching import BranchingGame
 from tests.srl_agents.rollout.carry_game import CarryGame
 
 
@@ -48,8 +48,7 @@ def paid(episode, agent, turn):
 
 
 def played(policy, seeds=(3, 4, 5), agents=("a", "b"), env=CarryGame, b=None):
-    branching = Branching(agents, 4, paid) if agents else None
-    make_game = partial(BranchingGame, branching=branching) if branching else None
+    make_game = partial(BranchingGame, branching=agents, count=4, value=paid) if agents else None
     seats = {"a": policy, "b": b or policy}
     return play_many(env, seats, list(seeds), make_game=make_game)
 

@@ -7,7 +7,7 @@ import pytest
 
 from srl_agents.episode import Decision
 from srl_agents.rollout import play
-from srl_extensions.research.replays import Replays, credit
+from srl_extensions.research.replays import credit, with_gains
 from srl_train import resume
 from srl_train.build import build_run
 from srl_train.config.run import RunConfig
@@ -41,9 +41,11 @@ def gained(a, b, alternatives=None, discount=0.5, agents=("a", "b"), make_env=Ca
         return shaped_game(episode, ("a", "b"), lambda raw: raw, View.parse_penalty)
 
     episode = play(CarryGame(), {"a": a, "b": b}, 0)
-    replays = Replays(alternatives, make_env, game_of, discount)
-    [game] = replays.with_gains([episode], [game_of(episode)], agents, np.random.default_rng(seed))
-    return {agent: own.gains for agent, own in game.items()}, replays.steps
+    [game], steps = with_gains(
+        make_env(), [episode], [game_of(episode)], game_of, agents,
+        alternatives=alternatives, discount=discount, rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    return {agent: own.gains for agent, own in game.items()}, steps
 
 
 def test_difference_rewards_match_hand_computation():
@@ -99,8 +101,10 @@ def test_late_agent_gains_from_its_own_answers():
     def game_of(one):
         return shaped_game(one, tuple(one.seats), lambda raw: raw, 0.0)
 
-    replays = Replays(None, knock_out, game_of, 1.0)
-    [game] = replays.with_gains([episode], [game_of(episode)], episode.seats, None)
+    [game], _ = with_gains(
+        env, [episode], [game_of(episode)], game_of, episode.seats,
+        alternatives=None, discount=1.0, rng=np.random.default_rng(0),
+    )  # fmt: skip
     assert {agent: own.gains for agent, own in game.items()} == {
         "player_0": (1.0,),
         "player_1": (1.0,),

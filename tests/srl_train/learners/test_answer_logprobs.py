@@ -12,7 +12,6 @@ from transformers import (
     Gemma2ForCausalLM,
 )
 
-from srl_train.learners.logprobs import choices_of
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.srl_train.learners.reference.grpo import (
     END,
@@ -130,7 +129,7 @@ SAMPLES = {
 def test_log_probabilities_equal_those_of_a_plain_forward_pass(kind, played):
     model, samples = MODELS[kind](), SAMPLES[played]()
     trainer = learner(model, temperature=0.8)._trainer
-    trainer.choices = [choices_of(s) for s in samples]
+    trainer.samples = samples
     ids, seen, length = batch_of(samples)
     own = own_places(samples, length)
     logps, entropies, _ = trainer._get_per_token_logps_and_entropies(
@@ -157,7 +156,7 @@ def test_log_probabilities_equal_those_of_a_plain_forward_pass(kind, played):
 def test_a_forced_token_has_log_probability_zero_and_no_gradient():
     model = small_model()
     trainer = learner(model)._trainer
-    trainer.choices = [[(0, (3,)), (1, (4, 5))]]
+    trainer.samples = [sample((1, 2), (3, 4), 0.0, mask=(1, 1), allowed=((3,), (4, 5)))]
     ids = torch.tensor([[1, 2, 3, 4]])
     logps, entropies, _ = trainer._get_per_token_logps_and_entropies(
         model, ids, torch.ones_like(ids), 2, compute_entropy=True
