@@ -148,7 +148,7 @@ class OpenSpielGame(RoundGame):
         return OpenSpielView(
             rules,
             self._choices,
-            describers={},
+            str,  # unused: `describe` is overridden
             default_action=0,
             parse_penalty=0.1,
             in_turns=False,
