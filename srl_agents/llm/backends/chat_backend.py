@@ -14,7 +14,7 @@ import numpy as np
 
 from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.network import RetryPolicy, http_client
+from srl_agents.llm.backends.network import http_client, within
 from srl_agents.llm.sampling import Sampling
 from srl_envs.loading import needed_by
 from srl_envs.untrusted import printable
@@ -26,12 +26,13 @@ CONCURRENCY = 16
 MOST_BYTES = 8 * 2**20
 """Maximum size of a reply; the longest answers of current models take 1 to 2 MiB."""
 TIMEOUT = 600.0
-"""Default seconds per attempt; reasoning models take minutes."""
+"""Default seconds per request; reasoning models take minutes."""
+MAX_RETRIES = 6
+"""Default number of retries, which take about 20 seconds without a Retry-After."""
 MOST_NAMES, LONGEST_NAME = 32, 200
 """Maximum number and length of the names from a server that are counted in `Usage`."""
 OTHERS = "others"
 """Name under which further names are counted."""
-RETRIES = RetryPolicy(deadline=900.0, unreachable=30.0)
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class ApiModel(ABC):
         base_url: str | None = None,
         concurrency: int = CONCURRENCY,
         timeout: float = TIMEOUT,
-        retries: RetryPolicy = RETRIES,
+        max_retries: int = MAX_RETRIES,
     ) -> None:
         """Create the SDK's client; no request is sent.
 
@@ -172,8 +173,8 @@ class ApiModel(ABC):
             api_key: Key; None reads the environment variable of the SDK.
             base_url: Address of the server; None reads the environment variable of the SDK.
             concurrency: Maximum number of concurrent requests.
-            timeout: Seconds per attempt.
-            retries: Limits of all attempts of a request.
+            timeout: Seconds per request, retries included.
+            max_retries: Number of retries after temporary failures.
 
         Raises:
             BackendError: The SDK or the key is missing, or the key or the address is not valid.
@@ -181,14 +182,14 @@ class ApiModel(ABC):
         self.name = f"{self.provider}:{model}"
         self.usage = Usage()
         self._model = model
-        self._retries = retries
+        self._timeout = timeout
         self._free = asyncio.Semaphore(concurrency)
         with needed_by(self.name, BackendError):
             self._sdk: Any = import_module(self.provider)
         self._client = self._connected(
             api_key=api_key,
             base_url=base_url,
-            max_retries=0,
+            max_retries=max_retries,
             timeout=timeout,
             http_client=http_client(
                 self._sdk, base_url or os.environ.get(self.server_in, ""), most_bytes=MOST_BYTES
@@ -215,7 +216,7 @@ class ApiModel(ABC):
 
     async def _answer(self, request: ChatRequest) -> ChatAnswer:
         async with self._free:
-            answer = await self._retries.run(self.name, lambda: self._ask(request))
+            answer = await within(self._timeout, self.name, self._ask(request))
         self.usage.add(answer)
         return answer
 
@@ -225,4 +226,4 @@ class ApiModel(ABC):
 
     @abstractmethod
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
-        """Send a request once; raise TransientError for failures that are worth a retry."""
+        """Send a request and return its answer; raises as `answer`."""
