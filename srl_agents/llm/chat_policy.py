@@ -71,21 +71,19 @@ class ChatPolicy:
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
-        conversations = []
+        conversations, requests = [], []
         for one, state in zip(seen, states, strict=True):
-            messages = state.messages
-            if not messages:
-                messages = (_message("system", rules_for(self._view, one)),)
-            words = situation(self._view, one, state.failure)
-            conversations.append((*messages, _message("user", words)))
-        requests = [
-            ChatRequest(
-                messages if self._context is None else tuple(self._context(list(messages))),
-                self._per_agent.get(one.agent, self._sampling),
-                seed_from(state.rng) if self._model.takes_seed else None,
+            rules = (_message("system", rules_for(self._view, one)),)
+            words = _message("user", situation(self._view, one, state.failure))
+            messages = (*(state.messages or rules), words)
+            conversations.append(messages)
+            requests.append(
+                ChatRequest(
+                    messages if self._context is None else tuple(self._context(list(messages))),
+                    self._per_agent.get(one.agent, self._sampling),
+                    seed_from(state.rng) if self._model.takes_seed else None,
+                )
             )
-            for one, state, messages in zip(seen, states, conversations, strict=True)
-        ]
         answers = await together(*map(self._model.answer, requests))
         decisions, memories = [], []
         for one, state, messages, answer in zip(seen, states, conversations, answers, strict=True):

@@ -19,6 +19,7 @@ from srl_agents.llm.backends.token_backend import (
     Batcher,
     Completion,
     Request,
+    TokenTrie,
     check_room,
     check_version,
     known_trie,
@@ -211,33 +212,31 @@ class HuggingFaceBackend:
             return [self._sampled([request])[0] for request in requests]
 
     def answer_probabilities(self, request: Request) -> list[float]:
-        """Return the probability of each legal answer under constrained sampling.
+        """Return the probability of each legal answer, in order, under constrained sampling.
 
         Args:
-            request: Request with legal answers.
+            request: Request with legal answers and a temperature above 0.
         """
         assert request.answers is not None
-        end, found = self.chat.end_of_turn, []
-        root = known_trie(request.answers, end)
+        end = self.chat.end_of_turn
         adapters = self._adapter_names([request])
         named = {} if adapters is None else {"adapter_names": adapters}
         device = next(self.model.parameters()).device
+        found: dict[tuple[int, ...], float] = {}
+
+        def visit(tree: TokenTrie, written: tuple[int, ...], chance: float) -> None:
+            shares = [1.0]
+            if len(tree.allowed) > 1:
+                ids = torch.tensor([[*request.context, *written]], device=device)
+                allowed = self.model(ids, **named).logits[0, -1][list(tree.allowed)].double()
+                shares = (allowed / request.sampling.temperature).softmax(-1).tolist()
+            found[written] = chance
+            for token, share in zip(tree.allowed, shares, strict=False):
+                visit(tree.children[token], (*written, token), chance * share)
+
         with self.lock, torch.inference_mode(), evaluating(self.model):
-            known: dict[tuple[int, ...], torch.Tensor] = {}
-            for answer in request.answers:
-                tree, chance = root, 1.0
-                written: tuple[int, ...] = ()
-                for token in (*answer, end):
-                    if len(tree.allowed) > 1:
-                        if written not in known:
-                            ids = torch.tensor([[*request.context, *written]], device=device)
-                            logits = self.model(ids, **named).logits[0, -1]
-                            allowed = logits[list(tree.allowed)].double()
-                            known[written] = (allowed / request.sampling.temperature).softmax(-1)
-                        chance *= float(known[written][tree.allowed.index(token)])
-                    tree, written = tree.children[token], (*written, token)
-                found.append(chance)
-        return found
+            visit(known_trie(request.answers, end), (), 1.0)
+        return [found[(*answer, end)] for answer in request.answers]
 
     def _sampled(self, requests: Sequence[Request]) -> list[Completion]:
         rows = [_Row(request, self.chat) for request in requests]
