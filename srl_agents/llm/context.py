@@ -84,7 +84,7 @@ def context_tokens(
     messages: list[Message] = [{"role": "system", "content": rules}]
     sampled: dict[int, Exchange] = {}
     for exchange in history:
-        answer = {"role": "assistant", "content": exchange.answer}
+        answer: Message = {"role": "assistant", "content": exchange.answer}
         sampled[id(answer)] = exchange
         messages += [{"role": "user", "content": exchange.words}, answer]
     messages.append({"role": "user", "content": words})

@@ -36,20 +36,14 @@ class PolicyEntry:
     """Metadata names of the environments it can play; empty for any with discrete actions."""
     holdout: bool = False
     """True for a policy that is reserved for evaluation."""
-    blind: bool = False
-    """True for a policy that ignores observations and can play any game with two actions."""
     constructor: Callable[[Any], Policy] | None = None
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
         """Return True if the policy can play all agents of `env`, by its name and action spaces."""
-        game = env.metadata["name"]
-        if game in self.games:
-            return True
-        sizes = set(action_counts(env).values())
-        if not self.games:
-            return 0 not in sizes
-        return self.blind and game not in GAMES and sizes == {2}
+        if self.games:
+            return env.metadata["name"] in self.games
+        return 0 not in action_counts(env).values()
 
     def make(self, env: Any) -> Policy:
         """Construct the policy for agents of `env`."""
@@ -61,12 +55,12 @@ class PolicyEntry:
 
 _OWN = (
     PolicyEntry("uniform"),
-    PolicyEntry("always_cooperate", BINARY, blind=True),
-    PolicyEntry("always_compete", BINARY, blind=True),
+    PolicyEntry("always_cooperate", BINARY),
+    PolicyEntry("always_compete", BINARY),
     PolicyEntry("tit_for_tat", BINARY),
     PolicyEntry("suspicious_tit_for_tat", BINARY),
-    PolicyEntry("mostly_compete", BINARY, blind=True),
-    PolicyEntry("mostly_cooperate", BINARY, holdout=True, blind=True),
+    PolicyEntry("mostly_compete", BINARY),
+    PolicyEntry("mostly_cooperate", BINARY, holdout=True),
     PolicyEntry("grim_trigger", BINARY, holdout=True),
     PolicyEntry("pavlov", BINARY, holdout=True),
     PolicyEntry("generous_tit_for_tat", BINARY, holdout=True),

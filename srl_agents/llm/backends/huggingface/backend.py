@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,11 +33,10 @@ with needed_by("a Hugging Face model"):
 
 from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, KeptCaches, masks_for, reusable
 from srl_agents.llm.backends.huggingface.loading import (
-    Quantization,
-    loading,
     make_batch_invariant,
     no_bars,
     not_loaded,
+    quantization_arguments,
     reachable_source_of,
 )
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw, compact_head_input
@@ -108,7 +107,7 @@ class HuggingFaceBackend:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        quantization: Quantization | None = None,
+        quantization: Literal["nf4"] | None = None,
         attn_implementation: str | None = None,
         tokenizer: Any = None,
         **chat: Any,
@@ -120,7 +119,7 @@ class HuggingFaceBackend:
                 NAME@REVISION.
             device: 'auto' (a GPU if there is one) or a torch device.
             dtype: 'auto' (as saved) or the name of a torch dtype.
-            quantization: 'nf4' (4 bits) or 'int8' (8 bits) for linear layers.
+            quantization: 'nf4' for linear layers in 4 bits; None for no quantization.
             attn_implementation: Option of transformers, such as 'sdpa'.
             tokenizer: Replacement of the model's tokenizer.
             **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
@@ -134,7 +133,7 @@ class HuggingFaceBackend:
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise BackendError(f"device must be 'cpu' or 'auto' without a GPU, got {device!r}")
         try:
-            placed = {} if quantization is None else loading(quantization, device)
+            placed = {} if quantization is None else quantization_arguments(device)
             if attn_implementation is not None:
                 placed["attn_implementation"] = attn_implementation
             source, revised = reachable_source_of(name_or_folder)
@@ -160,7 +159,10 @@ class HuggingFaceBackend:
                     f"the model {os.fspath(name_or_folder)!r} lacks {len(missing)} of its weights "
                     f"({', '.join(missing[:3])}{', ...' * (len(missing) > 3)}): use a complete copy"
                 )
-            model = model.to(device) if quantization is None else make_batch_invariant(model)
+            if quantization is None:
+                model = model.to(device)
+            else:
+                make_batch_invariant(model)
             if "gguf_file" in revised:  # Adapters refer to the file, not to its folder.
                 model.config._name_or_path = model.name_or_path = os.path.abspath(name_or_folder)
         except BackendError:
