@@ -35,6 +35,10 @@ def maximin(payoff_NKK: Floats) -> tuple[Floats, Floats]:
 
 
 def _indifferent(block_NSS: Floats) -> Floats:
+    """Return the strategies (N, S) by which all columns pay the same.
+
+    It is the first action in tables that have no such strategy.
+    """
     runs, size = block_NSS.shape[:2]
     # Unknowns: the probabilities. All columns pay as the last one; the probabilities sum to 1.
     equations = np.ones((runs, size, size))
@@ -95,7 +99,7 @@ def product_of_gains(value_A2: Floats, sure_2: Floats, row_KK: Floats, column_KK
 
 @cache
 def _shares(actions: int) -> Floats:
-    """Return the cycles of one or two joint actions as shares: (cycle, joint action)."""
+    """Return all cycles of one or two joint actions: shares of rounds, (cycle, joint action)."""
     cells = actions * actions
     rows = list(np.eye(cells))
     for first in range(cells):
@@ -108,7 +112,7 @@ def _shares(actions: int) -> Floats:
 
 
 def _cells(share_J: Floats, actions: int) -> tuple[Cell, ...]:
-    """Return the joint actions of a cycle in evenly mixed order."""
+    """Return the CYCLE joint actions of a cycle, evenly mixed, from their shares of its rounds."""
     rounds_J = np.rint(share_J * CYCLE).astype(int)
     used = np.flatnonzero(rounds_J)
     first = rounds_J[used[0]]
@@ -147,7 +151,10 @@ def best_plan(
 
 
 def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Floats:
-    """Return the mean reward per round (N,) of plans against known partners."""
+    """Return the mean reward per round (N,) of plans (N, T, C) against known partners.
+
+    `reply_NCK` are the partners' action distributions per situation.
+    """
     rounds = action_NTC.shape[1]
     ahead_NC = np.zeros(reply_NCK.shape[:2])
     for t in reversed(range(rounds)):
@@ -174,6 +181,10 @@ def shares_met(reply_NC: Floats, rounds: int) -> Floats:
 def _worth(
     reply_NCK: Floats, payoff_NKK: Floats, ahead_NC: Floats, doubt_NC: Floats | None
 ) -> Floats:
+    """Return the value (N, C, K) of each action now, if the situations have the values `ahead_NC`.
+
+    `doubt_NC` is as in `best_plan`.
+    """
     runs, _, actions = reply_NCK.shape
     # A joint action pays its reward and leads to the situation of the same index.
     worth_NKK = payoff_NKK + ahead_NC[:, 1:].reshape(runs, actions, actions)

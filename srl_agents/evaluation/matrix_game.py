@@ -93,7 +93,7 @@ class MatchOutcome:
     """Share of each joint action (player A's, player B's) in the last tenth of the episodes."""
 
     def of(self, player: int) -> Floats:
-        """Return the mean reward per round of player 0 or 1 in each run: (N,)."""
+        """Return the mean reward per round of player 0 or 1 over all episodes, by run: (N,)."""
         return np.asarray(self.rewards_2NE[player].mean(axis=1))
 
 
@@ -155,6 +155,7 @@ def play_match(
 
 
 def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
+    """Play the rounds of an episode and return the actions (N, T) of both players."""
     a_TN, b_TN = np.empty((2, horizon, runs), np.int8)
     for t in range(horizon):
         a_TN[t], b_TN[t] = a.act()[0], b.act()[0]
@@ -266,7 +267,7 @@ def run_benchmark(
 
 
 def tuned_rate(payoff_22: Floats, *, runs: int, episodes: int, horizon: int, seed: int) -> float:
-    """Return the rate of RATES with the best self-play of SimplePG."""
+    """Return the learning rate in RATES with the highest mean reward of SimplePG in self-play."""
     values = {}
     for rate in RATES:
         make = partial(SimplePGRuns, lr=rate)
@@ -289,12 +290,16 @@ def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
 
 
 def _cell(value_N: Floats) -> dict[str, float]:
+    """Return mean, population standard deviation and minimum over the runs."""
     average, deviation = float(value_N.mean()), float(value_N.std())
     return {"avg": average, "std": deviation, "worst": float(value_N.min())}
 
 
 def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
-    """Return the number of runs that end with mostly the lower-paying of the two agreements."""
+    """Return the number of runs that mostly end with the lower-paying of the two agreements.
+
+    The agreements are that both cooperate or both compete. 0 if both pay the same.
+    """
     gap = payoff_22[1, 1] - payoff_22[0, 0]
     if abs(gap) < 1e-12:
         return 0

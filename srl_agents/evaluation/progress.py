@@ -34,7 +34,7 @@ class LongWork:
 
 @contextmanager
 def announced(message: str) -> Iterator[None]:
-    """Log a message if the block takes longer than FIRST seconds."""
+    """Log the message once, from another thread, if the block takes longer than FIRST seconds."""
     timer = threading.Timer(FIRST, log.info, (message,))
     timer.daemon = True
     timer.start()

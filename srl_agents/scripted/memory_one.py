@@ -39,7 +39,10 @@ STRATEGIES: Mapping[str, tuple[float, float, float, float, float]] = MappingProx
 
 
 def situations(own_NT: Actions, other_NT: Actions, actions: int = 2) -> Actions:
-    """Return the situation (N, T) before each step of an episode, for N pairs of players."""
+    """Return the situation (N, T) before each step of an episode, for N pairs of players.
+
+    `actions` is the number of actions of a player.
+    """
     before_NT = np.empty_like(own_NT)
     before_NT[:, 0] = START
     before_NT[:, 1:] = 1 + actions * own_NT[:, :-1] + other_NT[:, :-1]
@@ -52,7 +55,7 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Return the values of the five situations in the order of the opponent's situations."""
+    """Return one player's values of the five situations in the order of its opponent's."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
@@ -81,7 +84,10 @@ class SituationReader:
         self._seats = seats
 
     def __call__(self, observation: object) -> int:
-        """Return the situation; a tie among the other agents counts as the agent's last action."""
+        """Return the number of the situation in an observation vector, 0 to 4.
+
+        A tie among the other agents counts as the agent's last action.
+        """
         vector: Any = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:
             return START

@@ -46,7 +46,7 @@ class PolicyEntry:
         return 0 not in action_counts(env).values()
 
     def make(self, env: Any) -> Policy:
-        """Construct the policy for agents of `env`."""
+        """Return a new policy for agents of `env`."""
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
         policy: Policy = (self.constructor or makers[self.name])(env)
@@ -94,7 +94,10 @@ def action_counts(env: Any) -> dict[str, int]:
 
 
 def entry_of(name: str) -> PolicyEntry:
-    """Return the PolicyEntry of a name in POLICIES."""
+    """Return the PolicyEntry of a name in POLICIES, also for a policy class of a plugin.
+
+    Raises PolicyError for another name.
+    """
     part = POLICIES.load(name)
     if isinstance(part, PolicyEntry):
         return part
@@ -163,9 +166,10 @@ def classic_policy(name: str, env: Any) -> Policy:
 
 
 def _constructed(name: str, constructor: Any, env: Any) -> Policy:
-    """Return the policy of a user's class or function, called with `env` if it has this argument.
+    """Return the policy that a user's class or function constructs.
 
-    A class that lacks methods of the protocol is rejected before it is constructed.
+    It is called with `env` if it has this argument. Raises PolicyError if the result lacks methods
+    of a policy; `name` is its name in the message.
     """
     policy: Any = constructor
     if not isinstance(constructor, type) or not missing_methods(constructor):

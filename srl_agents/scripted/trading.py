@@ -132,10 +132,14 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
-        """Update beliefs about the favorite of an agent that agreed to a `change` of its goods."""
+        """Update the beliefs in `ledger` about the favorite of the agent number `slot`.
+
+        The agent agreed to a change of its goods, by good.
+        """
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 
     def _weigh(self, ledger: Ledger, slot: int, likelihood: Floats) -> None:
+        """Multiply the beliefs about a favorite by a likelihood per good, and normalize them."""
         posterior = ledger.favourite[slot] * likelihood
         ledger.favourite[slot] = posterior / posterior.sum()

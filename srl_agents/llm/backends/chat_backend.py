@@ -29,10 +29,8 @@ TIMEOUT = 600.0
 """Default seconds per request; reasoning models take minutes."""
 MAX_RETRIES = 6
 """Default number of retries, which take about 20 seconds without a Retry-After."""
-MOST_NAMES, LONGEST_NAME = 32, 200
-"""Maximum number and length of the names from a server that are counted in `Usage`."""
-OTHERS = "others"
-"""Name under which further names are counted."""
+LONGEST_NAME = 200
+"""Maximum length of the names from a server that are counted in `Usage`."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +77,14 @@ class Usage:
     """Server's name for the model -> number of answers."""
 
     def add(self, answer: ChatAnswer) -> None:
-        """Add one answer to the counts."""
+        """Add one answer to the counts, in place."""
         prompt, completion = answer.prompt_tokens, answer.completion_tokens
         unknown = int(prompt is None or completion is None)
-        by_kind = {answer.finish_reason: 1}, {answer.model: 1}
-        self.add_usage(Usage(1, prompt or 0, completion or 0, unknown, *by_kind))
+        by_name = {answer.finish_reason: 1}, {answer.model: 1}
+        self.add_usage(Usage(1, prompt or 0, completion or 0, unknown, *by_name))
 
     def add_usage(self, other: Usage) -> None:
-        """Add the counts of another Usage to these."""
+        """Add the counts of `other` to these, in place."""
         self.answers += other.answers
         self.prompt_tokens += other.prompt_tokens
         self.completion_tokens += other.completion_tokens
@@ -96,7 +94,6 @@ class Usage:
             (self.models, other.models),
         ):
             for name, number in others.items():
-                name = name if name in counts or len(counts) < MOST_NAMES else OTHERS
                 counts[name] = counts.get(name, 0) + number
 
 
@@ -136,14 +133,14 @@ def seed_from(rng: np.random.Generator) -> int:
 
 
 def token_count(value: Any) -> int | None:
-    """Return a token count from a reply, also None; raise ValueError for another value."""
+    """Return `value` if it is a token count or None; otherwise raise ValueError."""
     if value is not None and (type(value) is not int or not 0 <= value < 2**31):
         raise ValueError(f"a token count must be an integer from 0, got {value!r}")
     return value
 
 
 def server_text(value: Any) -> str:
-    """Return a name from a reply as printable text of at most LONGEST_NAME characters."""
+    """Return `value`, a name from a reply, as one printable line of at most LONGEST_NAME."""
     return printable(str(value)[:LONGEST_NAME], multiline=False)[:LONGEST_NAME]
 
 
@@ -222,8 +219,11 @@ class ApiModel(ABC):
 
     @abstractmethod
     def _connected(self, **settings: Any) -> Any:
-        """Return a client of the SDK with these arguments."""
+        """Return a client of the SDK, constructed with `settings`.
+
+        Raises BackendError if there is no key.
+        """
 
     @abstractmethod
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
-        """Send a request and return its answer; raises as `answer`."""
+        """Send a request to the API and return its answer; raises BackendError as `answer`."""
