@@ -277,7 +277,7 @@ def played_action(decision: Decision) -> Any:
 def is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Return True for a truncated agent, False for a terminated one, None for an active one."""
+    """Return False for a terminated agent, True for one that is only truncated, otherwise None."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None

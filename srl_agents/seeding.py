@@ -84,13 +84,13 @@ def generator(seed: int, name: str, *indices: int) -> np.random.Generator:
 
 
 def of_update(seed: int, round_number: int, model: int, update_index: int) -> int:
-    """Return the 32-bit seed of one update of a model, whose number is `model`."""
+    """Return the 32-bit seed of an update of model number `model` in a round."""
     start = sequence(seed, "update", round_number, model, update_index)
     return int(start.generate_state(1, np.uint32)[0])
 
 
 def of_step(update: int, step: int, process: int) -> int:
-    """Return the seed of an optimizer step, from the seed of its update and the process number."""
+    """Return the seed of step number `step` of an update in a process, from the update's seed."""
     return update + step + _BETWEEN_PROCESSES * process
 
 
@@ -113,6 +113,6 @@ def of_agents(policy_seed: int, count: int) -> list[int]:
 
 
 def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
-    """Return the seeds of `count` branches of an episode at step number `turn`."""
+    """Return the policy seeds of `count` branches of an episode from its step number `turn` on."""
     start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))
     return [int(state) for state in start.generate_state(count, np.uint64)]

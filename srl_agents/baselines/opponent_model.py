@@ -156,10 +156,7 @@ class PartnerModel:
         return self._learner.led(weight_NF)
 
     def _counts(self) -> list[Floats]:
-        """Return, for each type in COUNTED, its counts of partner's actions: (N, C, K).
-
-        Types that do not look back have the same counts in all situations.
-        """
+        """Return, for each type in COUNTED, its counts of the partner's actions: (N, C, K)."""
         counts = []
         for fades, looks_back in zip(FADING, LOOKS_BACK, strict=True):
             kept_NCK = self._recent_NCK if fades else self._all_NCK
@@ -169,10 +166,7 @@ class PartnerModel:
         return counts
 
     def _mixed(self, by_type: list[Floats]) -> Floats:
-        """Return the mean of `by_type`, an array (N, ...) per type in COUNTED, by the beliefs.
-
-        The types have equal weights in runs in which all weights are 0.
-        """
+        """Return the mean of `by_type`, an array (N, ...) per type in COUNTED, by the beliefs."""
         weight_NF = self._weights()[:, : len(COUNTED)]
         total_N1 = weight_NF.sum(axis=1, keepdims=True)
         even = np.full_like(weight_NF, 1.0 / len(COUNTED))
@@ -183,7 +177,6 @@ class PartnerModel:
         )
 
     def _weights(self) -> Floats:
-        """Return the probability of each type and learner filter: (N, types)."""
         log_weight = self._log_prior + self._log_evidence
         weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))

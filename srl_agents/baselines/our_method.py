@@ -140,10 +140,7 @@ class OurMethodRuns:
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
     def _negotiate(self, other_N: Actions) -> None:
-        """Pass the partners' actions (N,) to the handshakes.
-
-        Handshakes that are over or agreed are removed. A partner's call starts a handshake.
-        """
+        """Pass the partners' actions (N,) to the handshakes, and start and remove handshakes."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
         for n, handshake in list(self._handshakes.items()):
@@ -165,17 +162,13 @@ class OurMethodRuns:
                 self._inform([n])
 
     def _inform(self, runs: Sequence[int]) -> None:
-        """Pass the current estimates of the rewards to the handshakes of the runs `runs`."""
         if runs:
             mean_NKK, noise_N = self._payoffs.mean(), self._payoffs.noise()
             for n in runs:
                 self._handshakes[n].know(mean_NKK[n], self._payoffs.count[n], float(noise_N[n]))
 
     def _response(self) -> tuple[Actions, Floats]:
-        """Return actions and their probabilities (N,) by the plans or the maximin strategies.
-
-        Runs with a handshake or an agreement ignore them.
-        """
+        """Return actions and their probabilities (N,) by the plans or the maximin strategies."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # Before the first update: each action twice, in turn.

@@ -35,10 +35,6 @@ def maximin(payoff_NKK: Floats) -> tuple[Floats, Floats]:
 
 
 def _indifferent(block_NSS: Floats) -> Floats:
-    """Return the strategies (N, S) by which all columns pay the same.
-
-    It is the first action in tables that have no such strategy.
-    """
     runs, size = block_NSS.shape[:2]
     # Unknowns: the probabilities. All columns pay as the last one; the probabilities sum to 1.
     equations = np.ones((runs, size, size))
@@ -181,10 +177,6 @@ def shares_met(reply_NC: Floats, rounds: int) -> Floats:
 def _worth(
     reply_NCK: Floats, payoff_NKK: Floats, ahead_NC: Floats, doubt_NC: Floats | None
 ) -> Floats:
-    """Return the value (N, C, K) of each action now, if the situations have the values `ahead_NC`.
-
-    `doubt_NC` is as in `best_plan`.
-    """
     runs, _, actions = reply_NCK.shape
     # A joint action pays its reward and leads to the situation of the same index.
     worth_NKK = payoff_NKK + ahead_NC[:, 1:].reshape(runs, actions, actions)

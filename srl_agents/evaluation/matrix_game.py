@@ -155,7 +155,6 @@ def play_match(
 
 
 def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
-    """Play the rounds of an episode and return the actions (N, T) of both players."""
     a_TN, b_TN = np.empty((2, horizon, runs), np.int8)
     for t in range(horizon):
         a_TN[t], b_TN[t] = a.act()[0], b.act()[0]
@@ -290,7 +289,6 @@ def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
 
 
 def _cell(value_N: Floats) -> dict[str, float]:
-    """Return mean, population standard deviation and minimum over the runs."""
     average, deviation = float(value_N.mean()), float(value_N.std())
     return {"avg": average, "std": deviation, "worst": float(value_N.min())}
 

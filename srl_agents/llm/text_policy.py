@@ -13,7 +13,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import ChatTurn
-from srl_agents.llm.context import ContextFunction, Exchange, context_tokens
+from srl_agents.llm.context import ContextFunction, Message, context_tokens
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
 from srl_envs.text import ParseFailure, TextView, feedback, read_answer, tells_time, view_for
@@ -89,8 +89,10 @@ class Conversation:
     """Number of random draws of all answers so far (`Request.draws_before`)."""
     context: tuple[int, ...] = ()
     """Token ids of all prompts and answers so far; unused with a context function."""
-    history: tuple[Exchange, ...] = ()
-    """Steps so far, for a context function."""
+    messages: tuple[Message, ...] = ()
+    """Messages so far, from the system message to the last answer; only with a context function."""
+    answers: tuple[tuple[int, ...], ...] = ()
+    """Token ids of the answers in `messages`, as sampled."""
     failure: ParseFailure | None = None
     """Reason why the last answer could not be parsed; None if it was parsed."""
 
@@ -167,12 +169,7 @@ class TextPolicy:
     def probabilities(self, seen: AgentObservation, state: Conversation) -> np.ndarray:
         """Return the probability of each action under constrained sampling, shape (actions,).
 
-        Args:
-            seen: Observation of the agent.
-            state: Conversation so far.
-
-        Raises:
-            PolicyError: Answers are not constrained, or the backend cannot compute probabilities.
+        Raises PolicyError if answers are not constrained, or the backend is not in this process.
         """
         compute = getattr(self._backend, "answer_probabilities", None)
         if not self._constrained or compute is None:
@@ -185,13 +182,7 @@ class TextPolicy:
         return found
 
     def continued(self, seen: AgentObservation, state: Conversation, action: int) -> Conversation:
-        """Return the conversation after the answer that names an action.
-
-        Args:
-            seen: Observation of the agent.
-            state: Conversation before the answer.
-            action: Number of a legal action.
-        """
+        """Return the conversation `state` after the answer that names the action `action`."""
         legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         answer = self._legal_answers(seen)[legal.index(action)]
         written = (*answer, self._backend.chat.end_of_turn)
@@ -199,41 +190,41 @@ class TextPolicy:
         return replace(after, failure=None)
 
     def branch(self, state: Conversation, seed: int) -> Conversation:
-        """Return a new conversation with the same past and other random draws.
-
-        Args:
-            state: Conversation to copy.
-            seed: Seed of the new conversation's draws.
-        """
+        """Return a copy of a conversation whose next random draws come from `seed`."""
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
 
     def leave(self, state: Conversation) -> None:
         self._backend.release(state.number)
 
     def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
-        if not (state.context or state.history) or tells_time(self._view, seen.observation):
+        if not (state.context or state.messages) or tells_time(self._view, seen.observation):
             return None
         return self._prompt(seen, state)
 
     def _prompt(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...]:
         """Return the new token ids of a prompt; with a context function, all token ids."""
-        chat, view = self._backend.chat, self._view
-        if self._context is None:
-            last = state.context[-1] if state.context else None
-            [ids] = chat.prompts([turn_of(view, seen, state.failure, last)])
-            return ids
-        rules, words = rules_for(view, seen), situation(view, seen, state.failure)
-        return context_tokens(chat, self._context, rules, state.history, words)
+        chat = self._backend.chat
+        if self._context is not None:
+            return context_tokens(chat, self._context, self._messages(seen, state), state.answers)
+        last = state.context[-1] if state.context else None
+        [ids] = chat.prompts([turn_of(self._view, seen, state.failure, last)])
+        return ids
+
+    def _messages(self, seen: AgentObservation, state: Conversation) -> tuple[Message, ...]:
+        """Return the whole conversation up to the newest user message."""
+        rules = ({"role": "system", "content": rules_for(self._view, seen)},)
+        words = situation(self._view, seen, state.failure)
+        return (*(state.messages or rules), {"role": "user", "content": words})
 
     def _after(
         self, seen: AgentObservation, state: Conversation, request: Request, ids: tuple[int, ...]
     ) -> Conversation:
-        """Return the conversation with the answer `ids`, in tokens, to a request."""
+        """Return the conversation after a request and its answer, given by token ids."""
         if self._context is None:
             return replace(state, context=request.context + ids)
-        words = situation(self._view, seen, state.failure)
-        exchange = Exchange(words, self._backend.chat.text(ids), ids)
-        return replace(state, history=(*state.history, exchange))
+        answer = {"role": "assistant", "content": self._backend.chat.text(ids)}
+        messages = (*self._messages(seen, state), answer)
+        return replace(state, messages=messages, answers=(*state.answers, ids))
 
     def _request(self, seen: AgentObservation, state: Conversation) -> Request:
         adapter = self._adapter

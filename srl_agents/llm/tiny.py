@@ -90,7 +90,6 @@ def random_dialogues(
 
 
 def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> list[Dialogue]:
-    """Play one random episode and return the dialogue of each agent that acted."""
     observations, infos = env.reset(seed=int(rng.integers(2**31)))
     rules = {agent: view_for(view, seen).rules(agent) for agent, seen in observations.items()}
     lines: dict[str, list[TextLine]] = {agent: [] for agent in env.possible_agents}
@@ -126,7 +125,6 @@ def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> lis
 
 
 def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
-    """Return the environment's sample answers; raise PolicyError if there are none."""
     sample = getattr(env.unwrapped, "sample_answers", None)
     answers = None if sample is None else sample(agent, rng, FREE_ANSWERS)
     if not answers:
@@ -138,7 +136,7 @@ def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
 
 
 def _message(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> str:
-    """Return a line with a random legal answer of another agent, or "" in most cases."""
+    """Return a message of another agent as a line, with probability HEARD_SHARE, otherwise ""."""
     others = [other for other in env.agents if other != agent]
     if not others or rng.random() >= HEARD_SHARE:
         return ""

@@ -140,6 +140,5 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 
     def _weigh(self, ledger: Ledger, slot: int, likelihood: Floats) -> None:
-        """Multiply the beliefs about a favorite by a likelihood per good, and normalize them."""
         posterior = ledger.favourite[slot] * likelihood
         ledger.favourite[slot] = posterior / posterior.sum()

@@ -45,6 +45,4 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 async def await_(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in the background loop and return its result, from any event loop."""
-    if _thread().runs_here:
-        return await coroutine
     return await asyncio.wrap_future(submit(coroutine))

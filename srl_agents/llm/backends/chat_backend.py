@@ -140,7 +140,7 @@ def token_count(value: Any) -> int | None:
 
 
 def server_text(value: Any) -> str:
-    """Return `value`, a name from a reply, as one printable line of at most LONGEST_NAME."""
+    """Return `value`, a name from a reply, printable and cut to LONGEST_NAME characters."""
     return printable(str(value)[:LONGEST_NAME], multiline=False)[:LONGEST_NAME]
 
 

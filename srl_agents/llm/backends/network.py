@@ -83,7 +83,10 @@ class RejectedError(BackendError):
 
 
 async def within(seconds: float, name: str, request: Awaitable[T]) -> T:
-    """Await a request; raise BackendError if the server `name` takes longer than `seconds`."""
+    """Return the result of a request; raise BackendError if it takes longer than `seconds`.
+
+    `name` is the name of the server in the error.
+    """
     try:
         # asyncio.wait_for of Python 3.11 can lose the cancellation of a fleet that closes.
         async with asyncio.timeout(seconds):
@@ -94,7 +97,7 @@ async def within(seconds: float, name: str, request: Awaitable[T]) -> T:
 
 @contextmanager
 def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[None]:
-    """Convert errors of an SDK, raised in the block, to errors of this project.
+    """Convert errors of an SDK, raised in the block, to BackendErrors about the server `name`.
 
     Refusals become RejectedError, failed connections ServerUnavailable, and all others
     BackendError. `any_error` is the base class of the SDK's exceptions.

@@ -200,13 +200,9 @@ class HuggingFaceBackend:
         self.caches.release(conversation)
 
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
-        """Sample one completion per request, as one batch.
+        """Sample one completion per request, in order, as one batch unless `batched` is False.
 
-        Args:
-            requests: Valid requests (see `complete`).
-
-        Raises:
-            BackendError: The model failed.
+        The requests must be valid (see `complete`). Raises BackendError if the model fails.
         """
         with self.lock:
             if self.batched:
@@ -214,10 +210,9 @@ class HuggingFaceBackend:
             return [self._sampled([request])[0] for request in requests]
 
     def answer_probabilities(self, request: Request) -> list[float]:
-        """Return the probability of each legal answer, in order, under constrained sampling.
+        """Return the probability of each legal answer of a request under constrained sampling.
 
-        Args:
-            request: Request with legal answers and a temperature above 0.
+        The temperature must be above 0.
         """
         assert request.answers is not None
         end = self.chat.end_of_turn

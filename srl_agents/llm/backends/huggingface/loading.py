@@ -27,7 +27,7 @@ with needed_by("a Hugging Face model"):
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return the name or path, and further arguments, for `from_pretrained`.
+    """Return the source of a model for `from_pretrained`, and its further arguments.
 
     `name` is a folder, a GGUF file, a hub name, or NAME@REVISION. Raises BackendError if
     CORE_SRL_MODELS is not valid.
