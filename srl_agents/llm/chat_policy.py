@@ -12,7 +12,7 @@ from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, seed_from
 from srl_agents.llm.context import ContextFunction
 from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.text_policy import decided, rules_for, situation
+from srl_agents.llm.text_policy import decided, messages_until
 from srl_agents.policy import AgentObservation
 from srl_envs.text import ParseFailure, TextView
 
@@ -73,9 +73,7 @@ class ChatPolicy:
     ) -> tuple[list[Decision], list[ChatConversation]]:
         conversations, requests = [], []
         for one, state in zip(seen, states, strict=True):
-            rules = (_message("system", rules_for(self._view, one)),)
-            words = _message("user", situation(self._view, one, state.failure))
-            messages = (*(state.messages or rules), words)
+            messages = messages_until(self._view, one, state.messages, state.failure)
             conversations.append(messages)
             requests.append(
                 ChatRequest(
@@ -96,7 +94,3 @@ class ChatPolicy:
 
     def leave(self, state: ChatConversation) -> None:
         pass  # A conversation has no resources.
-
-
-def _message(role: str, content: str) -> Message:
-    return {"role": role, "content": content.strip()}

@@ -42,6 +42,21 @@ def situation(view: TextView, seen: AgentObservation, failure: ParseFailure | No
     return "\n".join(lines)
 
 
+def messages_until(
+    view: TextView,
+    seen: AgentObservation,
+    messages: tuple[Message, ...],
+    failure: ParseFailure | None,
+) -> tuple[Message, ...]:
+    """Return a conversation with the newest user message, `situation(view, seen, failure)`.
+
+    `messages` are the earlier ones; if there are none, the first one contains the rules.
+    """
+    rules = ({"role": "system", "content": rules_for(view, seen).strip()},)
+    words = situation(view, seen, failure).strip()
+    return (*(messages or rules), {"role": "user", "content": words})
+
+
 def turn_of(
     view: TextView,
     seen: AgentObservation,
@@ -205,16 +220,11 @@ class TextPolicy:
         """Return the new token ids of a prompt; with a context function, all token ids."""
         chat = self._backend.chat
         if self._context is not None:
-            return context_tokens(chat, self._context, self._messages(seen, state), state.answers)
+            messages = messages_until(self._view, seen, state.messages, state.failure)
+            return context_tokens(chat, self._context, messages, state.answers)
         last = state.context[-1] if state.context else None
         [ids] = chat.prompts([turn_of(self._view, seen, state.failure, last)])
         return ids
-
-    def _messages(self, seen: AgentObservation, state: Conversation) -> tuple[Message, ...]:
-        """Return the whole conversation up to the newest user message."""
-        rules = ({"role": "system", "content": rules_for(self._view, seen)},)
-        words = situation(self._view, seen, state.failure)
-        return (*(state.messages or rules), {"role": "user", "content": words})
 
     def _after(
         self, seen: AgentObservation, state: Conversation, request: Request, ids: tuple[int, ...]
@@ -223,8 +233,8 @@ class TextPolicy:
         if self._context is None:
             return replace(state, context=request.context + ids)
         answer = {"role": "assistant", "content": self._backend.chat.text(ids)}
-        messages = (*self._messages(seen, state), answer)
-        return replace(state, messages=messages, answers=(*state.answers, ids))
+        messages = messages_until(self._view, seen, state.messages, state.failure)
+        return replace(state, messages=(*messages, answer), answers=(*state.answers, ids))
 
     def _request(self, seen: AgentObservation, state: Conversation) -> Request:
         adapter = self._adapter

@@ -24,7 +24,6 @@ ANY = "any game of discrete actions"
 BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
 BANDIT, MAZE = ("bandit_v0",), ("maze_v0",)
 TRADING, NEGOTIATION = ("social_trading_v0",), ("social_negotiation_v0",)
-GAMES = (*BINARY, *BANDIT, *MAZE, *TRADING, *NEGOTIATION)
 
 
 @dataclass(frozen=True)
