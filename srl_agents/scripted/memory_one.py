@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,19 +20,19 @@ from srl_envs.games.coop_compete import OBSERVATION_FIELDS
 START = 0
 SITUATIONS = 5
 GENEROSITY = 1 / 3  # probability with which generous tit for tat forgives competing
-STRATEGIES: Mapping[str, tuple[float, float, float, float, float]] = MappingProxyType(
-    {
-        # first round, then after (own, other) = (0, 0), (0, 1), (1, 0), (1, 1)
-        "tit_for_tat": (1.0, 0.0, 1.0, 0.0, 1.0),
-        "suspicious_tit_for_tat": (0.0, 0.0, 1.0, 0.0, 1.0),
-        "generous_tit_for_tat": (1.0, GENEROSITY, 1.0, GENEROSITY, 1.0),
-        "grim_trigger": (1.0, 0.0, 0.0, 0.0, 1.0),
-        "pavlov": (1.0, 1.0, 0.0, 0.0, 1.0),
-        "alternator": (1.0, 1.0, 1.0, 0.0, 0.0),
-        "mostly_cooperate": (0.8, 0.8, 0.8, 0.8, 0.8),
-        "mostly_compete": (0.2, 0.2, 0.2, 0.2, 0.2),
-    }
-)
+STRATEGIES: Mapping[str, Sequence[float]] = {
+    # first round, then after (own, other) = (0, 0), (0, 1), (1, 0), (1, 1)
+    "always_cooperate": (1.0, 1.0, 1.0, 1.0, 1.0),
+    "always_compete": (0.0, 0.0, 0.0, 0.0, 0.0),
+    "tit_for_tat": (1.0, 0.0, 1.0, 0.0, 1.0),
+    "suspicious_tit_for_tat": (0.0, 0.0, 1.0, 0.0, 1.0),
+    "generous_tit_for_tat": (1.0, GENEROSITY, 1.0, GENEROSITY, 1.0),
+    "grim_trigger": (1.0, 0.0, 0.0, 0.0, 1.0),
+    "pavlov": (1.0, 1.0, 0.0, 0.0, 1.0),
+    "alternator": (1.0, 1.0, 1.0, 0.0, 0.0),
+    "mostly_cooperate": (0.8, 0.8, 0.8, 0.8, 0.8),
+    "mostly_compete": (0.2, 0.2, 0.2, 0.2, 0.2),
+}
 """Strategy -> probabilities of cooperation: tit for tat (Axelrod 1984), grim trigger (Friedman
 1971), generous tit for tat (Nowak and Sigmund 1992), Pavlov (Nowak and Sigmund 1993)."""
 
@@ -139,7 +138,8 @@ class Always(MemoryOne):
     def __init__(self, action: int) -> None:
         if action not in (0, 1):
             raise ValueError(f"action must be 0 (compete) or 1 (cooperate), got {action!r}")
-        super().__init__(("always_compete", "always_cooperate")[action], [action] * SITUATIONS)
+        name = ("always_compete", "always_cooperate")[action]
+        super().__init__(name, STRATEGIES[name])
 
 
 class Bernoulli(MemoryOne):
