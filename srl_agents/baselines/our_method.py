@@ -278,7 +278,7 @@ class OurMethodRuns:
 
 
 def worth_exploring(cost_N: Floats, spread_N: Floats) -> Bools:
-    """Return True (N,) where a plan is worth an episode because of what it reveals.
+    """Return True (N,) where a plan is worth an episode for its information.
 
     `cost_N` is its expected loss against the best known plan, `spread_N` the standard deviation of
     its value, which is assumed to be normal. The benefit is the expected surplus over LOOKAHEAD

@@ -184,7 +184,12 @@ class TextPolicy:
     def probabilities(self, seen: AgentObservation, state: Conversation) -> np.ndarray:
         """Return the probability of each action under constrained sampling, shape (actions,).
 
-        Raises PolicyError if answers are not constrained, or the backend is not in this process.
+        Args:
+            seen: Observation of the agent.
+            state: Conversation so far.
+
+        Raises:
+            PolicyError: Answers are not constrained, or the backend is not in this process.
         """
         compute = getattr(self._backend, "answer_probabilities", None)
         if not self._constrained or compute is None:
@@ -197,7 +202,13 @@ class TextPolicy:
         return found
 
     def continued(self, seen: AgentObservation, state: Conversation, action: int) -> Conversation:
-        """Return the conversation `state` after the answer that names the action `action`."""
+        """Return the conversation after the answer that names an action.
+
+        Args:
+            seen: Observation of the agent.
+            state: Conversation before the answer.
+            action: Number of a legal action.
+        """
         legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         answer = self._legal_answers(seen)[legal.index(action)]
         written = (*answer, self._backend.chat.end_of_turn)
@@ -205,7 +216,12 @@ class TextPolicy:
         return replace(after, failure=None)
 
     def branch(self, state: Conversation, seed: int) -> Conversation:
-        """Return a copy of a conversation whose next random draws come from `seed`."""
+        """Return a copy of a conversation with other random draws.
+
+        Args:
+            state: Conversation to copy.
+            seed: Seed of the copy's draws.
+        """
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
 
     def leave(self, state: Conversation) -> None:

@@ -202,7 +202,11 @@ class HuggingFaceBackend:
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
         """Sample one completion per request, in order, as one batch unless `batched` is False.
 
-        The requests must be valid (see `complete`). Raises BackendError if the model fails.
+        Args:
+            requests: Valid requests (see `complete`).
+
+        Raises:
+            BackendError: The model failed.
         """
         with self.lock:
             if self.batched:
@@ -210,9 +214,10 @@ class HuggingFaceBackend:
             return [self._sampled([request])[0] for request in requests]
 
     def answer_probabilities(self, request: Request) -> list[float]:
-        """Return the probability of each legal answer of a request under constrained sampling.
+        """Return the probability of each legal answer, in order, under constrained sampling.
 
-        The temperature must be above 0.
+        Args:
+            request: Request with legal answers and a temperature above 0.
         """
         assert request.answers is not None
         end = self.chat.end_of_turn
