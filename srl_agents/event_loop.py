@@ -41,17 +41,12 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    @property
-    def runs_here(self) -> bool:
-        """True if the caller runs in the thread of this loop."""
-        return threading.current_thread() is self._thread
-
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Schedule a coroutine and return its future."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
-        """Cancel all tasks, wait for their end, and end the thread."""
+        """Cancel all tasks, and block until they and the thread have ended."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -65,7 +60,7 @@ class LoopThread:
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
-    """Await all arguments concurrently and return their results in order.
+    """Await all arguments concurrently and return their results in the order of the arguments.
 
     After all have ended, the first error, in the order of the arguments, is raised.
     """

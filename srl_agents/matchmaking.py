@@ -15,7 +15,7 @@ from srl_agents import seeding
 def assign_agents(
     agents: Sequence[str], models: Sequence[str], fixed: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return agent -> player: those in `fixed`, then the models in turn.
+    """Return agent -> player: its player in `fixed`, otherwise the next of the models in turn.
 
     Four models in an eight-player game of two teams play the agents i and i + 4: one in each team.
     Raises ValueError for an unknown agent in `fixed`, and for a model without an agent.
@@ -85,12 +85,12 @@ class Matchmaking:
         return self.evaluated(1)[0]
 
     def seatings(self, groups: range) -> list[dict[str, str]]:
-        """Return agent -> player for each group of training episodes."""
+        """Return agent -> player for each training group whose number is in `groups`."""
         draw = self._uniform if self._name == "uniform" else self._ordered
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return agent -> player for each group of evaluation episodes."""
+        """Return agent -> player for each of the first `groups` groups of an evaluation."""
         return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:
@@ -112,14 +112,14 @@ class Matchmaking:
         return math.ceil(self.mean_held(player))
 
     def _ordered(self, group: int) -> list[str]:
-        """Return the models of the free agents without random draws per agent."""
+        """Return the model of each free agent in a group by the schedule, without "uniform"."""
         if self.draws:
             return self._round_robin(group)
         first = group % len(self._in_turn) if self.varies else 0
         return [*self._in_turn[first:], *self._in_turn[:first]]
 
     def _uniform(self, group: int) -> list[str]:
-        # The numbers of agents per model differ by at most one.
+        """Draw the model of each free agent; the models' numbers of agents differ by at most 1."""
         rng = seeding.generator(self._seed, "matchmaking", group)
         order = rng.permutation(len(self._models))
         places = range(len(self._free))

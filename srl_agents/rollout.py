@@ -1,13 +1,13 @@
 """Rollouts: episodes of environments played by policies, many episodes concurrently.
 
 Every episode is a coroutine. Concurrent requests to the same language model form one batch.
-Scripted policies decide at once; episodes with only scripted policies need no event loop.
+Scripted policies decide at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -17,7 +17,7 @@ import numpy as np
 from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_agents.errors import BackendError, EpisodeTimeout
 from srl_agents.evaluation.progress import LongWork
-from srl_agents.event_loop import finished, run, together
+from srl_agents.event_loop import run, together
 from srl_agents.policy import AgentObservation, Closing, Policy, waits
 from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
@@ -100,12 +100,15 @@ class Game:
         return self.episode()
 
     def show(self, *, over: bool = False) -> None:
-        """Call the spectator, if there is one."""
+        """Call the spectator, if there is one, with the record so far and `over`."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
     def begin(self) -> None:
-        """Reset the environment and create the agents' memories."""
+        """Reset the environment and create the agents' memories.
+
+        Raises ValueError if an agent has no policy.
+        """
         agents = self.env.possible_agents
         if vacant := sorted(set(agents) - set(self.seats)):
             raise ValueError(f"seats must name a policy for every agent; missing: {vacant}")
@@ -113,7 +116,11 @@ class Game:
         self.memories = start_policies(self.seats, agents, self.policy_seed)
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions of the leaders, or of all other agents, to `decisions`."""
+        """Query the policies and add their decisions to `decisions` (agent -> decision).
+
+        The active agents that are queried are the leaders if `leaders` is True, otherwise all
+        others, which read the leaders' texts in `decisions`. Their memories are replaced.
+        """
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
             if (agent in self.speaks_first) is leaders:
@@ -139,12 +146,15 @@ class Game:
         return None if action is None else Decision(action, asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
-        """Return the current observation of an agent with these messages."""
+        """Return the current observation of an agent, with (speaker, text) messages."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
     def advance(self, decisions: Mapping[str, Decision]) -> None:
-        """Step the environment with the decisions and record the step."""
+        """Step the environment with the decisions, and record the step and the agents' ends.
+
+        Raises EnvError if the reward of an acting agent is missing.
+        """
         before, state = self.observations, self.state()
         self.observations, rewards, terminations, truncations, self.infos = self.env.step(
             {agent: played_action(decision) for agent, decision in decisions.items()}
@@ -180,7 +190,7 @@ class Game:
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def truncation(self, agent: str) -> End:
-        """Return the end of an agent whose episode was truncated."""
+        """Return the end of a truncated agent, with its last observation."""
         seen, policy, ids = self.see(agent, ()), self.seats[agent], None
         if isinstance(policy, Closing):
             ids = policy.closing(seen, self.memories[agent])
@@ -249,7 +259,7 @@ async def query_policies(
 def messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return the (leader, text) pairs that an agent reads before it decides."""
+    """Return the (leader, text) pairs of leaders in `decisions` whose texts the agent reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()
@@ -267,7 +277,7 @@ def played_action(decision: Decision) -> Any:
 def is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Return True for a truncated agent, False for a terminated one, None for an active one."""
+    """Return False for a terminated agent, True for one that is only truncated, otherwise None."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None
@@ -279,6 +289,7 @@ def policy_name(policy: Policy) -> str:
 
 
 T = TypeVar("T")
+MakeEnv = Callable[[], Any] | Sequence[Callable[[], Any]]
 MakeGame = Callable[..., Game]
 Seats = Mapping[str, Policy] | Sequence[Mapping[str, Policy]]
 """Agent -> policy, for all episodes, or one mapping per episode."""
@@ -295,8 +306,8 @@ class PlaySettings(TypedDict, total=False):
     """Options of `env.reset` in each episode."""
     names: Mapping[str, str] | Sequence[Mapping[str, str]] | None
     """Agent -> name in records, for all episodes or per episode; by default the policy's name."""
-    extra: Mapping[str, Any] | None
-    """JSON data added to each episode."""
+    extra: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    """JSON data added to the episodes, the same for all or one mapping per episode."""
     record_states: bool
     """True to record `env.state()` before each step."""
     timeout: float | None
@@ -307,6 +318,8 @@ class PlaySettings(TypedDict, total=False):
     """Spectator of the first episode."""
     make_game: MakeGame | None
     """Constructor of the running episodes; by default Game."""
+    on_end: Callable[[int, Episode], None] | None
+    """Callback with the number of an episode in `seeds`, and its record, as soon as it ends."""
 
 
 def play(
@@ -333,12 +346,11 @@ def play(
         ValueError: An agent has no policy.
     """
     policy_seed = seed if policy_seed is None else policy_seed
-    game = Game(env, seats, seed, policy_seed, speaks_first)
-    return _from_sync(game.play(), _any_waits([seats]))
+    return run(Game(env, seats, seed, policy_seed, speaks_first).play())
 
 
 def play_many(
-    make_env: Callable[[], Any],
+    make_env: MakeEnv,
     seats: Seats,
     seeds: Sequence[int],
     **settings: Unpack[PlaySettings],
@@ -349,7 +361,8 @@ def play_many(
     complete.
 
     Args:
-        make_env: Constructor of the environment, which is closed after its episode.
+        make_env: Constructor of the environment, which is closed after its episode, for all
+            episodes or one per episode.
         seats: Agent -> policy, for all episodes or one mapping per episode.
         seeds: Seed of `env.reset` in each episode.
         **settings: See `PlaySettings`.
@@ -362,58 +375,54 @@ def play_many(
         ValueError: An agent has no policy, or `in_flight` is below 1.
         EpisodeTimeout: The episodes took longer than `timeout` seconds.
     """
-    waiting = _any_waits(_by_episode(seats, len(seeds)))
-    return _from_sync(play_many_async(make_env, seats, seeds, **settings), waiting)
+    return run(play_many_async(make_env, seats, seeds, **settings))
 
 
 async def play_many_async(
-    make_env: Callable[[], Any],
-    seats: Seats,
-    seeds: Sequence[int],
-    **settings: Unpack[PlaySettings],
+    make_env: MakeEnv, seats: Seats, seeds: Sequence[int], **settings: Unpack[PlaySettings]
 ) -> list[Episode]:
     """Play as `play_many` does, in the current event loop; cancellation closes the environments."""
     policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
     in_flight = settings.get("in_flight")
     if isinstance(in_flight, int) and in_flight < 1:
         raise ValueError(f"in_flight must be 1 or more, or None for no limit, got {in_flight}")
-    names = _by_episode(settings.get("names") or {}, len(seeds))
-    seated = _by_episode(seats, len(seeds))
-    make_game = settings.get("make_game") or Game
+    makers, seated = _by_episode(make_env, seeds), _by_episode(seats, seeds)
+    names = _by_episode(settings.get("names") or {}, seeds)
+    extras = _by_episode(settings.get("extra") or {}, seeds)
+    make_game, on_end = settings.get("make_game") or Game, settings.get("on_end")
     work, over = LongWork(f"playing {len(seeds)} episodes"), 0
-
-    async def one(index: int) -> Episode:
-        nonlocal over
-        env = make_env()
-        try:
-            game = make_game(
-                env,
-                seated[index],
-                seeds[index],
-                seeds[index] if policy_seeds is None else policy_seeds[index],
-                settings.get("speaks_first", ALL_AT_ONCE),
-                reset_options=None if options is None else dict(options[index]),
-                given_names=names[index],
-                extra=dict(settings.get("extra") or {}),
-                states=[] if settings.get("record_states") else None,
-                at_turn=lambda turn: work.at(f"step {turn}, {over} of {len(seeds)} complete"),
-                spectator=settings.get("spectator") if index == 0 else None,
-            )
-            return await game.play()
-        finally:
-            env.close()
-            over += 1
-
-    if not _any_waits(seated):
-        return [await one(index) for index in range(len(seeds))]
     if not isinstance(in_flight, asyncio.Semaphore):
         in_flight = asyncio.Semaphore(in_flight or max(1, len(seeds)))
 
-    async def bounded(index: int) -> Episode:
+    async def one(index: int) -> Episode:
+        nonlocal over
         async with in_flight:
-            return await one(index)
+            env = makers[index]()
+            try:
+                game = make_game(
+                    env,
+                    seated[index],
+                    seeds[index],
+                    seeds[index] if policy_seeds is None else policy_seeds[index],
+                    settings.get("speaks_first", ALL_AT_ONCE),
+                    reset_options=None if options is None else dict(options[index]),
+                    given_names=names[index],
+                    extra=dict(extras[index]),
+                    states=[] if settings.get("record_states") else None,
+                    at_turn=lambda turn: work.at(f"step {turn}, {over} of {len(seeds)} complete"),
+                    spectator=settings.get("spectator") if index == 0 else None,
+                )
+                episode = await game.play()
+            finally:
+                env.close()
+            over += 1
+        if on_end is not None:
+            on_end(index, episode)
+        return episode
 
-    episodes = [asyncio.create_task(bounded(index)) for index in range(len(seeds))]
+    if not any(waits(policy) for players in seated for policy in players.values()):
+        return [await one(index) for index in range(len(seeds))]
+    episodes = [asyncio.create_task(one(index)) for index in range(len(seeds))]
     seconds = settings.get("timeout")
     try:
         async with asyncio.timeout(seconds) as limit:
@@ -431,15 +440,5 @@ async def play_many_async(
         await asyncio.gather(*episodes, return_exceptions=True)
 
 
-def _by_episode(
-    given: Mapping[str, T] | Sequence[Mapping[str, T]], count: int
-) -> Sequence[Mapping[str, T]]:
-    return [given] * count if isinstance(given, Mapping) else given
-
-
-def _any_waits(seated: Iterable[Mapping[str, Policy]]) -> bool:
-    return any(waits(policy) for seats in seated for policy in seats.values())
-
-
-def _from_sync(coroutine: Coroutine[Any, Any, T], waiting: bool) -> T:
-    return run(coroutine) if waiting else finished(coroutine)
+def _by_episode(given: T | Sequence[T], seeds: Sequence[int]) -> Sequence[T]:
+    return given if isinstance(given, Sequence) else [given] * len(seeds)

@@ -2,54 +2,43 @@
 
 A stream is identified by numbers that are passed to NumPy's SeedSequence together with the seed.
 Most streams pass them as spawn key, which makes the streams distinct. The older layouts, on which
-recorded results depend (`kept`), pass them as entropy, which SeedSequence pads with zeros; they are
+recorded results depend (KEPT), pass them as entropy, which SeedSequence pads with zeros; they are
 distinct for rounds below MOST_ROUNDS.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
-
-class Stream(NamedTuple):
-    """Layout of a stream: fixed numbers and names of indices, such as 'round'."""
-
-    words: tuple[str | int, ...]
-    kept: bool = False
-    """True if the words follow the seed as entropy, False for a spawn key."""
-
-    @property
-    def indices(self) -> tuple[str, ...]:
-        return tuple(word for word in self.words if isinstance(word, str))
-
-
-STREAMS: Mapping[str, Stream] = {
+STREAMS: Mapping[str, tuple[str | int, ...]] = {
     # Seeds of environments and policies:
-    "round": Stream(("round",), kept=True),
-    "evaluation": Stream((7_919, "episodes"), kept=True),
-    "scenario": Stream((104_729,), kept=True),
-    "stage": Stream(("stage", 104_729), kept=True),
-    "collecting": Stream((1,)),
+    "round": ("round",),
+    "evaluation": (7_919, "episodes"),
+    "scenario": (104_729,),
+    "stage": ("stage", 104_729),
+    "collecting": (1,),
     # Opponents of a round. The seeds of its episodes are the same for all opponents.
-    "opponents": Stream((3, "round")),
+    "opponents": (3, "round"),
     # Optimizer steps of an update. The updates of a stage are numbered from STAGE_UPDATES, above
     # all numbers of rounds.
-    "update": Stream(("round", "model", "update_index"), kept=True),
+    "update": ("round", "model", "update_index"),
     # Episodes of cross-play.
-    "cross_play": Stream((4,)),
+    "cross_play": (4,),
     # Alternative actions of credit assignment by replays.
-    "credit": Stream((7, "round")),
+    "credit": (7, "round"),
     # Models of a group of episodes, and the order of models in a round robin.
-    "matchmaking": Stream((8, "group")),
-    "round_robin": Stream((9, "cycle")),
+    "matchmaking": (8, "group"),
+    "round_robin": (9, "cycle"),
     # Episodes among the snapshots of an opponent pool.
-    "pool_games": Stream((11, "round")),
+    "pool_games": (11, "round"),
     # Resampling for confidence intervals.
-    "bootstrap": Stream((15_485_863,), kept=True),
+    "bootstrap": (15_485_863,),
 }
+"""Name of a stream -> fixed numbers, and names of indices, such as 'round'."""
+KEPT = ("round", "evaluation", "scenario", "stage", "update", "bootstrap")
+"""Streams whose numbers follow the seed as entropy; those of the others are a spawn key."""
 
 MOST_ROUNDS = 104_729
 """Largest number of rounds; the stream of a larger number would equal that of scenarios."""
@@ -66,13 +55,13 @@ def sequence(seed: int, name: str, *indices: int) -> np.random.SeedSequence:
 
     Raises ValueError if the seed or an index is outside 0 to MOST.
     """
-    stream = STREAMS[name]
-    values = dict(zip(stream.indices, indices, strict=True))
+    names = [word for word in STREAMS[name] if isinstance(word, str)]
+    values = dict(zip(names, indices, strict=True))
     for argument, value in (("seed", seed), *values.items()):
         if not 0 <= value <= MOST:
             raise ValueError(f"{argument} must be 0 to {MOST}, got {value}")
-    words = [values[word] if isinstance(word, str) else word for word in stream.words]
-    if stream.kept:
+    words = [values[word] if isinstance(word, str) else word for word in STREAMS[name]]
+    if name in KEPT:
         return np.random.SeedSequence([seed, *words])
     return np.random.SeedSequence(seed, spawn_key=words)
 
@@ -83,13 +72,13 @@ def generator(seed: int, name: str, *indices: int) -> np.random.Generator:
 
 
 def of_update(seed: int, round_number: int, model: int, update_index: int) -> int:
-    """Return the 32-bit seed of one update of a model, whose number is `model`."""
+    """Return the 32-bit seed of an update of model number `model` in a round."""
     start = sequence(seed, "update", round_number, model, update_index)
     return int(start.generate_state(1, np.uint32)[0])
 
 
 def of_step(update: int, step: int, process: int) -> int:
-    """Return the seed of an optimizer step, from the seed of its update and the process number."""
+    """Return the seed of step number `step` of an update in a process, from the update's seed."""
     return update + step + _BETWEEN_PROCESSES * process
 
 
@@ -112,6 +101,6 @@ def of_agents(policy_seed: int, count: int) -> list[int]:
 
 
 def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
-    """Return the seeds of `count` branches of an episode at step number `turn`."""
+    """Return the policy seeds of `count` branches of an episode from its step number `turn` on."""
     start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))
     return [int(state) for state in start.generate_state(count, np.uint64)]

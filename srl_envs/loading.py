@@ -157,14 +157,13 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "plots": ("matplotlib",),
     "render": ("PIL",),
     "quantization": ("bitsandbytes",),
-    "openai": ("openai", "tenacity"),
     "openenv": ("openenv", "websockets"),
     "watch": ("uvicorn", "starlette"),
     "grpc": ("grpc", "google"),
     **{
         name: (name,)
         for name in (
-            *("gguf", "anthropic", "verl", "areal", "verifiers", "ray"),
+            *("gguf", "openai", "anthropic", "verl", "areal", "verifiers", "ray"),
             *("tensorboard", "trackio", "wandb", "mlflow"),
         )
     },

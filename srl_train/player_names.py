@@ -177,7 +177,7 @@ class Loading:
     device: str = "auto"
     dtype: str = "auto"
     """Type of the weights; 'auto' is the type of the saved weights."""
-    quantization: Literal["nf4", "int8"] | None = None
+    quantization: Literal["nf4"] | None = None
     attn_implementation: str | None = None
     chat_template: str | None = None
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)

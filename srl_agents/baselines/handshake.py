@@ -68,7 +68,7 @@ class Handshake:
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Record the partner's action of the round; set `over` if it breaks the protocol."""
+        """Record the partner's action of the round, which may set `over` or `agreed`."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -78,7 +78,11 @@ class Handshake:
             self._then(self._heard)
 
     def know(self, mean_KK: Floats, count_KK: Floats, noise: float) -> None:
-        """Set mean and number of rewards per (own action, partner's action), and their noise."""
+        """Set this player's knowledge of its rewards.
+
+        `mean_KK` and `count_KK` are mean and number of the rewards per (own action, partner's
+        action), `noise` their standard deviation.
+        """
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
@@ -120,11 +124,14 @@ class Handshake:
             self._begin([own for own, _ in played], [other for _, other in played], self._ask)
 
     def _mine(self, cell: Cell) -> Cell:
-        """Return (leader's action, follower's action) as (own, partner's)."""
+        """Convert (leader's action, follower's action) to (own action, partner's action)."""
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """Set the scale; return the candidates' mean rewards in it, and their noise, as bits."""
+        """Return the bits of the candidates' mean rewards, then those of their noise.
+
+        The rewards are scaled to this player's range, which is set in the first exchange.
+        """
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
             self._range = max(float(np.ptp(self._mean_KK)), 1e-12)
@@ -155,7 +162,7 @@ class Handshake:
             self.agreed = own, other
 
     def _read(self, player: int, bits: list[int]) -> float:
-        """Store the mean rewards of a message and return its noise."""
+        """Store the mean rewards in the message of player 0 (the leader) or 1; return its noise."""
         for place, cell in enumerate(self._cells):
             self._sent[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
         return float(2.0 ** (-0.5 * _number(bits[-NOISE_BITS:])))
@@ -164,7 +171,11 @@ class Handshake:
 def in_question(
     leader_KK: Floats, follower_KK: Floats, agreement: Agreement, error: float
 ) -> list[Cell]:
-    """Return the joint actions that are as good as the agreement within `error` of rewards."""
+    """Return the joint actions that may be as good as the agreement.
+
+    These are the joint actions whose product of gains is at least that of the agreement if their
+    rewards are `error` higher, and those of the agreement `error` lower, than in the tables.
+    """
     _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))
     value_J2 = np.stack([leader_KK.ravel(), follower_KK.ravel()], axis=1) + error
     agreed_12 = np.array([[agreement.row, agreement.column]]) - error

@@ -21,7 +21,7 @@ class Uniforms:
         self._drawn_KN = np.empty((0, len(seeds)))
 
     def take(self, rounds: int) -> Floats:
-        """Draw the next numbers of every stream: (rounds, N)."""
+        """Draw the next `rounds` numbers of every stream: (rounds, N)."""
         while len(self._drawn_KN) < rounds:
             drawn = [generator.random(_BLOCK) for generator in self._generators]
             self._drawn_KN = np.concatenate([self._drawn_KN, np.stack(drawn, axis=1)])
@@ -30,7 +30,7 @@ class Uniforms:
 
 
 def drawn(chance_NK: Floats, uniform_N: Floats) -> NDArray[np.int64]:
-    """Return the actions (N,) that uniform numbers select from N distributions over K actions."""
+    """Return the actions (N,) drawn from N distributions over K actions, by inverse transform."""
     return np.asarray((uniform_N[:, None] > chance_NK.cumsum(axis=1)[:, :-1]).sum(axis=1))
 
 
@@ -46,12 +46,12 @@ class SimplePGRuns:
         self._uniforms = Uniforms(seeds)
 
     def act(self) -> tuple[Actions, Floats]:
-        """Return the actions of a round and the probabilities of cooperation, both (N,)."""
+        """Draw the actions of a round; return them and the probabilities of cooperation, (N,)."""
         chance = self.chance()
         return (self._uniforms.take(1)[0] < chance).astype(np.int8), chance
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """Do nothing: the policy does not depend on the opponent."""
+        """Do nothing, because the policy does not depend on the opponent."""
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
         """Take a gradient step from the actions and rewards (N, T) of an episode."""
@@ -92,7 +92,7 @@ class SimplePG:
         return float(self._runs.chance()[0])
 
     def act(self) -> tuple[int, float]:
-        """Return an action, 1 to cooperate or 0, and its natural log-probability."""
+        """Draw an action; return it, 1 to cooperate or 0, and its natural log-probability."""
         [action], [chance] = self._runs.act()
         return int(action), log(chance if action else 1.0 - chance)
 

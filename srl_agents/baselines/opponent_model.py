@@ -47,12 +47,15 @@ class PayoffTable:
             table += np.bincount(flat, weights, minlength=table.size).reshape(self._shape)
 
     def mean(self) -> Floats:
-        """Return expected rewards; that of an unseen joint action is the mean of all rewards."""
+        """Return the expected reward of each joint action: (N, K, K).
+
+        That of an unseen joint action is the mean of all rewards of the run.
+        """
         known = self._total + PRIOR_WEIGHT * self._overall()[:, None, None]
         return np.asarray(known / (self.count + PRIOR_WEIGHT))
 
     def error(self) -> Floats:
-        """Return the standard errors of `mean`.
+        """Return the standard errors of `mean`: (N, K, K).
 
         An unseen joint action has the standard deviation of all rewards.
         """
@@ -63,7 +66,7 @@ class PayoffTable:
         return np.asarray(np.where(self.count > 0, seen, spread[:, None, None]))
 
     def noise(self) -> Floats:
-        """Return the pooled standard deviation of rewards: (N,)."""
+        """Return the standard deviation of rewards around their joint action's mean: (N,)."""
         seen = np.maximum(self.count, 1.0)
         around = (self._squares - self._total * self._total / seen).sum(axis=(1, 2))
         freedom = self.count.sum(axis=(1, 2)) - (self.count > 0).sum(axis=(1, 2))
@@ -128,7 +131,7 @@ class PartnerModel:
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> Floats:
-        """Return the partner's action distribution per situation (N, C, K) if it is no learner."""
+        """Return the expected action distribution of a partner that is no learner: (N, C, K)."""
         return self._mixed([_mean(counts) for counts in self._counts()])
 
     def doubt(self, rounds: int) -> Floats:
@@ -153,7 +156,7 @@ class PartnerModel:
         return self._learner.led(weight_NF)
 
     def _counts(self) -> list[Floats]:
-        """Return the counts of each type in COUNTED, arrays (N, C, K)."""
+        """Return, for each type in COUNTED, its counts of the partner's actions: (N, C, K)."""
         counts = []
         for fades, looks_back in zip(FADING, LOOKS_BACK, strict=True):
             kept_NCK = self._recent_NCK if fades else self._all_NCK
@@ -163,7 +166,7 @@ class PartnerModel:
         return counts
 
     def _mixed(self, by_type: list[Floats]) -> Floats:
-        """Return the mean of `by_type` over the types in COUNTED, weighted by the beliefs."""
+        """Return the mean of `by_type`, an array (N, ...) per type in COUNTED, by the beliefs."""
         weight_NF = self._weights()[:, : len(COUNTED)]
         total_N1 = weight_NF.sum(axis=1, keepdims=True)
         even = np.full_like(weight_NF, 1.0 / len(COUNTED))
@@ -174,7 +177,6 @@ class PartnerModel:
         )
 
     def _weights(self) -> Floats:
-        """Return the probability of each type and learner filter: (N, types)."""
         log_weight = self._log_prior + self._log_evidence
         weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
@@ -186,7 +188,10 @@ def _mean(counts: Floats) -> Floats:
 
 
 def _log_chance(new: Floats, old: Floats) -> Floats:
-    """Return the log-probability of the counts `new` after `old` (Dirichlet-multinomial)."""
+    """Return the log-probability of new counts given the old ones (Dirichlet-multinomial).
+
+    Both are arrays (..., K); the result has the shape (...).
+    """
     return np.asarray(_log_beta(old + new + PRIOR_COUNT) - _log_beta(old + PRIOR_COUNT))
 
 

@@ -89,7 +89,10 @@ class OurMethodRuns:
         self._maximin_NK = np.full((runs, actions), 1.0 / actions)
 
     def act(self) -> tuple[Actions, Floats]:
-        """Return the actions of the round and their probabilities, both (N,)."""
+        """Return the actions of the round and their probabilities, both (N,).
+
+        Further calls in the same round return the same.
+        """
         if self._now is None:
             action_N, chance_N = self._response()
             for n, handshake in self._handshakes.items():
@@ -114,7 +117,10 @@ class OurMethodRuns:
         self._negotiate(other_N)
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Plan the next episode after the actions and rewards (N, T) since the last update."""
+        """Plan the next episode after the actions and rewards (N, T) since the last update.
+
+        Raises ValueError if `own_NT` are not the actions that `act` returned.
+        """
         played = np.stack(self._own, axis=1) if self._own else np.empty((self._row.size, 0))
         if not np.array_equal(played, own_NT) or not self._own:
             raise ValueError(
@@ -134,7 +140,7 @@ class OurMethodRuns:
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
     def _negotiate(self, other_N: Actions) -> None:
-        """Pass the partners' actions (N,) to the handshakes; end and start handshakes."""
+        """Pass the partners' actions (N,) to the handshakes, and start and remove handshakes."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
         for n, handshake in list(self._handshakes.items()):
@@ -156,14 +162,13 @@ class OurMethodRuns:
                 self._inform([n])
 
     def _inform(self, runs: Sequence[int]) -> None:
-        """Set the estimated rewards of the handshakes of these runs."""
         if runs:
             mean_NKK, noise_N = self._payoffs.mean(), self._payoffs.noise()
             for n in runs:
                 self._handshakes[n].know(mean_NKK[n], self._payoffs.count[n], float(noise_N[n]))
 
     def _response(self) -> tuple[Actions, Floats]:
-        """Return the actions and probabilities (N,) of runs without a handshake or an agreement."""
+        """Return actions and their probabilities (N,) by the plans or the maximin strategies."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # Before the first update: each action twice, in turn.
@@ -183,10 +188,10 @@ class OurMethodRuns:
         return action_N, chance_N
 
     def _guarded(self, mean_NKK: Floats) -> Bools:
-        """Return True (N,) where the loss against the maximin value exceeds its bound.
+        """Return True (N,) where the loss against the maximin value exceeds twice its bound.
 
-        Side effects: agreements that pay too little end, and from half of the bound on, runs stop
-        leading and exploring (safety; Powers et al. 2007).
+        Side effects: agreements that pay too little by the expected rewards `mean_NKK` end, and
+        from the bound on, runs stop leading and exploring (safety; Powers et al. 2007).
         """
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
@@ -199,7 +204,10 @@ class OurMethodRuns:
         return np.asarray(lost_N > 2.0 * bound_N)
 
     def _planned(self, payoff_NKK: Floats, rounds: int) -> Actions:
-        """Return the plans of the next episode (N, T, C)."""
+        """Return the actions (N, T, C) planned for the next episode, from the expected rewards.
+
+        Updates `_lead_N`.
+        """
         reply_NCK, error_NKK = self._partner.replies(), self._payoffs.error()
         best = best_plan(reply_NCK, payoff_NKK, rounds)
         # Against a learner, a plan is assumed to be as bad as the worse constant action.
@@ -234,7 +242,15 @@ class OurMethodRuns:
     ) -> tuple[Actions, Floats]:
         """Return plans (N, T, C) and their values (N,): the best response or a constant action.
 
-        `_lead_N` stores the constant action of each run, or UNDECIDED.
+        `_lead_N` is set to the constant action of each run, or UNDECIDED.
+
+        Args:
+            best: Best responses to partners that are no learners.
+            learner_N: Probabilities that the partners are learners.
+            led_N2: Mean rewards of each constant action against a learner.
+            reply_NC: Probabilities of action 1 of partners that are no learners.
+            payoff_NKK: Expected rewards.
+            error_NKK: Standard errors of the expected rewards.
         """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
@@ -262,11 +278,11 @@ class OurMethodRuns:
 
 
 def worth_exploring(cost_N: Floats, spread_N: Floats) -> Bools:
-    """Return True (N,) where a plan of this expected loss and uncertain value is worth an episode.
+    """Return True (N,) where a plan is worth an episode for its information.
 
-    The value is assumed to be normal with standard deviation `spread_N`. The benefit is the
-    expected surplus over LOOKAHEAD episodes (value of information; Dearden, Friedman and Andre
-    1999).
+    `cost_N` is its expected loss against the best known plan, `spread_N` the standard deviation of
+    its value, which is assumed to be normal. The benefit is the expected surplus over LOOKAHEAD
+    episodes (value of information; Dearden, Friedman and Andre 1999).
     """
     spread_N = np.maximum(spread_N, 1e-12)
     return np.asarray(LOOKAHEAD * spread_N * _surplus(cost_N / spread_N) > cost_N + 1e-9)

@@ -95,7 +95,7 @@ def product_of_gains(value_A2: Floats, sure_2: Floats, row_KK: Floats, column_KK
 
 @cache
 def _shares(actions: int) -> Floats:
-    """Return the cycles of one or two joint actions as shares: (cycle, joint action)."""
+    """Return all cycles of one or two joint actions: shares of rounds, (cycle, joint action)."""
     cells = actions * actions
     rows = list(np.eye(cells))
     for first in range(cells):
@@ -108,7 +108,7 @@ def _shares(actions: int) -> Floats:
 
 
 def _cells(share_J: Floats, actions: int) -> tuple[Cell, ...]:
-    """Return the joint actions of a cycle in evenly mixed order."""
+    """Return the CYCLE joint actions of a cycle, evenly mixed, from their shares of its rounds."""
     rounds_J = np.rint(share_J * CYCLE).astype(int)
     used = np.flatnonzero(rounds_J)
     first = rounds_J[used[0]]
@@ -147,7 +147,10 @@ def best_plan(
 
 
 def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Floats:
-    """Return the mean reward per round (N,) of plans against known partners."""
+    """Return the mean reward per round (N,) of plans (N, T, C) against known partners.
+
+    `reply_NCK` are the partners' action distributions per situation.
+    """
     rounds = action_NTC.shape[1]
     ahead_NC = np.zeros(reply_NCK.shape[:2])
     for t in reversed(range(rounds)):

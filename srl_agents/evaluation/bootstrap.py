@@ -11,8 +11,6 @@ from srl_agents import seeding
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
-DRAWN_AT_ONCE = 2**18
-"""Maximum number of random indices in memory."""
 
 
 def bootstrap_interval(
@@ -37,12 +35,8 @@ def bootstrap_interval(
     sums = np.bincount(member, weights=np.asarray(values, dtype=np.float64))
     sizes = np.bincount(member)
     rng = seeding.generator(seed, "bootstrap")
-    means = []
-    at_once = max(1, DRAWN_AT_ONCE // len(sums))
-    for done in range(0, RESAMPLES, at_once):
-        drawn = rng.integers(len(sums), size=(min(at_once, RESAMPLES - done), len(sums)))
-        means.extend(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    return percentile_interval(means)
+    resampled = (rng.integers(len(sums), size=len(sums)) for _ in range(RESAMPLES))
+    return percentile_interval([sums[drawn].sum() / sizes[drawn].sum() for drawn in resampled])
 
 
 def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:

@@ -12,13 +12,13 @@ LONG_AFTER = 2**31
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
-    """Return the share of cooperative actions, or None in games without cooperation."""
+    """Return the share of cooperative actions in `steps`; None in games without cooperation."""
     actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
     return sum(map(int, actions)) / len(actions) if actions else None
 
 
 def parse_failures(steps: Iterable[AgentStep]) -> float:
-    """Return the share of answers that could not be parsed, 0 without answers."""
+    """Return the share of the steps' answers that could not be parsed, 0 without answers."""
     answers = [step.decision for step in steps if step.decision.text is not None]
     unread = sum(answer.parse_failure is not None for answer in answers)
     return unread / len(answers) if answers else 0.0
@@ -36,13 +36,17 @@ def success(episodes: Iterable[Episode]) -> float | None:
 
 
 def environment_of(episode: Episode) -> str | None:
-    """Return the label of the environment of a multitask_v0 episode, None for other episodes."""
+    """Return the label of the environment that multitask_v0 chose, None for other episodes."""
     label = episode.turns[0][0].info.get("environment") if episode.turns else None
     return None if label is None else str(label)
 
 
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
-    """Return label -> rewards, success and parse failures, by environment of multitask_v0."""
+    """Return label -> statistics of the episodes of this environment of multitask_v0.
+
+    The statistics are the keys "episodes" (number), "raw_reward" (mean per step), "raw_return"
+    (mean per agent and episode), "success" and "parse_failures". Other episodes are ignored.
+    """
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:
         label = environment_of(episode)
@@ -62,7 +66,7 @@ def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
 
 
 def winner(episode: Episode) -> str | None:
-    """Return the winner in the last step's infos, or None."""
+    """Return the entry "winner" of the last step's infos, or None without one."""
     last = episode.turns[-1] if episode.turns else ()
     return next((step.info["winner"] for step in last if "winner" in step.info), None)
 

@@ -93,7 +93,7 @@ class MatchOutcome:
     """Share of each joint action (player A's, player B's) in the last tenth of the episodes."""
 
     def of(self, player: int) -> Floats:
-        """Return the mean reward per round of player 0 or 1 in each run: (N,)."""
+        """Return the mean reward per round of player 0 or 1 over all episodes, by run: (N,)."""
         return np.asarray(self.rewards_2NE[player].mean(axis=1))
 
 
@@ -266,7 +266,7 @@ def run_benchmark(
 
 
 def tuned_rate(payoff_22: Floats, *, runs: int, episodes: int, horizon: int, seed: int) -> float:
-    """Return the rate of RATES with the best self-play of SimplePG."""
+    """Return the learning rate in RATES with the highest mean reward of SimplePG in self-play."""
     values = {}
     for rate in RATES:
         make = partial(SimplePGRuns, lr=rate)
@@ -294,7 +294,10 @@ def _cell(value_N: Floats) -> dict[str, float]:
 
 
 def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
-    """Return the number of runs that end with mostly the lower-paying of the two agreements."""
+    """Return the number of runs that mostly end with the lower-paying of the two agreements.
+
+    The agreements are that both cooperate or both compete. 0 if both pay the same.
+    """
     gap = payoff_22[1, 1] - payoff_22[0, 0]
     if abs(gap) < 1e-12:
         return 0

@@ -5,11 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
-
-T = TypeVar("T")
 
 FIRST, BETWEEN = 2.0, 5.0
 """Seconds before the first message, and between two messages."""
@@ -25,7 +22,10 @@ class LongWork:
         self._due = clock() + FIRST
 
     def at(self, position: str) -> None:
-        """Log the description and the position, at most every BETWEEN seconds."""
+        """Log the piece of work and its `position`, such as "step 3", every BETWEEN seconds.
+
+        A call before the next message is due does nothing.
+        """
         now = self._clock()
         if now >= self._due:
             log.info("%s: %s", self._work, position)
@@ -34,7 +34,7 @@ class LongWork:
 
 @contextmanager
 def announced(message: str) -> Iterator[None]:
-    """Log a message if the block takes longer than FIRST seconds."""
+    """Log the message once, from another thread, if the block takes longer than FIRST seconds."""
     timer = threading.Timer(FIRST, log.info, (message,))
     timer.daemon = True
     timer.start()
@@ -42,11 +42,3 @@ def announced(message: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def watched(description: str, items: Sequence[T]) -> Iterator[T]:
-    """Yield the items and log the progress through them."""
-    work = LongWork(description)
-    for number, item in enumerate(items):
-        yield item
-        work.at(f"{number + 1} of {len(items)}")

@@ -164,9 +164,9 @@ class Watched:
 
 
 def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: int) -> list[Turn]:
-    """Replay `turns` with another first action of `agent`, and return the new steps.
+    """Play recorded steps on a copy of an environment, except for the first action of `agent`.
 
-    The steps are played on a copy of `watched` and have no observations. Recorded actions that
+    Returns the steps with their new rewards, without observations. Recorded actions that
     become illegal are replaced by the default. Raises EnvError if there can be no copy.
     """
     game = Watched(copied(watched.env), watched.infos)

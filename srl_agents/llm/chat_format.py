@@ -8,8 +8,10 @@ template, as of base models, receives one of TEMPLATES or one from a file.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +29,9 @@ log = logging.getLogger(__name__)
 
 
 def template_of(name: str) -> str:
-    """Return the template of this name in TEMPLATES, or the content of the file `name`.
+    """Return the chat template (Jinja source) of this name in TEMPLATES, or from the file `name`.
 
-    Raises BackendError if the file cannot be read or is empty.
+    Raises BackendError if the file cannot be read, is empty, or is not UTF-8 text.
     """
     if name in TEMPLATES:
         return TEMPLATES[name]
@@ -47,9 +49,10 @@ def template_of(name: str) -> str:
 
 
 def fill_in(tokenizer: Any, name: str | None) -> None:
-    """Set the chat template of a tokenizer that has none to `template_of(name)`.
+    """Set the chat template of a tokenizer that has none to `template_of(name)`, in place.
 
-    The template of the tokenizer is kept if there is one, with a warning if it differs.
+    A template that the tokenizer has is kept, with a warning in the log if it differs. Nothing is
+    done if `name` is None.
     """
     if name is None:
         return
@@ -64,19 +67,13 @@ def fill_in(tokenizer: Any, name: str | None) -> None:
         )  # fmt: skip
 
 
-# Markers of plain letters and digits, which no template trims, escapes or splits.
-_RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0", "A0", "W1", "A1"))
-
 _PROGRAM_ERRORS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """Errors that the code of a template may raise, in addition to Jinja's."""
+CACHED = 8192
+"""Maximum number of cached tokenizations; prompts of a few hundred tokens take about 20 MB."""
 
-CACHED_ANSWERS = 8192
-CACHED_PROMPTS = 8192
-"""Maximum numbers of cached tokenizations; prompts of a few hundred tokens take about 20 MB."""
-
-
-Render = Callable[[Sequence[tuple[str, str]]], str]
-"""Function from (role, content) messages to the template's text before the model's answer."""
+Messages = Sequence[tuple[str, str]]
+"""(role, content) of each message of a conversation."""
 
 
 @dataclass(frozen=True)
@@ -121,21 +118,17 @@ class ChatFormat:
                 "model's folder"
             )
         self._tokenizer = tokenizer
-        self._known: dict[tuple[str, ...], list[int]] = {}
-        self._known_answers: dict[str, tuple[int, ...]] = {}
+        self._known: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._template_kwargs = dict(template_kwargs or {})
-        self._has_system, (self._head, self._joint, self._tail) = _opening(self.render)
-        opening = self._head + _RULES + self._joint
-        self._between, self._next_tail = _continuation(self.render, self._has_system, opening)
+        opening, (self._between, self._next_tail) = _constant_texts(self.render)
+        self._head, self._joint, self._tail = opening
         added = tokenizer.added_tokens_decoder
-        special = {token for token, entry in added.items() if entry.special}
-        self._special = frozenset(special)
-        self._controls_in: dict[str, int] = {}
+        self._special = {token for token, entry in added.items() if entry.special}
         stops = {int(token) for token in stop_ids}
         if tokenizer.eos_token_id is not None:
             stops.add(tokenizer.eos_token_id)
         [between] = self._encode([self._between])
-        closing = [token for token in between if token in stops or token in special]
+        closing = [token for token in between if token in stops or token in self._special]
         if not closing and tokenizer.eos_token_id is None:
             raise BackendError(
                 "neither the chat template nor the tokenizer names an end-of-turn token; set "
@@ -146,8 +139,11 @@ class ChatFormat:
         self.stop_ids: frozenset[int] = frozenset(stops | {self.end_of_turn})
         """All token ids that end an answer."""
 
-    def render(self, messages: Sequence[tuple[str, str]]) -> str:
-        """Return (role, content) messages as text up to the next answer, or raise BackendError."""
+    def render(self, messages: Messages) -> str:
+        """Return the text of (role, content) messages up to the model's next answer.
+
+        Raises BackendError if the template fails on these messages.
+        """
         from jinja2.exceptions import TemplateError, UndefinedError  # an optional dependency
 
         try:
@@ -169,29 +165,27 @@ class ChatFormat:
         return str(rendered)
 
     def prompts(self, turns: Sequence[ChatTurn]) -> list[tuple[int, ...]]:
-        """Return the token ids that each turn appends, up to the next answer.
+        """Return, for each turn, the token ids that it appends up to the model's next answer.
 
-        They begin with the end of the previous answer if the model did not sample it.
+        The ids begin with the end of the previous answer if the model did not sample its end.
         """
         prompts = []
-        encoded = self._encode_pieces([self._pieces(turn) for turn in turns])
-        for ids, turn in zip(encoded, turns, strict=True):
+        for turn in turns:
+            ids = self._ids(self._pieces(turn))
             if turn.last == self.end_of_turn and turn.last in ids:
                 ids = ids[ids.index(turn.last) + 1 :]
-            prompts.append(tuple(ids))
+            prompts.append(ids)
         return prompts
 
     def answer(self, text: str) -> tuple[int, ...]:
         """Return the token ids of an answer, without its end of turn."""
-        if text not in self._known_answers:
-            if len(self._known_answers) >= CACHED_ANSWERS:
-                self._known_answers.clear()
-            [ids] = self._encode([text])
-            self._known_answers[text] = tuple(ids)
-        return self._known_answers[text]
+        return self._ids((text,))
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Return the token ids of answers; raise PolicyError if they are empty or not distinct."""
+        """Return the token ids of each answer, in the order of `texts`, without ends of turn.
+
+        Raises PolicyError if an answer has no tokens, or two answers have the same tokens.
+        """
         known: dict[tuple[int, ...], str] = {}
         for text in texts:
             ids = self.answer(text)
@@ -208,7 +202,10 @@ class ChatFormat:
         return tuple(known)
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of an answer, with special tokens except its end of turn."""
+        """Return the text of an answer's token ids, special tokens included.
+
+        A stop token at the end is omitted.
+        """
         content = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
         text = self._tokenizer.decode(
             list(content), skip_special_tokens=False, clean_up_tokenization_spaces=False
@@ -216,52 +213,42 @@ class ChatFormat:
         return str(text)
 
     def _pieces(self, turn: ChatTurn) -> tuple[str, ...]:
-        """Return the text of a turn as alternating pieces of the template and contents."""
+        """Return the text of a turn in pieces: template, content, template, content, template.
+
+        A turn without rules has three pieces.
+        """
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail
         if not turn.rules:
-            head, _, tail = self.render([("user", _WORDS)]).partition(_WORDS)
+            head, _, tail = self.render([("user", _CONTENTS[1])]).partition(_CONTENTS[1])
             return head, words, tail
         return self._head, turn.rules.strip(), self._joint, words, self._tail
 
-    def _encode_pieces(self, rows: Sequence[tuple[str, ...]]) -> list[list[int]]:
-        """Tokenize rows of pieces, so that contents cannot contain control tokens."""
-        if len(self._known) > CACHED_PROMPTS:
-            self._known.clear()
-        missing = [pieces for pieces in dict.fromkeys(rows) if pieces not in self._known]
-        if missing:
-            # Contents are also tokenized alone. A content may contain a control token and, at the
-            # same time, break one of the template, so that the total number is unchanged.
-            contents = [piece for pieces in missing for piece in pieces[1::2]]
-            encoded = self._encode(["".join(pieces) for pieces in missing] + contents)
-            alone = map(self._count_controls, encoded[len(missing) :])
-            for pieces, ids in zip(missing, encoded, strict=False):
-                in_contents = sum(next(alone) for _ in pieces[1::2])
-                in_template = sum(map(self._template_controls, pieces[::2]))
-                if in_contents or self._count_controls(ids) != in_template:
-                    ids = self._encode_apart(pieces)
-                self._known[pieces] = ids
-        return [self._known[pieces] for pieces in rows]
+    def _ids(self, pieces: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the token ids of `pieces`, joined; the second, fourth, ... are contents.
 
-    def _encode_apart(self, pieces: tuple[str, ...]) -> list[int]:
-        """Tokenize each piece alone, contents without control tokens."""
-        return [
-            token
-            for place, piece in enumerate(pieces)
-            for token in self._encode([piece], split_special_tokens=place % 2 == 1)[0]
-            # A vocabulary may contain the text of a control token as an ordinary piece.
-            if place % 2 == 0 or token not in self._special
-        ]
+        Contents are tokenized without control tokens. The result is cached.
+        """
+        if pieces not in self._known:
+            if len(self._known) >= CACHED:
+                self._known.clear()
+            self._known[pieces] = tuple(self._tokenized(pieces))
+        return self._known[pieces]
 
-    def _template_controls(self, text: str) -> int:
-        """Return the number of control tokens in a piece of the template."""
-        if text not in self._controls_in:
-            self._controls_in[text] = self._count_controls(self._encode([text])[0])
-        return self._controls_in[text]
-
-    def _count_controls(self, ids: list[int]) -> int:
-        return sum(token in self._special for token in ids)
+    def _tokenized(self, pieces: tuple[str, ...]) -> list[int]:
+        joined, *apart = self._encode(["".join(pieces), *pieces])
+        controls, *numbers = (
+            sum(token in self._special for token in ids) for ids in (joined, *apart)
+        )
+        # A content may contain a control token and, at the same time, break one of the template, so
+        # that the total number is unchanged.
+        if controls == sum(numbers[::2]) and not any(numbers[1::2]):
+            return joined
+        contents = self._encode(list(pieces[1::2]), split_special_tokens=True)
+        # A vocabulary may contain the text of a control token as an ordinary piece.
+        apart[1::2] = [[token for token in ids if token not in self._special] for ids in contents]
+        return list(chain.from_iterable(apart))
 
     def _encode(self, texts: list[str], **settings: Any) -> list[list[int]]:
         encoded = self._tokenizer(
@@ -271,52 +258,50 @@ class ChatFormat:
         return ids
 
 
-_START = [("system", _RULES), ("user", _WORDS)]
-_START_WITHOUT_SYSTEM = [("user", f"{_RULES}\n\n{_WORDS}")]
+# Contents of an example conversation: rules, message, answer, message, answer, message. They are
+# plain letters and digits, which no template trims, escapes or splits.
+_CONTENTS = tuple(f"marker{name}Z" for name in ("Rules", "W0", "A0", "W1", "A1", "W2"))
+_ANY_CONTENT = re.compile("|".join(_CONTENTS))
 
 
-def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
-    """Return whether there is a system role, and the texts around the first rules and message.
+def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[str]]:
+    """Return the template's texts around the contents of a first and of a later turn.
 
-    The texts are before the rules, between rules and user message, and after the message. Raises
-    BackendError if a message is missing or repeated.
+    The first list has the texts before the rules, between the rules and the user message, and
+    after the message. The second list has the texts before and after a later user message.
+
+    Raises BackendError if a template omits, repeats or reorders messages, or if the text of a turn
+    depends on later turns.
     """
     try:
-        text = render(_START)
-        rendered = render([*_START, ("assistant", _ANSWER), ("user", _MORE)])
         # Some templates move the system message to the newest turn, which is not append-only.
-        has_system = 0 <= rendered.find(_RULES) < rendered.find(_WORDS)
+        _texts_around(render, 4, has_system=True)
+        has_system = True
     except BackendError:
         has_system = False
-    if not has_system:
-        text = render(_START_WITHOUT_SYSTEM)
-    head, _, rest = text.partition(_RULES)
-    joint, found, tail = rest.partition(_WORDS)
-    if not found or _WORDS in tail:
-        raise BackendError(f"the chat template must contain each message once, got {text!r}")
-    return has_system, (head, joint, tail)
+    opening, longer, longest = (_texts_around(render, n, has_system=has_system) for n in (2, 4, 6))
+    for before, after in ((opening[:2], longer[:2]), (longer[3:], longest[5:])):
+        if before != after:
+            raise BackendError(
+                "the chat template rewrites earlier turns, so a conversation cannot be continued "
+                f"by appending: {before!r} becomes {after!r} in a longer conversation"
+            )
+    return opening, longer[3:]
 
 
-def _continuation(render: Render, has_system: bool, opening: str) -> tuple[str, str]:
-    """Return the template's texts before and after a user message that follows an answer.
+def _texts_around(render: Callable[[Messages], str], count: int, *, has_system: bool) -> list[str]:
+    """Return the template's texts before, between and after the first `count` of _CONTENTS.
 
-    Raises BackendError if earlier turns are not the same in a longer conversation.
+    Without a system role, the rules are the beginning of the first user message.
     """
-    start = _START if has_system else _START_WITHOUT_SYSTEM
-    more = [*start, ("assistant", _ANSWER), ("user", _MORE)]
-    again = [*more, ("assistant", _AGAIN), ("user", _WORDS)]
-    begun, _, rest = render(more).partition(_WORDS)
-    if begun != opening:
+    rules, first, *later = _CONTENTS[:count]
+    messages = [("system", rules), ("user", first)]
+    if not has_system:
+        messages = [("user", f"{rules}\n\n{first}")]
+    text = render([*messages, *zip(cycle(("assistant", "user")), later)])
+    if tuple(_ANY_CONTENT.findall(text)) != _CONTENTS[:count]:
         raise BackendError(
-            "the chat template rewrites earlier turns, so a conversation cannot be continued by "
-            f"appending: {opening!r} becomes {begun!r} after the first answer"
+            "the chat template must contain each message once and in order, so that a conversation "
+            f"can be continued by appending, got {text!r}"
         )
-    between, found, tail = rest.partition(_ANSWER)[2].partition(_MORE)
-    later = render(again).partition(_AGAIN)[2].partition(_WORDS)
-    if not found or later != (between, _WORDS, tail):
-        raise BackendError(
-            "the chat template rewrites earlier turns, so a conversation cannot be continued by "
-            f"appending: {between + found + tail!r} after the first answer, "
-            f"{''.join(later)!r} after the second"
-        )
-    return between, tail
+    return _ANY_CONTENT.split(text)

@@ -12,7 +12,7 @@ from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, seed_from
 from srl_agents.llm.context import ContextFunction
 from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.text_policy import decided, rules_for, situation
+from srl_agents.llm.text_policy import decided, messages_until
 from srl_agents.policy import AgentObservation
 from srl_envs.text import ParseFailure, TextView
 
@@ -71,21 +71,17 @@ class ChatPolicy:
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
-        conversations = []
+        conversations, requests = [], []
         for one, state in zip(seen, states, strict=True):
-            messages = state.messages
-            if not messages:
-                messages = (_message("system", rules_for(self._view, one)),)
-            words = situation(self._view, one, state.failure)
-            conversations.append((*messages, _message("user", words)))
-        requests = [
-            ChatRequest(
-                messages if self._context is None else tuple(self._context(list(messages))),
-                self._per_agent.get(one.agent, self._sampling),
-                seed_from(state.rng) if self._model.takes_seed else None,
+            messages = messages_until(self._view, one, state.messages, state.failure)
+            conversations.append(messages)
+            requests.append(
+                ChatRequest(
+                    messages if self._context is None else tuple(self._context(list(messages))),
+                    self._per_agent.get(one.agent, self._sampling),
+                    seed_from(state.rng) if self._model.takes_seed else None,
+                )
             )
-            for one, state, messages in zip(seen, states, conversations, strict=True)
-        ]
         answers = await together(*map(self._model.answer, requests))
         decisions, memories = [], []
         for one, state, messages, answer in zip(seen, states, conversations, answers, strict=True):
@@ -98,7 +94,3 @@ class ChatPolicy:
 
     def leave(self, state: ChatConversation) -> None:
         pass  # A conversation has no resources.
-
-
-def _message(role: str, content: str) -> Message:
-    return {"role": role, "content": content.strip()}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from srl_agents.errors import PolicyError
 from srl_agents.llm.chat_format import ChatFormat, ChatTurn
@@ -48,23 +47,11 @@ def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextF
         return loading.code(name, "models.context")
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """One step of a conversation."""
-
-    words: str
-    """User message."""
-    answer: str
-    ids: tuple[int, ...]
-    """Token ids of the answer, as sampled."""
-
-
 def context_tokens(
     chat: ChatFormat,
     context: ContextFunction,
-    rules: str,
-    history: Sequence[Exchange],
-    words: str,
+    messages: Sequence[Message],
+    answers: Sequence[tuple[int, ...]],
 ) -> tuple[int, ...]:
     """Return the token ids of the messages that a context function selects.
 
@@ -72,23 +59,20 @@ def context_tokens(
 
     Args:
         chat: Chat template and tokenizer.
-        context: Context function.
-        rules: System message.
-        history: Earlier steps.
-        words: Newest user message.
+        context: Context function, which receives copies of the messages.
+        messages: Whole conversation: a system message, and then user and assistant messages.
+        answers: Token ids of the assistant messages, as sampled.
 
     Raises:
         PolicyError: The returned messages are not a system message, if any, and then user and
             assistant messages in turn, the last one of the user.
     """
-    messages: list[Message] = [{"role": "system", "content": rules}]
-    sampled: dict[int, Exchange] = {}
-    for exchange in history:
-        answer = {"role": "assistant", "content": exchange.answer}
-        sampled[id(answer)] = exchange
-        messages += [{"role": "user", "content": exchange.words}, answer]
-    messages.append({"role": "user", "content": words})
-    chosen = list(context(list(messages)))
+    copies = [dict(message) for message in messages]
+    sampled = {
+        id(message): (message["content"], ids)
+        for message, ids in zip(copies[2::2], answers, strict=True)
+    }
+    chosen = list(context(list(copies)))
     system = chosen[:1] if chosen and chosen[0]["role"] == "system" else []
     turns = chosen[len(system) :]
     roles = [message["role"] for message in turns]
@@ -104,11 +88,10 @@ def context_tokens(
     for place in range(0, len(turns), 2):
         if place:
             answer = turns[place - 1]
-            known = sampled.get(id(answer))
-            if known is not None and known.answer == answer["content"]:
-                tokens += known.ids
-            else:
-                tokens += (*chat.answer(answer["content"]), chat.end_of_turn)
+            words, ids = sampled.get(id(answer), (None, ()))
+            if words != answer["content"]:
+                ids = (*chat.answer(answer["content"]), chat.end_of_turn)
+            tokens += ids
         last = tokens[-1] if tokens else None
         [prompt] = chat.prompts([ChatTurn(turns[place]["content"], rules=opening, last=last)])
         tokens += prompt

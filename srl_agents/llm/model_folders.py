@@ -9,7 +9,6 @@ Each folder replaces its name in loading, serving and training, with a warning i
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 from pathlib import Path
@@ -33,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def folders() -> dict[str, str]:
-    """Return hub name, or NAME@REVISION -> absolute folder, from CORE_SRL_MODELS.
+    """Return the entries of CORE_SRL_MODELS: hub name or NAME@REVISION -> absolute folder.
 
     Raises BackendError if an entry is not NAME=FOLDER, or its folder does not exist.
     """
@@ -55,14 +54,12 @@ def is_gguf(name: str | os.PathLike[str]) -> bool:
 
 
 def folder_for(name: str) -> str | None:
-    """Return the folder in CORE_SRL_MODELS for a hub name, or None; raises as `folders`."""
+    """Return the folder of a hub name, or NAME@REVISION, in CORE_SRL_MODELS, or None.
+
+    A folder is logged as a warning. Raises BackendError as `folders`.
+    """
     known = folders()
     folder = known.get(name) or known.get(name.partition("@")[0])
     if folder is not None:
-        _warn_once(name, folder)
+        log.warning("%s: the folder %s is used, because %s names it", name, folder, VARIABLE)
     return folder
-
-
-@functools.cache
-def _warn_once(name: str, folder: str) -> None:
-    log.warning("%s: the folder %s is used, because %s names it", name, folder, VARIABLE)

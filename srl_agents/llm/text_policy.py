@@ -13,7 +13,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import ChatTurn
-from srl_agents.llm.context import ContextFunction, Exchange, context_tokens
+from srl_agents.llm.context import ContextFunction, Message, context_tokens
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
 from srl_envs.text import ParseFailure, TextView, feedback, read_answer, tells_time, view_for
@@ -26,10 +26,10 @@ def rules_for(view: TextView, seen: AgentObservation) -> str:
 
 
 def situation(view: TextView, seen: AgentObservation, failure: ParseFailure | None = None) -> str:
-    """Return the user message of a step.
+    """Return the user message of a step: three parts, one per line or more.
 
-    The message contains feedback on a parse failure of the last answer, messages of other agents,
-    and the description of the observation.
+    The parts are feedback on `failure` (the parse failure of the last answer, if any), the messages
+    of other agents in `seen`, and the description of the observation.
     """
     lines = []
     if failure is not None:
@@ -42,6 +42,35 @@ def situation(view: TextView, seen: AgentObservation, failure: ParseFailure | No
     return "\n".join(lines)
 
 
+def messages_until(
+    view: TextView,
+    seen: AgentObservation,
+    messages: tuple[Message, ...],
+    failure: ParseFailure | None,
+) -> tuple[Message, ...]:
+    """Return a conversation with the newest user message, `situation(view, seen, failure)`.
+
+    `messages` are the earlier ones; if there are none, the first one contains the rules.
+    """
+    rules = ({"role": "system", "content": rules_for(view, seen).strip()},)
+    words = situation(view, seen, failure).strip()
+    return (*(messages or rules), {"role": "user", "content": words})
+
+
+def turn_of(
+    view: TextView,
+    seen: AgentObservation,
+    failure: ParseFailure | None = None,
+    last: int | None = None,
+) -> ChatTurn:
+    """Return the next message to the model: `situation(view, seen, failure)`.
+
+    `last` is the last token id of the previous answer; None opens the conversation with the rules.
+    """
+    rules = rules_for(view, seen) if last is None else None
+    return ChatTurn(situation(view, seen, failure), rules=rules, last=last)
+
+
 def decided(
     view: TextView,
     seen: AgentObservation,
@@ -49,10 +78,10 @@ def decided(
     tokens: Tokens | None = None,
     ending: str = "",
 ) -> tuple[Decision, ParseFailure | None]:
-    """Parse an answer and return the decision, and the parse failure or None.
+    """Parse the answer `text` and return the decision, and the parse failure or None.
 
     After a failure, the decision has the environment's default action. `ending` is appended to the
-    reason of the failure.
+    reason of the failure. `tokens` are those of the answer, for the decision.
     """
     action = read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
     if not isinstance(action, ParseFailure):
@@ -75,8 +104,10 @@ class Conversation:
     """Number of random draws of all answers so far (`Request.draws_before`)."""
     context: tuple[int, ...] = ()
     """Token ids of all prompts and answers so far; unused with a context function."""
-    history: tuple[Exchange, ...] = ()
-    """Steps so far, for a context function."""
+    messages: tuple[Message, ...] = ()
+    """Messages so far, from the system message to the last answer; only with a context function."""
+    answers: tuple[tuple[int, ...], ...] = ()
+    """Token ids of the answers in `messages`, as sampled."""
     failure: ParseFailure | None = None
     """Reason why the last answer could not be parsed; None if it was parsed."""
 
@@ -120,7 +151,7 @@ class TextPolicy:
         self._adapter = adapter
         self._constrained = constrained
         self._context = context
-        self._answers: dict[tuple[str, bytes | None], tuple[tuple[int, ...], ...]] = {}
+        self._answers: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], ...]] = {}
 
     def start(self, seed: int) -> Conversation:
         return Conversation(next(_NUMBERS), seed)
@@ -128,26 +159,21 @@ class TextPolicy:
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> tuple[list[Decision], list[Conversation]]:
-        chat = self._backend.chat
-        prompts = self._prompts(seen, states)
-        requests = [
-            self._request(one, state, prompt)
-            for one, state, prompt in zip(seen, states, prompts, strict=True)
-        ]
+        requests = [self._request(*pair) for pair in zip(seen, states, strict=True)]
         decisions, memories = [], []
         completions = await together(*map(self._backend.complete, requests))
-        for one, state, prompt, request, completion in zip(
-            seen, states, prompts, requests, completions, strict=True
+        for one, state, request, completion in zip(
+            seen, states, requests, completions, strict=True
         ):
             tokens = Tokens(
-                prompt,
+                request.context[len(state.context) :],
                 completion.ids,
                 completion.logprobs,
                 completion.model,
                 completion.allowed,
                 whole_context=self._context is not None,
             )
-            text = chat.text(completion.ids)
+            text = self._backend.chat.text(completion.ids)
             decision, failure = decided(self._view, one, text, tokens)
             decisions.append(decision)
             memory = self._after(one, state, request, completion.ids)
@@ -163,7 +189,7 @@ class TextPolicy:
             state: Conversation so far.
 
         Raises:
-            PolicyError: Answers are not constrained, or the backend cannot compute probabilities.
+            PolicyError: Answers are not constrained, or the backend is not in this process.
         """
         compute = getattr(self._backend, "answer_probabilities", None)
         if not self._constrained or compute is None:
@@ -171,9 +197,8 @@ class TextPolicy:
                 f"exact probabilities require constrained answers of a model in this process, and "
                 f"{self.name} has none: set models.constrained, or give --constrained"
             )
-        [prompt] = self._prompts([seen], [state])
         found = np.zeros(len(self._view.answers(seen.agent)))
-        found[_legal_actions(seen, len(found))] = compute(self._request(seen, state, prompt))
+        found[_legal_actions(seen, len(found))] = compute(self._request(seen, state))
         return found
 
     def continued(self, seen: AgentObservation, state: Conversation, action: int) -> Conversation:
@@ -184,19 +209,18 @@ class TextPolicy:
             state: Conversation before the answer.
             action: Number of a legal action.
         """
-        [prompt] = self._prompts([seen], [state])
         legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         answer = self._legal_answers(seen)[legal.index(action)]
-        request = self._request(seen, state, prompt)
         written = (*answer, self._backend.chat.end_of_turn)
-        return replace(self._after(seen, state, request, written), failure=None)
+        after = self._after(seen, state, self._request(seen, state), written)
+        return replace(after, failure=None)
 
     def branch(self, state: Conversation, seed: int) -> Conversation:
-        """Return a new conversation with the same past and other random draws.
+        """Return a copy of a conversation with other random draws.
 
         Args:
             state: Conversation to copy.
-            seed: Seed of the new conversation's draws.
+            seed: Seed of the copy's draws.
         """
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
 
@@ -204,46 +228,34 @@ class TextPolicy:
         self._backend.release(state.number)
 
     def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
-        if not (state.context or state.history) or tells_time(self._view, seen.observation):
+        if not (state.context or state.messages) or tells_time(self._view, seen.observation):
             return None
-        [prompt] = self._prompts([seen], [state])
-        return prompt
+        return self._prompt(seen, state)
 
-    def _prompts(
-        self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
-    ) -> list[tuple[int, ...]]:
-        """Return the new token ids of each prompt; with a context function, all token ids."""
-        pairs = list(zip(seen, states, strict=True))
-        chat, view = self._backend.chat, self._view
-        if self._context is None:
-            return chat.prompts([self._turn(one, state) for one, state in pairs])
-        return [
-            context_tokens(
-                chat,
-                self._context,
-                rules_for(view, one),
-                state.history,
-                situation(view, one, state.failure),
-            )
-            for one, state in pairs
-        ]
+    def _prompt(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...]:
+        """Return the new token ids of a prompt; with a context function, all token ids."""
+        chat = self._backend.chat
+        if self._context is not None:
+            messages = messages_until(self._view, seen, state.messages, state.failure)
+            return context_tokens(chat, self._context, messages, state.answers)
+        last = state.context[-1] if state.context else None
+        [ids] = chat.prompts([turn_of(self._view, seen, state.failure, last)])
+        return ids
 
     def _after(
         self, seen: AgentObservation, state: Conversation, request: Request, ids: tuple[int, ...]
     ) -> Conversation:
-        """Return the conversation with the answer `ids` to a request."""
+        """Return the conversation after a request and its answer, given by token ids."""
         if self._context is None:
             return replace(state, context=request.context + ids)
-        words = situation(self._view, seen, state.failure)
-        exchange = Exchange(words, self._backend.chat.text(ids), ids)
-        return replace(state, history=(*state.history, exchange))
+        answer = {"role": "assistant", "content": self._backend.chat.text(ids)}
+        messages = messages_until(self._view, seen, state.messages, state.failure)
+        return replace(state, messages=(*messages, answer), answers=(*state.answers, ids))
 
-    def _request(
-        self, seen: AgentObservation, state: Conversation, prompt: tuple[int, ...]
-    ) -> Request:
+    def _request(self, seen: AgentObservation, state: Conversation) -> Request:
         adapter = self._adapter
         return Request(
-            context=state.context + prompt,
+            context=state.context + self._prompt(seen, state),
             sampling=self._per_agent.get(seen.agent, self._sampling),
             seed=state.seed,
             draws_before=state.draws,
@@ -253,42 +265,27 @@ class TextPolicy:
             conversation=state.number if self._context is None else None,
         )
 
-    def _turn(self, seen: AgentObservation, state: Conversation) -> ChatTurn:
-        last = state.context[-1] if state.context else None
-        return turn_of(self._view, seen, state.failure, last)
-
     def _legal_answers(self, seen: AgentObservation) -> tuple[tuple[int, ...], ...]:
-        mask = None if seen.action_mask is None else np.asarray(seen.action_mask, dtype=bool)
-        key = (seen.agent, None if mask is None else mask.tobytes())
+        """Return the token ids of each legal answer, in the order of the actions.
+
+        Raises PolicyError if the environment accepts any text.
+        """
+        answers = self._view.answers(seen.agent)
+        legal = tuple(_legal_actions(seen, len(answers)))
+        key = (seen.agent, legal)
         if key not in self._answers:
-            answers = self._view.answers(seen.agent)
             if not answers:
                 raise PolicyError(
                     "constrained must be False in an environment without a list of legal answers, "
                     "got True"
                 )
-            legal = [answers[action] for action in _legal_actions(seen, len(answers))]
-            self._answers[key] = self._backend.chat.answers(legal)
+            self._answers[key] = self._backend.chat.answers([answers[action] for action in legal])
         return self._answers[key]
 
 
 def _legal_actions(seen: AgentObservation, count: int) -> list[int]:
-    """Return the numbers of the legal actions among `count` actions."""
+    """Return the numbers of the legal actions among `count` actions, in order."""
     if seen.action_mask is None:
         return list(range(count))
     legal: list[int] = np.flatnonzero(seen.action_mask).tolist()
     return legal
-
-
-def turn_of(
-    view: TextView,
-    seen: AgentObservation,
-    failure: ParseFailure | None = None,
-    last: int | None = None,
-) -> ChatTurn:
-    """Return the next message to the model.
-
-    `last` is the last token id of the previous answer; None opens the conversation with the rules.
-    """
-    rules = rules_for(view, seen) if last is None else None
-    return ChatTurn(situation(view, seen, failure), rules=rules, last=last)

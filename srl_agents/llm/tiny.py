@@ -7,13 +7,11 @@ fine-tuned on episodes of random legal actions. The result is an ordinary Huggin
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +64,14 @@ class Dialogue:
 
 
 def random_dialogues(
-    make_env: Callable[[], Any],
-    games: int,
-    turns: int,
-    seed: int,
+    make_env: Callable[[], Any], games: int, turns: int, seed: int
 ) -> list[Dialogue]:
-    """Play `games` episodes of at most `turns` steps and return the dialogues of all agents.
+    """Play random episodes of at most `turns` steps and return the dialogues of all agents.
 
-    Answers are drawn uniformly from the legal answers, or from the environment's `sample_answers`
-    if it accepts any text. Raises PolicyError without a text view or without either.
+    There are `games` episodes, or FREE_GAMES times as many in an environment that accepts any
+    text. Answers are drawn uniformly from the legal answers, or from the environment's
+    `sample_answers` if it accepts any text. Raises PolicyError if the environment has no text view,
+    or accepts any text and has no sample answers.
     """
     rng = np.random.default_rng(seed)
     dialogues, played = [], 0.0
@@ -109,21 +106,18 @@ def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> lis
             mask = infos.get(agent, {}).get("action_mask")
             legal = [i for i in range(len(answers)) if mask is None or mask[i]]
             chosen = int(rng.choice(legal))
-            words = feedbacks[agent] + _heard(env, view, agent, rng)
+            words = feedbacks[agent] + _message(env, view, agent, rng)
             words += view.describe(agent, observations[agent])
-            feedbacks[agent] = ""
-            read = None
+            answer, feedbacks[agent] = answers[chosen], ""
+            actions[agent] = answer if free else chosen
+            readable = True
             if rng.random() < UNREADABLE_SHARE:
-                answer = UNREADABLE[rng.integers(len(UNREADABLE))]
-                read = read_answer(view, agent, observations[agent], answer, mask)
-            readable = not isinstance(read, ParseFailure)
-            if isinstance(read, ParseFailure):
-                actions[agent] = read.instead
-                own = view_for(view, observations[agent])
-                feedbacks[agent] = feedback(own, agent, read) + "\n"
-            else:
-                answer = answers[chosen]
-                actions[agent] = answer if free else chosen
+                wrong = UNREADABLE[rng.integers(len(UNREADABLE))]
+                read = read_answer(view, agent, observations[agent], wrong, mask)
+                if isinstance(read, ParseFailure):
+                    answer, actions[agent], readable = wrong, read.instead, False
+                    own = view_for(view, observations[agent])
+                    feedbacks[agent] = feedback(own, agent, read) + "\n"
             choices = tuple(answers[i] for i in legal)
             lines[agent].append(TextLine(words, choices, answer, readable))
         observations, _, _, _, infos = env.step(actions)
@@ -141,15 +135,14 @@ def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
     return tuple(answers)
 
 
-def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> str:
+def _message(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> str:
+    """Return a message of another agent as a line, with probability HEARD_SHARE, otherwise ""."""
     others = [other for other in env.agents if other != agent]
     if not others or rng.random() >= HEARD_SHARE:
         return ""
     speaker = others[rng.integers(len(others))]
     answers = view.answers(speaker)
-    if not answers:
-        return ""
-    return f"{speaker} says: {answers[rng.integers(len(answers))]}\n"
+    return f"{speaker} says: {answers[rng.integers(len(answers))]}\n" if answers else ""
 
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
@@ -255,16 +248,9 @@ def folder(
     environments = len(getattr(make_env().unwrapped, "environments", ())) or 1
     steps *= environments
     dialogues = random_dialogues(make_env, environments * GAMES, turns, seed)
-    recipe = {
-        "format": FORMAT_VERSION,
-        "seed": seed,
-        "steps": steps,
-        "learning_rate": LEARNING_RATE,
-        "size": asdict(size),
-        "dialogues": [asdict(dialogue) for dialogue in dialogues],
-        "versions": [torch.__version__, transformers.__version__, tokenizers.__version__],
-    }
-    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
+    versions = torch.__version__, transformers.__version__, tokenizers.__version__
+    recipe = FORMAT_VERSION, seed, steps, LEARNING_RATE, size, dialogues, *versions
+    digest = hashlib.sha256(repr(recipe).encode()).hexdigest()[:20]
     target = cache_folder() / "tiny" / digest
     if not target.is_dir():
         threads = torch.get_num_threads()
@@ -279,6 +265,7 @@ def folder(
 
 
 def _build(dialogues: Sequence[Dialogue], size: TinySize, seed: int, steps: int) -> tuple[Any, Any]:
+    """Return the trained model and its tokenizer; torch's global generator must be seeded."""
     tokenizer = build_tokenizer(dialogues)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -323,14 +310,11 @@ class _Lesson:
 
 
 def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
-    """Return the tokens of a dialogue, with uniform target probabilities of the legal answers."""
+    """Return the tokens of a dialogue; their targets make each legal answer equally likely."""
     lesson = _Lesson([], [], [])
     for line in dialogue.lines:
-        turn = ChatTurn(
-            line.words,
-            rules=None if lesson.ids else dialogue.rules,
-            last=lesson.ids[-1] if lesson.ids else None,
-        )
+        opening = ChatTurn(line.words, rules=dialogue.rules)
+        turn = ChatTurn(line.words, last=lesson.ids[-1]) if lesson.ids else opening
         lesson.ids.extend(chat.prompts([turn])[0])
         wanted: list[tuple[int, dict[int, float]]] = []
         tree = answer_trie(chat.answers(line.legal), chat.end_of_turn)
@@ -346,13 +330,12 @@ def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
 
 
 def _warm_start(
-    model: Any,
-    lessons: Sequence[_Lesson],
-    rng: np.random.Generator,
-    steps: int,
-    work: LongWork,
+    model: Any, lessons: Sequence[_Lesson], rng: np.random.Generator, steps: int, work: LongWork
 ) -> float:
-    """Train the model in place; return the last steps' mean probability of illegal answers."""
+    """Train the model in place for `steps` optimizer steps on random lessons.
+
+    Return the mean probability of an illegal answer in the last steps. `work` receives progress.
+    """
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -376,7 +359,10 @@ def _warm_start(
 
 
 def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Tensor, float]:
-    """Return (cross-entropy of the first `turns` answers, mean illegal probability per answer)."""
+    """Return (cross-entropy of the first `turns` answers, mean illegal probability per answer).
+
+    The illegal probability of an answer is the sum of those at each of its tokens.
+    """
     rows = [lesson.ids[: lesson.ends[min(turns, len(lesson.ends)) - 1]] for lesson in lessons]
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
@@ -402,16 +388,18 @@ def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Ten
 
 
 def _save(target: Path, model: Any, tokenizer: Any) -> None:
-    """Write the folder atomically, also if another process writes it at the same time."""
+    """Write model and tokenizer to the folder `target`, which appears only when complete.
+
+    Nothing is changed if another process has written the folder in the meantime.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=target.name + ".partial-", dir=target.parent))
-    try:
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as folder:
+        partial = Path(folder) / "model"
         with no_bars():
             model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
-        partial.rename(target)
-    except OSError:
-        if not target.is_dir():
-            raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            partial.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from srl_agents.policy import SyncPolicy
 from srl_agents.scripted.basic import ThompsonSampling, Uniform, WinStayLoseShift
 from srl_agents.scripted.maze import Explorer, GreedyWalker, RandomWalker, WallFollower
-from srl_agents.scripted.memory_one import SITUATIONS, STRATEGIES, MemoryOne, SituationReader
+from srl_agents.scripted.memory_one import STRATEGIES, MemoryOne, SituationReader
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator
 from srl_agents.scripted.registry import action_counts
 from srl_agents.scripted.trading import Trader
@@ -28,9 +28,8 @@ READERS: Mapping[str, Callable[[Any], SituationReader]] = {
 """Metadata name of a game -> reader of its situations."""
 
 
-def _memory_one(name: str, chances: Sequence[float], env: Any) -> SyncPolicy:
-    looks = len(set(chances)) > 1
-    return MemoryOne(name, chances, READERS[env.metadata["name"]](env.unwrapped) if looks else None)
+def _memory_one(name: str, env: Any) -> SyncPolicy:
+    return MemoryOne(name, STRATEGIES[name], READERS[env.metadata["name"]](env.unwrapped))
 
 
 def _walker(kind: Callable[[int, int, int], SyncPolicy], env: Any) -> SyncPolicy:
@@ -48,9 +47,7 @@ def _negotiator(name: str, beta: float, env: Any) -> SyncPolicy:
 
 MAKERS: dict[str, Callable[[Any], SyncPolicy]] = {
     "uniform": lambda env: Uniform(action_counts(env)),
-    "always_cooperate": partial(_memory_one, "always_cooperate", (1.0,) * SITUATIONS),
-    "always_compete": partial(_memory_one, "always_compete", (0.0,) * SITUATIONS),
-    **{name: partial(_memory_one, name, chances) for name, chances in STRATEGIES.items()},
+    **{name: partial(_memory_one, name) for name in STRATEGIES},
     "win_stay_lose_shift": lambda env: WinStayLoseShift(),
     "thompson_sampling": lambda env: ThompsonSampling(),
     **{kind.name: partial(_walker, kind) for kind in (RandomWalker, GreedyWalker, WallFollower)},

@@ -68,11 +68,11 @@ class MazeWalker(PerAgentPolicy):
         return Decision(0 if sight.arrived else self.step(sight, state))
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """Return the action of an agent that is not at its goal."""
+        """Return the action of an agent that is not at its goal; may change `walk`."""
         raise NotImplementedError
 
     def look(self, seen: AgentObservation) -> Sight:
-        """Parse the observation vector."""
+        """Parse the observation vector of an agent."""
         fields = self._layout(seen.observation)
         right, down = max(1, self._width - 1), max(1, self._height - 1)
         x, y = round(fields["x"][0] * right), round(fields["y"][0] * down)
@@ -170,7 +170,10 @@ class Explorer(MazeWalker):
         return best[int(walk.rng.integers(len(best)))]
 
     def _distances(self, goal: int, walls: list[int]) -> list[int]:
-        """Return the distance of each cell to the goal, by breadth-first search."""
+        """Return each cell's number of steps to the goal, or the number of cells if unreachable.
+
+        `walls` is 1 for each cell that is a known wall.
+        """
         far = len(walls)
         away = [far] * len(walls)
         away[goal] = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,25 +20,28 @@ from srl_envs.games.coop_compete import OBSERVATION_FIELDS
 START = 0
 SITUATIONS = 5
 GENEROSITY = 1 / 3  # probability with which generous tit for tat forgives competing
-STRATEGIES: Mapping[str, tuple[float, float, float, float, float]] = MappingProxyType(
-    {
-        # first round, then after (own, other) = (0, 0), (0, 1), (1, 0), (1, 1)
-        "tit_for_tat": (1.0, 0.0, 1.0, 0.0, 1.0),
-        "suspicious_tit_for_tat": (0.0, 0.0, 1.0, 0.0, 1.0),
-        "generous_tit_for_tat": (1.0, GENEROSITY, 1.0, GENEROSITY, 1.0),
-        "grim_trigger": (1.0, 0.0, 0.0, 0.0, 1.0),
-        "pavlov": (1.0, 1.0, 0.0, 0.0, 1.0),
-        "alternator": (1.0, 1.0, 1.0, 0.0, 0.0),
-        "mostly_cooperate": (0.8, 0.8, 0.8, 0.8, 0.8),
-        "mostly_compete": (0.2, 0.2, 0.2, 0.2, 0.2),
-    }
-)
+STRATEGIES: Mapping[str, Sequence[float]] = {
+    # first round, then after (own, other) = (0, 0), (0, 1), (1, 0), (1, 1)
+    "always_cooperate": (1.0, 1.0, 1.0, 1.0, 1.0),
+    "always_compete": (0.0, 0.0, 0.0, 0.0, 0.0),
+    "tit_for_tat": (1.0, 0.0, 1.0, 0.0, 1.0),
+    "suspicious_tit_for_tat": (0.0, 0.0, 1.0, 0.0, 1.0),
+    "generous_tit_for_tat": (1.0, GENEROSITY, 1.0, GENEROSITY, 1.0),
+    "grim_trigger": (1.0, 0.0, 0.0, 0.0, 1.0),
+    "pavlov": (1.0, 1.0, 0.0, 0.0, 1.0),
+    "alternator": (1.0, 1.0, 1.0, 0.0, 0.0),
+    "mostly_cooperate": (0.8, 0.8, 0.8, 0.8, 0.8),
+    "mostly_compete": (0.2, 0.2, 0.2, 0.2, 0.2),
+}
 """Strategy -> probabilities of cooperation: tit for tat (Axelrod 1984), grim trigger (Friedman
 1971), generous tit for tat (Nowak and Sigmund 1992), Pavlov (Nowak and Sigmund 1993)."""
 
 
 def situations(own_NT: Actions, other_NT: Actions, actions: int = 2) -> Actions:
-    """Return the situation (N, T) before each step of an episode, for N pairs of players."""
+    """Return the situation (N, T) before each step of an episode, for N pairs of players.
+
+    `actions` is the number of actions of a player.
+    """
     before_NT = np.empty_like(own_NT)
     before_NT[:, 0] = START
     before_NT[:, 1:] = 1 + actions * own_NT[:, :-1] + other_NT[:, :-1]
@@ -52,7 +54,7 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Return the values of the five situations in the order of the opponent's situations."""
+    """Return one player's values of the five situations in the order of its opponent's."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
@@ -81,7 +83,10 @@ class SituationReader:
         self._seats = seats
 
     def __call__(self, observation: object) -> int:
-        """Return the situation; a tie among the other agents counts as the agent's last action."""
+        """Return the number of the situation in an observation vector, 0 to 4.
+
+        A tie among the other agents counts as the agent's last action.
+        """
         vector: Any = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:
             return START
@@ -133,7 +138,8 @@ class Always(MemoryOne):
     def __init__(self, action: int) -> None:
         if action not in (0, 1):
             raise ValueError(f"action must be 0 (compete) or 1 (cooperate), got {action!r}")
-        super().__init__(("always_compete", "always_cooperate")[action], [action] * SITUATIONS)
+        name = ("always_compete", "always_cooperate")[action]
+        super().__init__(name, STRATEGIES[name])
 
 
 class Bernoulli(MemoryOne):

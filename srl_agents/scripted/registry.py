@@ -24,7 +24,6 @@ ANY = "any game of discrete actions"
 BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
 BANDIT, MAZE = ("bandit_v0",), ("maze_v0",)
 TRADING, NEGOTIATION = ("social_trading_v0",), ("social_negotiation_v0",)
-GAMES = (*BINARY, *BANDIT, *MAZE, *TRADING, *NEGOTIATION)
 
 
 @dataclass(frozen=True)
@@ -36,23 +35,17 @@ class PolicyEntry:
     """Metadata names of the environments it can play; empty for any with discrete actions."""
     holdout: bool = False
     """True for a policy that is reserved for evaluation."""
-    blind: bool = False
-    """True for a policy that ignores observations and can play any game with two actions."""
     constructor: Callable[[Any], Policy] | None = None
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
         """Return True if the policy can play all agents of `env`, by its name and action spaces."""
-        game = env.metadata["name"]
-        if game in self.games:
-            return True
-        sizes = set(action_counts(env).values())
-        if not self.games:
-            return 0 not in sizes
-        return self.blind and game not in GAMES and sizes == {2}
+        if self.games:
+            return env.metadata["name"] in self.games
+        return 0 not in action_counts(env).values()
 
     def make(self, env: Any) -> Policy:
-        """Construct the policy for agents of `env`."""
+        """Return a new policy for agents of `env`."""
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
         policy: Policy = (self.constructor or makers[self.name])(env)
@@ -61,12 +54,12 @@ class PolicyEntry:
 
 _OWN = (
     PolicyEntry("uniform"),
-    PolicyEntry("always_cooperate", BINARY, blind=True),
-    PolicyEntry("always_compete", BINARY, blind=True),
+    PolicyEntry("always_cooperate", BINARY),
+    PolicyEntry("always_compete", BINARY),
     PolicyEntry("tit_for_tat", BINARY),
     PolicyEntry("suspicious_tit_for_tat", BINARY),
-    PolicyEntry("mostly_compete", BINARY, blind=True),
-    PolicyEntry("mostly_cooperate", BINARY, holdout=True, blind=True),
+    PolicyEntry("mostly_compete", BINARY),
+    PolicyEntry("mostly_cooperate", BINARY, holdout=True),
     PolicyEntry("grim_trigger", BINARY, holdout=True),
     PolicyEntry("pavlov", BINARY, holdout=True),
     PolicyEntry("generous_tit_for_tat", BINARY, holdout=True),
@@ -100,7 +93,10 @@ def action_counts(env: Any) -> dict[str, int]:
 
 
 def entry_of(name: str) -> PolicyEntry:
-    """Return the PolicyEntry of a name in POLICIES."""
+    """Return the PolicyEntry of a name in POLICIES, also for a policy class of a plugin.
+
+    Raises PolicyError for another name.
+    """
     part = POLICIES.load(name)
     if isinstance(part, PolicyEntry):
         return part
@@ -169,9 +165,10 @@ def classic_policy(name: str, env: Any) -> Policy:
 
 
 def _constructed(name: str, constructor: Any, env: Any) -> Policy:
-    """Return the policy of a user's class or function, called with `env` if it has this argument.
+    """Return the policy that a user's class or function constructs.
 
-    A class that lacks methods of the protocol is rejected before it is constructed.
+    It is called with `env` if it has this argument. Raises PolicyError if the result lacks methods
+    of a policy; `name` is its name in the message.
     """
     policy: Any = constructor
     if not isinstance(constructor, type) or not missing_methods(constructor):

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.network import (
-    RetryPolicy,
-    TransientError,
-    failures_of,
-    http_client,
-    no_answer,
-)
+from srl_agents.llm.backends.network import failures_of, http_client, no_answer, within
 from srl_agents.llm.sampling import Sampling
 from srl_envs.loading import needed_by
 from srl_envs.untrusted import printable
 
-T = TypeVar("T")
 DEADLINE = 600.0
 """Seconds for one request with all attempts: long lists wait for their turn in the server."""
 TIMEOUT = 300.0
 """Seconds for one attempt."""
 MOST_BYTES = 256 * 2**20
 """Limit of a reply: 64 prompts with 32,768 tokens of about 100 bytes each take 200 MiB."""
-UNREACHABLE = 5.0
-"""Seconds for which a server that takes no connection is tried again; it may just restart."""
+MAX_RETRIES = 3
+"""Number of retries, which take about 3 seconds: a server that takes no connection may restart."""
 LOWEST, ROUNDING = -1e4, 1e-3
 """Limits of a log-probability: vLLM writes -9999 for minus infinity, and 0 may be rounded up."""
 ANSWERS = "answers"
@@ -54,9 +46,8 @@ class Sampled:
 class VLLMClient:
     """Client of one server, on top of the SDK `openai`; its methods run in any event loop.
 
-    Transient failures (see RetryPolicy) are retried within the deadline. A server that stays
-    unreachable, or whose engine is dead, raises ServerUnavailable; every other failure raises
-    BackendError.
+    The SDK retries temporary failures. A server that stays unreachable, or whose engine is dead,
+    raises ServerUnavailable; every other failure raises BackendError.
     """
 
     def __init__(
@@ -64,14 +55,12 @@ class VLLMClient:
         url: str,
         *,
         deadline: float = DEADLINE,
-        retries: RetryPolicy | None = None,
     ) -> None:
         """Create the client; the first request opens a connection.
 
         Args:
             url: Address of the server, such as http://127.0.0.1:8000.
             deadline: Seconds for all attempts of a request.
-            retries: Policy that replaces the default one and `deadline`.
 
         Raises:
             BackendError: If the SDK is not installed.
@@ -80,18 +69,18 @@ class VLLMClient:
         with needed_by("a vLLM server", BackendError):
             import openai
         self._sdk = openai
-        self._retries = retries or RetryPolicy(deadline=deadline, unreachable=UNREACHABLE)
+        self._deadline = deadline
         self._client: Any = openai.AsyncOpenAI(
             base_url=f"{self.url}/v1",
             api_key="none",
-            max_retries=0,
+            max_retries=MAX_RETRIES,
             timeout=TIMEOUT,
             http_client=http_client(openai, self.url, most_bytes=MOST_BYTES),
         )
 
     async def models(self) -> list[str]:
         """Return the served names: the base and its adapters."""
-        reply = await self._run(lambda: self._ask("get", "/v1/models"))
+        reply = await self._run("get", "/v1/models")
         try:
             return [str(one["id"]) for one in reply["data"]]
         except (TypeError, KeyError) as error:
@@ -135,13 +124,8 @@ class VLLMClient:
         }
         if answers is not None:
             body["vllm_xargs"] = {ANSWERS: json.dumps(answers)}
-
-        async def attempt() -> list[Sampled]:
-            reply = await self._ask("post", "/v1/completions", body)
-            return _sampled(self.name, reply, model, len(prompts), max_tokens)
-
         try:
-            return await self._run(attempt)
+            reply = await self._run("post", "/v1/completions", body)
         except BackendError as error:
             if isinstance(error.__cause__, self._sdk.NotFoundError):
                 raise ServerUnavailable(
@@ -149,6 +133,7 @@ class VLLMClient:
                     "was never loaded"
                 ) from error
             raise
+        return _sampled(self.name, reply, model, len(prompts), max_tokens)
 
     async def load_adapter(self, name: str, folder: Path) -> None:
         """Serve the PEFT adapter of `folder` (on the server's disk) as `name`.
@@ -156,12 +141,11 @@ class VLLMClient:
         The name must not have been used for other weights, because it identifies cached prefixes.
         """
         body = {"lora_name": name, "lora_path": str(folder)}
-        await self._run(lambda: self._ask("post", "/v1/load_lora_adapter", body))
+        await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
         """Stop serving `name`, which must have no open requests. Its folder must still exist."""
-        body = {"lora_name": name}
-        await self._run(lambda: self._ask("post", "/v1/unload_lora_adapter", body))
+        await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
@@ -170,19 +154,10 @@ class VLLMClient:
         the weights may be mixed, so the server stays paused until an update succeeds.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
-
-        async def attempt() -> None:
-            try:
-                await self._ask("post", "/collective_rpc", call)
-            except TransientError as error:
-                if isinstance(error.__cause__, self._sdk.InternalServerError):
-                    raise BackendError(str(error)) from error  # The workers refused the files.
-                raise
-
-        await self._run(lambda: self._ask("post", "/pause?mode=wait"))
-        await self._run(attempt)
-        await self._run(lambda: self._ask("post", "/reset_prefix_cache"))
-        await self._run(lambda: self._ask("post", "/resume"))
+        await self._run("post", "/pause?mode=wait")
+        await self._run("post", "/collective_rpc", call, max_retries=0)
+        await self._run("post", "/reset_prefix_cache")
+        await self._run("post", "/resume")
 
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
         """Request one token from `model`, in one attempt.
@@ -196,23 +171,17 @@ class VLLMClient:
         """
         body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
-        limit = self._retries.deadline if seconds is None else seconds
-        request = self._ask("post", "/v1/completions", body)
-        try:
-            reply = await background_loop.await_(_within(limit, request))
-            _sampled(self.name, reply, model, 1, 1)
-        except TimeoutError as error:
-            raise BackendError(f"{self.name}: no answer within {limit:g} s") from error
-        except TransientError as error:
-            kind = ServerUnavailable if error.unreachable else BackendError
-            raise kind(str(error)) from error
+        limit = self._deadline if seconds is None else seconds
+        request = self._ask("post", "/v1/completions", body, max_retries=0)
+        reply = await background_loop.await_(within(limit, self.name, request))
+        _sampled(self.name, reply, model, 1, 1)
 
     async def is_healthy(self, seconds: float) -> bool | None:
         """Return True if the server reports that its engine runs, None without a reply in time."""
-        request = self._client.get(f"{self.url}/health", cast_to=str)
+        request = self._client.get(f"{self.url}/health", cast_to=str, options={"max_retries": 0})
         try:
-            await background_loop.await_(_within(seconds, request))
-        except (TimeoutError, self._sdk.APIConnectionError):
+            await background_loop.await_(within(seconds, self.name, request))
+        except (BackendError, self._sdk.APIConnectionError):
             return None
         except self._sdk.APIStatusError:
             return False
@@ -222,30 +191,25 @@ class VLLMClient:
         """Close the connections."""
         await background_loop.await_(self._client.close())
 
-    async def _run(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `attempt`, retried while its failures are transient."""
-        return await background_loop.await_(self._retries.run(self.name, attempt))
+    async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:
+        """Send one request within the deadline and return the reply; arguments as for `_ask`."""
+        request = self._ask(method, path, body, **options)
+        return await background_loop.await_(within(self._deadline, self.name, request))
 
-    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Send one request and return the JSON (or text) of the reply."""
+    async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
+        """Send one request with these options of the SDK and return the JSON or text."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)
         content = {} if body is None else {"body": body}
         try:
             with failures_of(self._sdk, self._sdk.OpenAIError, self.name):
-                return await send(f"{self.url}{path}", cast_to=object, **content)
-        except TransientError as error:
+                return await send(f"{self.url}{path}", cast_to=object, options=options, **content)
+        except BackendError as error:
             failed_inside = isinstance(error.__cause__, self._sdk.InternalServerError)
             if failed_inside and await self.is_healthy(TIMEOUT) is False:
-                raise TransientError(f"{error}; its engine is dead", unreachable=True) from error
+                raise ServerUnavailable(f"{error}; its engine is dead") from error
             raise
-
-
-async def _within(seconds: float, request: Awaitable[T]) -> T:
-    # asyncio.wait_for of Python 3.11 can lose the cancellation of a fleet that closes.
-    async with asyncio.timeout(seconds):
-        return await request
 
 
 class _Logprobs(BaseModel):

@@ -91,7 +91,7 @@ class ModelsConfig(Section):
     """Chat template for tokenizers without one: `plain`, `chatml`, `gemma` or a Jinja file."""
     chat_template_kwargs: Mapping[str, Any] = {}
     """Keyword arguments of the chat templates, such as {enable_thinking: false}."""
-    quantization: Literal["nf4", "int8"] | None = None
+    quantization: Literal["nf4"] | None = None
     """Quantization of the weights that are not trained: shared bases of adapters, and frozen
     models. null disables it."""
 

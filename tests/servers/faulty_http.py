@@ -14,7 +14,7 @@ from typing import Any
 
 Body = dict[str, Any]
 FAULTS = ("timeout", "429", "500", "502", "503", "504", "cut", "json", "empty", "closed")
-"""Faults of one request: no reply in time; a status (429 with Retry-After); a truncated reply;
+"""Faults of one request: no reply in time; a status (with Retry-After); a truncated reply;
 invalid JSON; no answer in the reply; a connection closed without a reply."""
 
 
@@ -29,7 +29,7 @@ class Faults:
         self.stall = 1.0
         """Duration of a timeout in seconds."""
         self.retry_after = 0.01
-        """Seconds in the Retry-After header of status 429."""
+        """Seconds in the Retry-After header of statuses from 429."""
         self.struck: list[str] = []
         self._lock = threading.Lock()
 
@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         kind = self.server.app.text_type if isinstance(value, str) else "application/json"
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
-        if status == 429:
+        if status >= 429:
             self.send_header("Retry-After", str(self.server.app.faults.retry_after))
         self.end_headers()
         self.wfile.write(content[: int(len(content) * sent)])

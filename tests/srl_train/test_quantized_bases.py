@@ -1,4 +1,4 @@
-"""Adapters on a base in 4 or 8 bits: the base is unchanged to the bit, the adapters learn."""
+"""Adapters on a base in 4 bits: the base is unchanged to the bit, the adapters learn."""
 
 import builtins
 from functools import partial
@@ -18,11 +18,8 @@ from srl_train.trainer import Trainer
 from tests.srl_train.learners.test_lora import moved
 from tests.srl_train.run_state import everything, resumed_and_whole, same
 
-KINDS = {"nf4": torch.uint8, "int8": torch.int8}
 ADAPTERS = {"rank": 4}
 IDS = torch.tensor([[1, 2, 3, 10, 41], [5, 6, 7, 8, 9]])
-
-each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def loaded(folder, kind, dtype="float32"):
@@ -50,36 +47,30 @@ def logits(model, ids=IDS, **settings):
         return model(input_ids=ids, **settings).logits
 
 
-@each_kind
-def test_only_linear_layers_are_quantized(kind, tiny_folder):
-    full, small = loaded(tiny_folder, None).model, loaded(tiny_folder, kind).model
+def test_only_linear_layers_are_quantized(tiny_folder):
+    full, small = loaded(tiny_folder, None).model, loaded(tiny_folder, "nf4").model
     linear = {n for n, m in full.named_modules() if type(m) is torch.nn.Linear} - {"lm_head"}
     stored = dict(small.named_parameters())
     for name, parameter in full.named_parameters():
         if name.removesuffix(".weight") in linear:
-            assert stored[name].dtype == KINDS[kind]
+            assert stored[name].dtype == torch.uint8
         else:
             assert torch.equal(stored[name], parameter)
     values = sum(dict(full.named_parameters())[f"{n}.weight"].numel() for n in linear)
     saved = weight_bytes(full) - weight_bytes(small)
-    # From four bytes to a half or one; scales take about 1/100 of a byte more (a layer's table
-    # of 1 KiB shows in one as small as this).
-    assert 0.8 < saved / (values * (3.5 if kind == "nf4" else 3)) < 1
+    # From four bytes to a half; scales take about 1/100 of a byte more (a layer's table of 1 KiB
+    # shows in one as small as this).
+    assert 0.8 < saved / (values * 3.5) < 1
     assert not torch.equal(logits(small), logits(full))
 
 
-@each_kind
-def test_gradients_equal_those_of_the_dequantized_weights(kind, tiny_folder):
-    base = loaded(tiny_folder, kind).model
+def test_gradients_equal_those_of_the_dequantized_weights(tiny_folder):
+    base = loaded(tiny_folder, "nf4").model
     plain = loaded(tiny_folder, None).model
     for name, module in base.named_modules():
-        if kind == "nf4" and type(module).__name__ == "Linear4bit":
+        if type(module).__name__ == "Linear4bit":
             weight = dequantize_4bit(module.weight.data, module.quant_state)
-        elif type(module).__name__ == "WeightOnly8bit":
-            weight = module.weight.float() * module.state.SCB[:, None] / 127
-        else:
-            continue
-        plain.get_submodule(name).weight.data.copy_(weight)
+            plain.get_submodule(name).weight.data.copy_(weight)
     gradients = []
     for model in (base, plain):
         [adapted] = adapter_models(model, ("model_0",), AdapterConfig(rank=4), seed=3).values()
@@ -105,7 +96,7 @@ RUNS = {
         "algorithm": {"name": "ppo", "trl": {"activation_checkpointing": True}},
     },
     "stages": {
-        "models__quantization": "int8",
+        "models__quantization": "nf4",
         "sft": {"episodes": 4, "data_policy": "uniform", "batch_size": 4},
         "dpo": {"episodes": 8, "batch_size": 4},
     },

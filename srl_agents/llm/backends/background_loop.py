@@ -26,15 +26,15 @@ def _thread() -> LoopThread:
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-    """Schedule a coroutine in the background loop and return its future."""
+    """Schedule a coroutine in the background loop and return its future, without waiting."""
     return _thread().submit(coroutine)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the background loop and return its result, from any other thread."""
-    if _thread().runs_here:
-        coroutine.close()
-        raise RuntimeError("background_loop.run inside the background loop: await the coroutine")
+    """Block until a coroutine has run in the background loop, and return its result.
+
+    The caller must be in another thread.
+    """
     future = submit(coroutine)
     try:
         return future.result()
@@ -44,7 +44,5 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def await_(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await the result of a coroutine that runs in the background loop, from any event loop."""
-    if _thread().runs_here:
-        return await coroutine
+    """Run a coroutine in the background loop and return its result, from any event loop."""
     return await asyncio.wrap_future(submit(coroutine))

@@ -14,7 +14,7 @@ import numpy as np
 
 from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.network import RetryPolicy, http_client
+from srl_agents.llm.backends.network import http_client, within
 from srl_agents.llm.sampling import Sampling
 from srl_envs.loading import needed_by
 from srl_envs.untrusted import printable
@@ -26,12 +26,11 @@ CONCURRENCY = 16
 MOST_BYTES = 8 * 2**20
 """Maximum size of a reply; the longest answers of current models take 1 to 2 MiB."""
 TIMEOUT = 600.0
-"""Default seconds per attempt; reasoning models take minutes."""
-MOST_NAMES, LONGEST_NAME = 32, 200
-"""Maximum number and length of the names from a server that are counted in `Usage`."""
-OTHERS = "others"
-"""Name under which further names are counted."""
-RETRIES = RetryPolicy(deadline=900.0, unreachable=30.0)
+"""Default seconds per request; reasoning models take minutes."""
+MAX_RETRIES = 6
+"""Default number of retries, which take about 20 seconds without a Retry-After."""
+LONGEST_NAME = 200
+"""Maximum length of the names from a server that are counted in `Usage`."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +77,14 @@ class Usage:
     """Server's name for the model -> number of answers."""
 
     def add(self, answer: ChatAnswer) -> None:
-        """Add one answer to the counts."""
+        """Add one answer to the counts, in place."""
         prompt, completion = answer.prompt_tokens, answer.completion_tokens
         unknown = int(prompt is None or completion is None)
-        by_kind = {answer.finish_reason: 1}, {answer.model: 1}
-        self.add_usage(Usage(1, prompt or 0, completion or 0, unknown, *by_kind))
+        by_name = {answer.finish_reason: 1}, {answer.model: 1}
+        self.add_usage(Usage(1, prompt or 0, completion or 0, unknown, *by_name))
 
     def add_usage(self, other: Usage) -> None:
-        """Add the counts of another Usage to these."""
+        """Add the counts of `other` to these, in place."""
         self.answers += other.answers
         self.prompt_tokens += other.prompt_tokens
         self.completion_tokens += other.completion_tokens
@@ -95,7 +94,6 @@ class Usage:
             (self.models, other.models),
         ):
             for name, number in others.items():
-                name = name if name in counts or len(counts) < MOST_NAMES else OTHERS
                 counts[name] = counts.get(name, 0) + number
 
 
@@ -135,14 +133,14 @@ def seed_from(rng: np.random.Generator) -> int:
 
 
 def token_count(value: Any) -> int | None:
-    """Return a token count from a reply, also None; raise ValueError for another value."""
+    """Return `value` if it is a token count or None; otherwise raise ValueError."""
     if value is not None and (type(value) is not int or not 0 <= value < 2**31):
         raise ValueError(f"a token count must be an integer from 0, got {value!r}")
     return value
 
 
 def server_text(value: Any) -> str:
-    """Return a name from a reply as printable text of at most LONGEST_NAME characters."""
+    """Return `value`, a name from a reply, printable and cut to LONGEST_NAME characters."""
     return printable(str(value)[:LONGEST_NAME], multiline=False)[:LONGEST_NAME]
 
 
@@ -163,7 +161,7 @@ class ApiModel(ABC):
         base_url: str | None = None,
         concurrency: int = CONCURRENCY,
         timeout: float = TIMEOUT,
-        retries: RetryPolicy = RETRIES,
+        max_retries: int = MAX_RETRIES,
     ) -> None:
         """Create the SDK's client; no request is sent.
 
@@ -172,8 +170,8 @@ class ApiModel(ABC):
             api_key: Key; None reads the environment variable of the SDK.
             base_url: Address of the server; None reads the environment variable of the SDK.
             concurrency: Maximum number of concurrent requests.
-            timeout: Seconds per attempt.
-            retries: Limits of all attempts of a request.
+            timeout: Seconds per request, retries included.
+            max_retries: Number of retries after temporary failures.
 
         Raises:
             BackendError: The SDK or the key is missing, or the key or the address is not valid.
@@ -181,14 +179,14 @@ class ApiModel(ABC):
         self.name = f"{self.provider}:{model}"
         self.usage = Usage()
         self._model = model
-        self._retries = retries
+        self._timeout = timeout
         self._free = asyncio.Semaphore(concurrency)
         with needed_by(self.name, BackendError):
             self._sdk: Any = import_module(self.provider)
         self._client = self._connected(
             api_key=api_key,
             base_url=base_url,
-            max_retries=0,
+            max_retries=max_retries,
             timeout=timeout,
             http_client=http_client(
                 self._sdk, base_url or os.environ.get(self.server_in, ""), most_bytes=MOST_BYTES
@@ -215,14 +213,17 @@ class ApiModel(ABC):
 
     async def _answer(self, request: ChatRequest) -> ChatAnswer:
         async with self._free:
-            answer = await self._retries.run(self.name, lambda: self._ask(request))
+            answer = await within(self._timeout, self.name, self._ask(request))
         self.usage.add(answer)
         return answer
 
     @abstractmethod
     def _connected(self, **settings: Any) -> Any:
-        """Return a client of the SDK with these arguments."""
+        """Return a client of the SDK, constructed with `settings`.
+
+        Raises BackendError if there is no key.
+        """
 
     @abstractmethod
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
-        """Send a request once; raise TransientError for failures that are worth a retry."""
+        """Send a request to the API and return its answer; raises BackendError as `answer`."""

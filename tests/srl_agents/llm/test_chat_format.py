@@ -6,7 +6,6 @@ import transformers
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, ChatTurn
-from tests.fakes import ByteTokenizer
 
 CHATML = None  # the tiny model's own
 LLAMA = (
@@ -114,7 +113,7 @@ def test_a_template_that_drops_earlier_turns_is_rejected(tokenizer_of):
         "{% for m in messages %}{% if loop.last or m['role'] == 'system' %}{{ m['content'] }}"
         "{% endif %}{% endfor %}{{ '<|im_start|>' }}"
     )
-    with pytest.raises(BackendError, match=r"does not show|cannot be continued"):
+    with pytest.raises(BackendError, match="each message once"):
         ChatFormat(tokenizer_of(forgetful))
 
 
@@ -152,21 +151,6 @@ def test_a_template_that_rewrites_the_opening_is_rejected(tokenizer_of):
 def test_errors_of_template_code_are_backend_errors(statement, tokenizer_of):
     with pytest.raises(BackendError, match="the chat template fails on messages of user"):
         ChatFormat(tokenizer_of(statement + TEMPLATES["chatml"]))
-
-
-@pytest.fixture
-def counting():
-    """Return a chat format and a list of the texts that its tokenizer receives."""
-    calls = []
-
-    class Counting(ByteTokenizer):
-        def __call__(self, text, **settings):
-            calls.append(text)
-            return super().__call__(text, **settings)
-
-    chat = ChatFormat(Counting())
-    calls.clear()
-    return chat, calls
 
 
 def test_template_kwargs_are_passed_to_the_template(tokenizer_of):

@@ -5,7 +5,7 @@ import pytest
 from srl_agents.errors import PolicyError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.context import Exchange, context_function, context_tokens, window
+from srl_agents.llm.context import context_function, context_tokens, window
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
 from srl_envs import make
@@ -77,15 +77,11 @@ def test_a_function_of_the_user_may_write_messages(backend):
 
 
 def test_sampled_tokens_of_unchanged_answers_are_kept(backend):
-    history = [Exchange("first", "compete", (7, 8, 9))]
-    tokens = context_tokens(backend.chat, lambda messages: messages, "rules", history, "second")
+    messages = [*CONVERSATION[:2], {"role": "assistant", "content": "compete"}, CONVERSATION[3]]
+    tokens = context_tokens(backend.chat, list, messages, [(7, 8, 9)])
     assert tokens[tokens.index(7) :][:3] == (7, 8, 9)
     again = context_tokens(
-        backend.chat,
-        lambda messages: [dict(message) for message in messages],
-        "rules",
-        history,
-        "second",
+        backend.chat, lambda messages: [dict(one) for one in messages], messages, [(7, 8, 9)]
     )
     assert backend.chat.answer("compete")[0] in again
 
@@ -95,7 +91,7 @@ def test_sampled_tokens_of_unchanged_answers_are_kept(backend):
 )
 def test_messages_must_alternate_and_end_with_the_user(backend, wrong):
     with pytest.raises(PolicyError, match="context function"):
-        context_tokens(backend.chat, lambda messages: wrong, "rules", [], "now")
+        context_tokens(backend.chat, lambda messages: wrong, CONVERSATION[:2], [])
 
 
 def test_names_of_context_functions():

@@ -146,16 +146,6 @@ def test_play_many_works_inside_a_running_event_loop():
     assert run(notebook()) == (wanted, wanted)
 
 
-def test_scripted_policies_need_no_event_loop():
-    class Alone(Scribe):
-        def act(self, seen, states):
-            with pytest.raises(RuntimeError, match="no running event loop"):
-                asyncio.get_running_loop()
-            return super().act(seen, states)
-
-    play_many(Ledger, dict.fromkeys("ab", Alone("p")), [1])
-
-
 def test_together_waits_for_all_and_then_raises_the_first_error():
     ended = []
 

@@ -163,6 +163,21 @@ def test_names_options_and_extra_are_recorded():
     assert made[0].options is None
 
 
+def test_environments_and_extra_of_each_episode_and_the_callback_at_its_end():
+    ended = {}
+    makers = [lambda: Ledger({"a": 2, "b": 1}), lambda: Ledger({"a": 3, "b": 1})]
+    episodes = play_many(
+        makers,
+        dict.fromkeys("ab", Scribe("p")),
+        [1, 1],
+        extra=[{"number": 0}, {"number": 1}],
+        on_end=ended.__setitem__,
+    )
+    assert [len(episode.turns) for episode in episodes] == [2, 3]
+    assert [episode.extra["number"] for episode in episodes] == [0, 1]
+    assert ended == dict(enumerate(episodes))
+
+
 def test_an_agent_without_policy_is_rejected():
     with pytest.raises(ValueError, match=r"\['b', 'c'\]"):
         play(Ledger({"a": 1, "b": 1, "c": 1}), {"a": Scribe("p"), "z": Scribe("p")}, 1)

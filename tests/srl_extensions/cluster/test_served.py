@@ -27,7 +27,7 @@ def stub_servers(monkeypatch):
     monkeypatch.setattr(fleet, "ModelServer", StubServer)
     monkeypatch.setattr(fleet, "LOOK", 0.05)
     monkeypatch.setattr(fleet, "RESTART_WAIT", 0.05)
-    monkeypatch.setattr(client, "UNREACHABLE", 0.3)
+    monkeypatch.setattr(client, "MAX_RETRIES", 1)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def short_waits(monkeypatch, tmp_path):
     monkeypatch.setattr(fleet, "LOOK", 0.05)
     monkeypatch.setattr(fleet, "RESTART_WAIT", 0.05)
     monkeypatch.setattr(fleet, "START_TIMEOUT", 20)
-    monkeypatch.setattr(client, "UNREACHABLE", 0.3)
+    monkeypatch.setattr(client, "MAX_RETRIES", 1)
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path / "cache"))
 
 

@@ -12,7 +12,6 @@ from srl_agents.errors import BackendError
 from srl_agents.event_loop import run, together
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.token_backend import Request, known_trie
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
@@ -27,7 +26,6 @@ from tests.srl_agents.llm.conftest import make_env
 
 # peft 0.21 still reads the name that transformers 5.23 is retiring.
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
-SOON = RetryPolicy(deadline=5.0, unreachable=0.2, first_wait=0.01, longest_wait=0.05)
 ADAPTERS = ("red", "blue")
 
 
@@ -51,7 +49,7 @@ def adapters(tiny_folder, tmp_path_factory) -> tuple[HuggingFaceBackend, dict[st
 
 def served_by(*stubs, here, capacity=8, **settings):
     """Return a backend of these servers, and their clients."""
-    router, endpoints = Router(), [VLLMClient(one.url, retries=SOON) for one in stubs]
+    router, endpoints = Router(), [VLLMClient(one.url) for one in stubs]
 
     async def add():
         for endpoint in endpoints:

@@ -8,16 +8,13 @@ import torch
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm.client import VLLMClient
 from tests.servers.faulty_http import serving
 from tests.servers.prompt_logprobs import prompt_logprobs
-from tests.servers.three_tries import THREE_TRIES
 
 # peft 0.21 still reads the name that transformers 5.23 is retiring.
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
-SOON = RetryPolicy(deadline=3.0, unreachable=0.3, first_wait=0.01, longest_wait=0.05)
 IDS = [5, 9, 12, 7, 20, 11]
 
 
@@ -33,7 +30,7 @@ def stop_ids(tiny_folder):
 
 @pytest.fixture
 def endpoint(stub):
-    made = VLLMClient(stub.url, retries=SOON)
+    made = VLLMClient(stub.url)
     yield made
     background_loop.run(made.close())
 
@@ -195,7 +192,7 @@ class Replies:
 def completed(status, text):
     """Return the completions that the client reads from this reply."""
     with serving(Replies(status, text)) as http:
-        endpoint = VLLMClient(f"http://127.0.0.1:{http.server_port}", retries=THREE_TRIES)
+        endpoint = VLLMClient(f"http://127.0.0.1:{http.server_port}")
         try:
             return complete(endpoint, max_tokens=2)
         finally:

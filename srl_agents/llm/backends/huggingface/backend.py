@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from srl_agents.llm.backends.token_backend import (
     Batcher,
     Completion,
     Request,
+    TokenTrie,
     check_room,
     check_version,
     known_trie,
@@ -32,11 +33,10 @@ with needed_by("a Hugging Face model"):
 
 from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, KeptCaches, masks_for, reusable
 from srl_agents.llm.backends.huggingface.loading import (
-    Quantization,
-    loading,
     make_batch_invariant,
     no_bars,
     not_loaded,
+    quantization_arguments,
     reachable_source_of,
 )
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw, compact_head_input
@@ -107,7 +107,7 @@ class HuggingFaceBackend:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        quantization: Quantization | None = None,
+        quantization: Literal["nf4"] | None = None,
         attn_implementation: str | None = None,
         tokenizer: Any = None,
         **chat: Any,
@@ -119,7 +119,7 @@ class HuggingFaceBackend:
                 NAME@REVISION.
             device: 'auto' (a GPU if there is one) or a torch device.
             dtype: 'auto' (as saved) or the name of a torch dtype.
-            quantization: 'nf4' (4 bits) or 'int8' (8 bits) for linear layers.
+            quantization: 'nf4' for linear layers in 4 bits; None for no quantization.
             attn_implementation: Option of transformers, such as 'sdpa'.
             tokenizer: Replacement of the model's tokenizer.
             **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
@@ -133,7 +133,7 @@ class HuggingFaceBackend:
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise BackendError(f"device must be 'cpu' or 'auto' without a GPU, got {device!r}")
         try:
-            placed = {} if quantization is None else loading(quantization, device)
+            placed = {} if quantization is None else quantization_arguments(device)
             if attn_implementation is not None:
                 placed["attn_implementation"] = attn_implementation
             source, revised = reachable_source_of(name_or_folder)
@@ -159,7 +159,10 @@ class HuggingFaceBackend:
                     f"the model {os.fspath(name_or_folder)!r} lacks {len(missing)} of its weights "
                     f"({', '.join(missing[:3])}{', ...' * (len(missing) > 3)}): use a complete copy"
                 )
-            model = model.to(device) if quantization is None else make_batch_invariant(model)
+            if quantization is None:
+                model = model.to(device)
+            else:
+                make_batch_invariant(model)
             if "gguf_file" in revised:  # Adapters refer to the file, not to its folder.
                 model.config._name_or_path = model.name_or_path = os.path.abspath(name_or_folder)
         except BackendError:
@@ -197,7 +200,7 @@ class HuggingFaceBackend:
         self.caches.release(conversation)
 
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
-        """Sample one completion per request, as one batch.
+        """Sample one completion per request, in order, as one batch unless `batched` is False.
 
         Args:
             requests: Valid requests (see `complete`).
@@ -211,33 +214,31 @@ class HuggingFaceBackend:
             return [self._sampled([request])[0] for request in requests]
 
     def answer_probabilities(self, request: Request) -> list[float]:
-        """Return the probability of each legal answer under constrained sampling.
+        """Return the probability of each legal answer, in order, under constrained sampling.
 
         Args:
-            request: Request with legal answers.
+            request: Request with legal answers and a temperature above 0.
         """
         assert request.answers is not None
-        end, found = self.chat.end_of_turn, []
-        root = known_trie(request.answers, end)
+        end = self.chat.end_of_turn
         adapters = self._adapter_names([request])
         named = {} if adapters is None else {"adapter_names": adapters}
         device = next(self.model.parameters()).device
+        found: dict[tuple[int, ...], float] = {}
+
+        def visit(tree: TokenTrie, written: tuple[int, ...], chance: float) -> None:
+            shares = [1.0]
+            if len(tree.allowed) > 1:
+                ids = torch.tensor([[*request.context, *written]], device=device)
+                allowed = self.model(ids, **named).logits[0, -1][list(tree.allowed)].double()
+                shares = (allowed / request.sampling.temperature).softmax(-1).tolist()
+            found[written] = chance
+            for token, share in zip(tree.allowed, shares, strict=False):
+                visit(tree.children[token], (*written, token), chance * share)
+
         with self.lock, torch.inference_mode(), evaluating(self.model):
-            known: dict[tuple[int, ...], torch.Tensor] = {}
-            for answer in request.answers:
-                tree, chance = root, 1.0
-                written: tuple[int, ...] = ()
-                for token in (*answer, end):
-                    if len(tree.allowed) > 1:
-                        if written not in known:
-                            ids = torch.tensor([[*request.context, *written]], device=device)
-                            logits = self.model(ids, **named).logits[0, -1]
-                            allowed = logits[list(tree.allowed)].double()
-                            known[written] = (allowed / request.sampling.temperature).softmax(-1)
-                        chance *= float(known[written][tree.allowed.index(token)])
-                    tree, written = tree.children[token], (*written, token)
-                found.append(chance)
-        return found
+            visit(known_trie(request.answers, end), (), 1.0)
+        return [found[(*answer, end)] for answer in request.answers]
 
     def _sampled(self, requests: Sequence[Request]) -> list[Completion]:
         rows = [_Row(request, self.chat) for request in requests]

@@ -89,7 +89,7 @@ def masks_for(model: Any) -> AttentionMasks | None:
 
 @dataclass(frozen=True, eq=False)
 class CacheHandle:
-    """Row of a conversation in a cache, valid until the cache is used again."""
+    """Row of a conversation in a cache, valid while `turn` is that of the cache."""
 
     kept: KeptCache
     row: int
@@ -110,7 +110,10 @@ class KeptCache:
         device: torch.device,
         masks: AttentionMasks | None = None,
     ):
-        """Create one empty row per entry of `models`."""
+        """Create a cache with one empty row per entry of `models`, the weights of the rows.
+
+        `config` is the model's configuration, `masks` the result of `masks_for(model)`.
+        """
         self._config, self._device, self._masks = config, device, masks
         self.models = list(models)
         """Version of the weights of each row."""
@@ -230,9 +233,6 @@ class KeptCaches:
         """Number of conversations that were dropped because of the limit."""
         self._handles: dict[int, CacheHandle] = {}
 
-    def __len__(self) -> int:
-        return len(self._handles)
-
     @property
     def tokens(self) -> int:
         """Number of slots of all caches, with padding."""
@@ -245,7 +245,10 @@ class KeptCaches:
         return None if conversation is None else self._handles.get(conversation)
 
     def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:
-        """Store the cache of a batch, row by row, and drop the oldest caches above the limit."""
+        """Store `kept`, whose rows are the conversations, None for one without a number.
+
+        The least recently used caches are dropped while there are more slots than `most_tokens`.
+        """
         for row, conversation in enumerate(conversations):
             if conversation is not None:
                 self._handles.pop(conversation, None)
@@ -260,7 +263,3 @@ class KeptCaches:
     def release(self, conversation: int) -> None:
         """Remove a conversation; its cache is freed with the last one."""
         self._handles.pop(conversation, None)
-
-    def clear(self) -> None:
-        """Remove all conversations."""
-        self._handles.clear()

@@ -1,14 +1,13 @@
-"""Loading of Hugging Face models: sources, quantization to 4 or 8 bits, and progress bars."""
+"""Loading of Hugging Face models: sources, quantization to 4 bits, and progress bars."""
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.model_folders import VARIABLE, folder_for, is_gguf
@@ -23,13 +22,12 @@ with needed_by("a Hugging Face model"):
         try_to_load_from_cache,
     )
     from huggingface_hub.errors import HFValidationError
-    from torch import Tensor
     from transformers import BitsAndBytesConfig
     from transformers.utils import logging as transformers_logging
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return the name or path, and further arguments, for `from_pretrained`.
+    """Return the source of a model for `from_pretrained`, and its further arguments.
 
     `name` is a folder, a GGUF file, a hub name, or NAME@REVISION. Raises BackendError if
     CORE_SRL_MODELS is not valid.
@@ -96,74 +94,44 @@ def folder_of(name: str | os.PathLike[str]) -> Path:
         raise BackendError(f"cannot download {os.fspath(name)!r}: {error}") from error
 
 
-Quantization = Literal["nf4", "int8"]
-
 # This logger warns about a missing kernel that is not used here.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 
-def loading(quantization: Quantization, device: str) -> dict[str, Any]:
-    """Return the arguments of `from_pretrained` that quantize a model.
+def quantization_arguments(device: str) -> dict[str, Any]:
+    """Return the arguments of `from_pretrained` that quantize a model to NF4 on `device`.
 
-    'nf4' is that of QLoRA (Dettmers et al. 2023), 'int8' that of LLM.int8() (Dettmers et al. 2022).
+    NF4 is the type of QLoRA with 4 bits (Dettmers et al. 2023), here with double quantization.
     """
-    _bitsandbytes()
-    bits: dict[str, Any] = {"load_in_8bit": True}
-    if quantization == "nf4":
-        bits = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
-        bits["bnb_4bit_use_double_quant"] = True
+    with needed_by("a quantized model"):
+        import bitsandbytes  # noqa: F401
     place: Any = torch.cuda.current_device() if device == "cuda" else device
-    return {"quantization_config": BitsAndBytesConfig(**bits), "device_map": {"": place}}
+    config = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True
+    )
+    return {"quantization_config": config, "device_map": {"": place}}
 
 
-def make_batch_invariant(model: Any) -> Any:
-    """Change quantized layers so that outputs do not depend on batch or training mode.
+def make_batch_invariant(model: Any) -> None:
+    """Change quantized layers in place so that outputs depend neither on batch nor on mode."""
+    from bitsandbytes.nn import Linear4bit
 
-    The model is changed in place and returned.
-    """
-    bnb = _bitsandbytes()
     for module in model.modules():
-        if isinstance(module, bnb.nn.Linear4bit):
+        if isinstance(module, Linear4bit):
             module.compute_dtype, module.compute_type_is_set = model.dtype, True
             # On CPUs with AVX512-BF16, the first evaluation would repack the weights, round their
             # scales, and make the layer impossible to differentiate.
             module.support_avx512bf16_for_cpu = False
-        elif isinstance(module, bnb.nn.Linear8bitLt):
-            # Otherwise the first forward pass would initialize the state, for one copy only.
-            module.init_8bit_state()
-            module.__class__ = _weight_only_8bit()
-    return model
 
 
 def shared_states(model: Any) -> Iterator[Any]:
-    """Yield the quantization states of all layers, which are neither parameters nor buffers."""
+    """Yield the quantization state (scales) of each quantized layer.
+
+    The states are neither parameters nor buffers of the model.
+    """
     for module in model.modules():
-        for name in ("quant_state", "state"):
-            state = getattr(module, name, None)
-            if type(state).__module__.partition(".")[0] == "bitsandbytes":
-                yield state
-
-
-@functools.cache
-def _weight_only_8bit() -> type:
-    bnb = _bitsandbytes()
-    from bitsandbytes.autograd._functions import MatMul8bitFp
-
-    class WeightOnly8bit(bnb.nn.Linear8bitLt):  # type: ignore[misc, name-defined]
-        """Linear layer of 8-bit weights, which are converted to the input's dtype for a product."""
-
-        def forward(self, x: Tensor) -> Tensor:
-            bias = None if self.bias is None else self.bias.to(x.dtype)
-            product: Tensor = MatMul8bitFp.apply(x, self.weight, None, bias, self.state)
-            return product
-
-    return WeightOnly8bit
-
-
-def _bitsandbytes() -> Any:
-    with needed_by("a quantized model"):
-        import bitsandbytes
-    return bitsandbytes
+        if (state := getattr(module, "quant_state", None)) is not None:
+            yield state
 
 
 @contextmanager

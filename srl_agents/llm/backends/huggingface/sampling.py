@@ -71,7 +71,10 @@ def _column(values: Sequence[float], device: torch.device) -> Tensor:
 
 
 def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tensor:
-    """Return True for each token that is not allowed, in the shape of `scores`."""
+    """Return True for each token that is not allowed, in the shape (rows, vocabulary) of `scores`.
+
+    `allowed` are the token ids allowed in each row; None allows all.
+    """
     blocked = torch.ones(scores.shape, dtype=torch.bool)
     rows = [row for row, ids in enumerate(allowed) for _ in ids or ()]
     columns = [token for ids in allowed for token in ids or ()]
@@ -81,7 +84,10 @@ def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tenso
 
 
 def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
-    """Return the scores after top-k and top-p, -inf for removed tokens."""
+    """Return the scores with -inf for tokens that top-k or top-p removes.
+
+    `counts` (k) and `shares` (p) have the shape (rows, 1).
+    """
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     ranks = torch.arange(scores.shape[-1], device=scores.device)[None]
     ordered = ordered.masked_fill(ranks >= counts, -torch.inf)

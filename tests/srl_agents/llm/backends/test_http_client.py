@@ -10,14 +10,13 @@ import pytest
 from srl_agents.errors import BackendError
 from srl_agents.event_loop import run
 from srl_agents.llm.backends import chat_backend
-from srl_agents.llm.backends.network import RetryPolicy, http_client
+from srl_agents.llm.backends.network import http_client
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm import client as endpoint
 from srl_extensions.vllm.client import VLLMClient
 from tests.servers.chat_server import chat_server
 from tests.servers.faulty_http import Handler
-from tests.servers.three_tries import THREE_TRIES
 
 SDK = SimpleNamespace(
     DefaultAsyncHttpxClient=type(
@@ -42,17 +41,17 @@ def test_https_certificates_are_verified(url, checked):
     assert http_client(SDK, url, most_bytes=1).verify is checked
 
 
-async def ask_api(name, retries):
+async def ask_api(name, seconds):
     request = chat_backend.ChatRequest(({"role": "user", "content": "Now?"},), Sampling())
-    await type(api_model(name))("m", retries=retries).answer(request)
+    await type(api_model(name))("m", timeout=seconds).answer(request)
 
 
-async def ask_vllm(url, retries):
-    await VLLMClient(url, retries=retries).models()
+async def ask_vllm(url, seconds):
+    await VLLMClient(url, deadline=seconds).models()
 
 
-async def check_vllm(url, retries):
-    await VLLMClient(url, retries=retries).check_ready("m")
+async def check_vllm(url, seconds):
+    await VLLMClient(url, deadline=seconds).check_ready("m")
 
 
 @pytest.fixture(params=["openai:m", "anthropic:m", ask_vllm, check_vllm])
@@ -61,7 +60,7 @@ def ask(request, monkeypatch):
     monkeypatch.setattr(chat_backend, "MOST_BYTES", LIMIT)
     monkeypatch.setattr(endpoint, "MOST_BYTES", LIMIT)
 
-    def asked(body, retries, status=200, **headers):
+    def asked(body, status=200, seconds=60.0, **headers):
         def reply(handler, _):
             handler.send_response(status)
             handler.send_header("Content-Type", "application/json")
@@ -78,7 +77,7 @@ def ask(request, monkeypatch):
         monkeypatch.setattr(Handler, "_answer", reply)
         with chat_server() as server:
             kind = request.param
-            run(ask_api(kind, retries) if isinstance(kind, str) else kind(server.url, retries))
+            run(ask_api(kind, seconds) if isinstance(kind, str) else kind(server.url, seconds))
 
     return asked
 
@@ -95,18 +94,17 @@ def ask(request, monkeypatch):
     ids=["endless", "long", "bomb", "bomb in a bomb"],
 )
 def test_a_body_above_the_limit_is_rejected(ask, body, headers, status):
-    tries = RetryPolicy(deadline=60.0, unreachable=60.0)
     with pytest.raises(BackendError, match=f"reply is longer than {LIMIT} bytes"):
-        ask(body, tries, status, **headers)
+        ask(body, status, **headers)
 
 
 def test_an_endless_body_ends_at_the_deadline(ask):
     with pytest.raises(BackendError, match=r"no answer within 0\.3 s"):
-        ask(lambda: itertools.repeat(b" "), RetryPolicy(deadline=0.3, unreachable=0.3))
+        ask(lambda: itertools.repeat(b" "), seconds=0.3)
 
 
 def test_a_redirection_is_not_followed(ask):
     received = []
     with pytest.raises(BackendError, match="307"):
-        ask(lambda: received.append(1) or [], THREE_TRIES, 307, Location="/elsewhere")
+        ask(lambda: received.append(1) or [], 307, Location="/elsewhere")
     assert len(received) == 1

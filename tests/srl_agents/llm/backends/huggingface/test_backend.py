@@ -107,7 +107,7 @@ def test_choices_after_forced_tokens_of_different_lengths(backend, windowed):
         for row in range(8)
     ]
     completions = backend.sample(requests)
-    assert len(backend.caches) == 8
+    assert len(backend.caches._handles) == 8
     backend.release(3)
     assert backend.caches.of(3) is None
     assert {c.ids[0] for c in completions} == {10, 11}
