@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -184,15 +184,8 @@ class Loading:
 
     @classmethod
     def of(cls, models: ModelsConfig) -> Loading:
-        """Return the arguments that the section `models` sets."""
-        return cls(
-            models.device,
-            models.dtype,
-            models.quantization,
-            models.attn_implementation,
-            models.chat_template,
-            models.chat_template_kwargs,
-        )
+        """Return the values of the settings with these names in the section `models`."""
+        return cls(**{one.name: getattr(models, one.name) for one in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -204,7 +197,6 @@ class ModelSettings:
     """Agent -> sampling, instead of `sampling`."""
     constrained: bool = False
     loading: Loading = field(default_factory=Loading)
-
     context: ContextFunction | None = None
     """Function that selects the messages of each prompt; None sends the whole conversation."""
 
@@ -214,18 +206,9 @@ class ModelSettings:
 
         Raises UntrustedError if the section is not `trusted` and names a function.
         """
-        loading = Loading.of(models)
-        return cls(
-            models.sampling.build(),
-            models.per_agent,
-            models.constrained,
-            loading,
-            context_function(models.context, models.context_steps, trusted=trusted),
-        )
-
-    def on_device(self, device: str) -> ModelSettings:
-        """Return a copy with another device: 'auto', 'cpu' or 'cuda'."""
-        return replace(self, loading=replace(self.loading, device=device))
+        context = context_function(models.context, models.context_steps, trusted=trusted)
+        sampling, loading = models.sampling.build(), Loading.of(models)
+        return cls(sampling, models.per_agent, models.constrained, loading, context)
 
     def overridden(
         self,
@@ -233,10 +216,11 @@ class ModelSettings:
         temperature: float | None = None,
         max_new_tokens: int | None = None,
         constrained: bool | None = None,
+        device: str | None = None,
     ) -> ModelSettings:
-        """Return a copy with these values for all agents; None keeps a value.
+        """Return a copy with these values, for all agents; None keeps a value.
 
-        Raises ConfigError for a value out of range.
+        `device` is 'auto', 'cpu' or 'cuda'. Raises ConfigError for a value out of range.
         """
         given = {"temperature": temperature, "max_new_tokens": max_new_tokens}
         changes: dict[str, Any] = {n: value for n, value in given.items() if value is not None}
@@ -246,6 +230,7 @@ class ModelSettings:
                 sampling=replace(self.sampling, **changes),
                 per_agent={agent: replace(one, **changes) for agent, one in self.per_agent.items()},
                 constrained=self.constrained if constrained is None else constrained,
+                loading=replace(self.loading, device=device or self.loading.device),
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error

@@ -17,18 +17,11 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.matchmaking import Matchmaking
 from srl_agents.policy import Policy
 from srl_agents.scripted.registry import classic_policy, is_held_out, is_scripted, names
-from srl_envs import scenarios
-from srl_envs.errors import EnvConfigError
 from srl_train.errors import ConfigError
-from srl_train.player_names import (
-    TINY,
-    ModelSettings,
-    PlayerSpec,
-    settings_of_run,
-)
+from srl_train.player_names import TINY, ModelSettings, PlayerSpec, settings_of_run
 
 if TYPE_CHECKING:
-    from srl_train.config.run import EnvironmentConfig, RunConfig
+    from srl_train.config.run import RunConfig
     from srl_train.engines import Players
     from srl_train.loading import LoadedModel
 
@@ -53,7 +46,6 @@ class Resolver:
     """Settings of models without a run; None is DEFAULT_SAMPLING or API_SAMPLING."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `ModelSettings.overridden`, for all models."""
-    device: str = "auto"
     trusted: bool = False
     """Permission to import code that a checkpoint's configuration names."""
     full_names: bool = False
@@ -61,16 +53,24 @@ class Resolver:
     scripted: Callable[[str, Any], Policy] = classic_policy
     """(name, environment) -> scripted policy."""
     chat_models: dict[str, ChatModel] = field(default_factory=dict)
-    """Player called BACKEND:MODEL -> the opened model."""
+    """Name of an API player -> its opened model. Missing entries are added when needed."""
     _loaded: dict[str, list[LoadedModel]] = field(default_factory=dict)
 
     def policies(
         self, player: PlayerSpec, make_env: Callable[[], Any], agents: Iterable[str] | None = None
     ) -> list[Policy]:
-        """Return the policies of a player: one, or one per model of a run.
+        """Return the policies of a player, and load its models at the first call.
 
-        `agents` are the agents that the player controls; None is all agents. Raises PolicyError,
-        BackendError or ConfigError if a policy or model cannot play the environment.
+        Args:
+            player: Player to build.
+            make_env: Constructor of the environment that is played.
+            agents: Agents that the player controls; None is all agents.
+
+        Returns:
+            One policy, or for a run or checkpoint one per model, in the order of `player.sources`.
+
+        Raises:
+            PolicyError, BackendError, ConfigError: A policy or model cannot play the environment.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":
@@ -82,19 +82,15 @@ class Resolver:
                 [source] = player.sources.values()
                 self.chat_models[player.name] = api_model(source)
             model = self.chat_models[player.name]
-            sampling, per_agent = settings.sampling, settings.per_agent
-            if agents is not None:  # this model may not support the settings of other agents
-                per_agent = {agent: settings.per_agent.get(agent, sampling) for agent in agents}
-            shared = sampling if agents is None else None
+            shared: Sampling | None = settings.sampling
+            per_agent = settings.per_agent
+            if agents is not None:  # This model may not support the settings of other agents.
+                per_agent = {a: settings.per_agent.get(a, settings.sampling) for a in agents}
+                shared = None
+            context = settings.context
             try:
                 return [
-                    ChatPolicy(
-                        model,
-                        view,
-                        sampling=shared,
-                        per_agent=per_agent,
-                        context=settings.context,
-                    )
+                    ChatPolicy(model, view, sampling=shared, per_agent=per_agent, context=context)
                 ]
             except PolicyError as error:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
@@ -125,10 +121,10 @@ class Resolver:
     def by_agent(
         self, players: Mapping[str, PlayerSpec], make_env: Callable[[], Any]
     ) -> dict[str, Policy]:
-        """Return agent -> policy for agent -> player; raises as `policies`.
+        """Return agent -> policy for `players`, agent -> player; raises as `policies`.
 
-        Agents of one player share its policy. The models of a run are assigned to the run's agents
-        in turn.
+        Agents with the same player share its policy. If the player is a run, its models are
+        assigned to these agents in turn.
         """
         agents_of: dict[str, list[str]] = {}
         for agent, player in players.items():
@@ -140,14 +136,14 @@ class Resolver:
         return {agent: built[agent] for agent in players}
 
     def settings_of(self, player: PlayerSpec) -> ModelSettings:
-        """Return the settings of a player's models. Raises ConfigError if they are impossible."""
+        """Return the settings of a player's models: those of its run, or `settings`, overridden.
+
+        Raises ConfigError for an override that is out of range or that an API model lacks.
+        """
+        sampling = API_SAMPLING if player.kind == "api" else DEFAULT_SAMPLING
+        given = self.settings or ModelSettings(sampling)
         if player.run is not None:
-            given = settings_of_run(player.run, trusted=self.trusted).on_device(self.device)
-        elif self.settings is not None:
-            given = self.settings
-        else:
-            sampling = API_SAMPLING if player.kind == "api" else DEFAULT_SAMPLING
-            given = ModelSettings(sampling).on_device(self.device)
+            given = settings_of_run(player.run, trusted=self.trusted)
         settings = given.overridden(**self.overrides)
         if player.kind == "api" and settings.constrained:
             raise ConfigError(
@@ -157,7 +153,10 @@ class Resolver:
         return settings
 
     def record(self, player: PlayerSpec) -> dict[str, Any]:
-        """Return a player and its settings as plain data; an API model adds its usage so far."""
+        """Return a player's kind and settings as plain data for a file of results.
+
+        An API model adds its usage so far. `policies` must have built the API model before.
+        """
         if not player.sources:
             return {"kind": player.kind}
         settings = self.settings_of(player)
@@ -181,7 +180,7 @@ class Resolver:
 
 
 def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
-    """Return the matchmaking of a run.
+    """Build the assignment of a run's models to the agents of the environment `env`.
 
     Raises:
         ConfigError: An agent or player is unknown, a policy is reserved for evaluation, or the
@@ -212,19 +211,11 @@ def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any)
             )
 
 
-def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
-    """Raise ConfigError if the environment plays levels that are reserved for evaluation."""
-    try:
-        scenarios.refuse_levels("environment", section.name, section.options, env)
-    except EnvConfigError as error:
-        raise ConfigError(str(error)) from error
-
-
 def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sampling]:
-    """Return agent -> sampling.
+    """Return agent -> sampling arguments, for all agents of a run.
 
-    Raises ConfigError for an unknown agent, or a model that samples at several temperatures or at
-    0, with which it cannot train.
+    Raises ConfigError if `models.agent_sampling` names an unknown agent, or if a model in training
+    has several temperatures or temperature 0, with which it cannot train.
     """
     models, agents = config.models, matchmaking.agents
     for agent in models.agent_sampling:
@@ -250,10 +241,17 @@ def policies_by_seats(
     view: Any,
     sampling: Mapping[str, Sampling],
 ) -> SeatedPolicies:
-    """Return the function that builds the policies of an assignment of players to agents.
+    """Return a function that builds agent -> policy from agent -> player name, with a cache.
 
-    The policies of each assignment are cached. Agents of one backend share a policy object, which
-    samples their answers in one batch. `sampling` is by agent.
+    Agents whose models have the same backend share a policy object, which samples their answers in
+    one batch. The function raises ConfigError for a policy that cannot play.
+
+    Args:
+        config: Configuration of the run.
+        make_env: Constructor of the environment.
+        players: Loaded models of the run.
+        view: Text view of the environment.
+        sampling: Agent -> sampling arguments.
     """
     from srl_agents.llm.text_policy import TextPolicy
 
@@ -282,8 +280,8 @@ def policies_by_seats(
                 )
             elif player not in backends:
                 others[agent] = PlayerSpec(player, "scripted")
+        resolver = Resolver(settings, chat_models=dict(players.chat_models))
         try:
-            resolver = Resolver(settings, chat_models=dict(players.chat_models))
             built = resolver.by_agent(others, make_env)
         except PolicyError as error:
             raise ConfigError(f"seats: {error}") from error

@@ -177,7 +177,8 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
     overrides = {
         name: getattr(args, name) for name in ("temperature", "max_new_tokens", "constrained")
     }
-    resolver = Resolver(overrides=overrides, device=args.device or "auto", trusted=args.trust)
+    overrides["device"] = args.device or "auto"
+    resolver = Resolver(overrides=overrides, trusted=args.trust)
     for player in players:
         if player.sources:
             resolver.settings_of(player)
