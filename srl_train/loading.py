@@ -73,16 +73,10 @@ def load_backend(
 ) -> HuggingFaceBackend:
     """Load a model into this process, and return the backend that samples from it.
 
-    Args:
-        base: 'tiny', a local folder, a GGUF file, a hub name, or a PEFT adapter (folder or hub
-            name), which is loaded on its base.
-        make_env: Constructor of the environment for which 'tiny' is built; else not called.
-        how: Arguments of HuggingFaceBackend.load.
-        name: Name of the backend in records; by default that of the folder or hub model.
-        adapter: Name that a PEFT adapter receives in its PeftModel.
-
-    Raises:
-        BackendError, ConfigError, PolicyError: The model cannot be loaded.
+    `base` is a local folder, a GGUF file, a hub name, a PEFT adapter, which is loaded on its base,
+    or 'tiny', which is built for the environment of `make_env`. `name` is the backend's name in
+    records, and `adapter` the name of a PEFT adapter in its PeftModel. Raises BackendError,
+    ConfigError or PolicyError if the model cannot be loaded.
     """
     if base == TINY:
         base = str(tiny.folder(make_env))
@@ -108,18 +102,11 @@ def load_all(
     *,
     trusted: bool = False,
 ) -> list[LoadedModel]:
-    """Load models that never train and return them in the order of `folders`.
+    """Load models that never train, and return them in the order of `folders`.
 
-    Adapters with the same base share it. Only the bases of adapters are quantized.
-
-    Args:
-        folders: Model -> source, as in `PlayerSpec.sources`.
-        make_env: Constructor of the environment for which 'tiny' is built.
-        how: Arguments of HuggingFaceBackend.load.
-        trusted: If True, code that a checkpoint's configuration names may be imported.
-
-    Raises:
-        BackendError, CheckpointError: A model cannot be loaded.
+    `folders` is model -> source, as `PlayerSpec.sources`. Adapters with the same base share it;
+    only the bases of adapters are quantized. With `trusted`, code that a checkpoint's configuration
+    names may be imported. Raises BackendError or CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -160,16 +147,11 @@ def in_checkpoint(source: str) -> tuple[Path, str] | None:
 def checkpoint_modules(
     folder: Path, names: Sequence[str], device: str, trusted: bool = False
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """Load the models `names` of the checkpoint in `folder`, with its weights, for sampling only.
+    """Load models of a checkpoint for sampling: return model -> backend and model -> module.
 
-    Returns:
-        Model -> backend, and model -> module with the model's weights. Adapters of one base share a
-        backend; the adapter of each model has the model's name.
-
-    Raises:
-        ConfigError: The base or the environment cannot be loaded.
-        UntrustedError: The environment is code, and `trusted` is False.
-        CheckpointError: The weights are damaged, or of another model.
+    Adapters of one base share a backend, in which each adapter has its model's name. Raises
+    ConfigError if a base or the environment cannot be loaded, UntrustedError if the environment is
+    code and not `trusted`, and CheckpointError if the weights are damaged or of another model.
     """
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
@@ -405,13 +387,8 @@ def build_backends(
 ) -> Players:
     """Load every model of a run once, and return the models that play.
 
-    Args:
-        config: Configuration of the run.
-        start: Arguments for opening the samplers.
-        samplers: Samplers of the models that train, which another process manages; None opens them.
-
-    Raises:
-        BackendError: A model cannot be loaded.
+    `samplers` are those of the models that train, if another process manages them; None opens them
+    with the arguments `start`. Raises BackendError if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}

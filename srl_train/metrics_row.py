@@ -41,27 +41,21 @@ def metrics_row(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the round's row of metrics.jsonl.
+    """Return the row of metrics.jsonl of the round `played`.
 
-    Rewards are means per agent and step, returns are means per agent and episode.
+    Rewards are means per agent and step, returns are means per agent and episode. `updates` is
+    model -> statistics, and `seconds` is part of the round -> its duration.
     """
     kept, left_out = played.kept, played.left_out
     steps = [step for episode in kept for turn in episode.turns for step in turn]
     trajectories = [trajectory for game in played.games for trajectory in game.values()]
     shaped = [reward for trajectory in trajectories for reward in trajectory.shaped]
-    counted = bool(run.strategy.traffic(run.strategy_state))
-    return {
+    row: dict[str, Any] = {
         "round": played.number,
         "seconds": dict(seconds),
         "mode": run.config.mode.name,
         "strategy": run.config.updates.strategy,
         "mode_state": dict(played.mode_state),
-        **(
-            {"communicated_bytes": sum(u.sent + u.received for u in updates.values())}
-            if counted
-            else {}
-        ),
-        **({"replayed_steps": played.replayed_steps} if played.replayed_steps else {}),
         "environment": {
             "name": run.config.environment.name,
             "episodes": len(kept) + len(left_out),
@@ -76,18 +70,15 @@ def metrics_row(
         },
         "by_environment": by_environment(kept),
         "by_agent": {agent: _agent_row(agent, kept) for agent in run.seats},
-        "models": {
-            model: {
-                **_model_row(run, model, played, update),
-                **(
-                    {"bytes_sent": update.sent, "bytes_received": update.received}
-                    if counted
-                    else {}
-                ),
-            }
-            for model, update in updates.items()
-        },
+        "models": {name: _model_row(run, name, played, one) for name, one in updates.items()},
     }
+    if played.replayed_steps:
+        row["replayed_steps"] = played.replayed_steps
+    if run.strategy.traffic(run.strategy_state):  # The strategy counts bytes.
+        row["communicated_bytes"] = sum(one.sent + one.received for one in updates.values())
+        for name, one in updates.items():
+            row["models"][name] |= {"bytes_sent": one.sent, "bytes_received": one.received}
+    return row
 
 
 def _agent_row(agent: str, kept: Sequence[Episode]) -> dict[str, Any]:
@@ -133,4 +124,5 @@ def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -
 
 
 def _summary(values: Sequence[int]) -> dict[str, float] | None:
+    """Return the mean and the maximum of the values, or None without values."""
     return {"mean": sum(values) / len(values), "max": max(values)} if values else None

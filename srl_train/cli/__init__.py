@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
+        with notices.shown(quiet=getattr(args, "quiet", False)):
             return status("srl", args.command, lambda: COMMANDS.load(args.command).run(args))
     except BrokenPipeError:  # The reader of the output, such as `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -150,6 +150,7 @@ def _parser(called: str | None) -> Parser:
 
 
 def _add_arguments(plugin: Plugin, parser: argparse.ArgumentParser) -> int:
+    """Import the module of a command, add its arguments to the parser, and return 0."""
     plugin.load().add_arguments(parser)
     return 0
 
