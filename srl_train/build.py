@@ -69,7 +69,7 @@ def build_run(
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
-    check_shares(config, started)
+    config.check_sizes(started)
     capabilities.check(config, *[PROCESSES] * (started > 1), *[OBJECTS] * bool(models))
     processes.check_same("the configuration", config)
     models = models or {}
@@ -141,22 +141,6 @@ def build_run(
     return run
 
 
-def check_shares(config: RunConfig, number: int) -> None:
-    """Raise ConfigError unless a group's samples can be divided among `number` processes.
-
-    Each process needs equal parts of every optimizer step, and an update can be a single group.
-    """
-    for section in config.learned_by.values():
-        parts = number * section.minibatches * section.gradient_accumulation_steps
-        if number > 1 and config.rollout.group_size % parts:
-            raise ConfigError(
-                f"rollout.group_size must be a multiple of {parts}, got "
-                f"{config.rollout.group_size}: {number} processes x algorithm.minibatches "
-                f"({section.minibatches}) x algorithm.gradient_accumulation_steps "
-                f"({section.gradient_accumulation_steps})"
-            )
-
-
 def _with_objects_named(
     config: RunConfig, make_env: Callable[[], Any] | None, strategy: UpdateStrategy | None
 ) -> RunConfig:
@@ -186,8 +170,7 @@ def _with_objects_named(
 def resolved(config: RunConfig) -> RunConfig:
     """Return a copy of the configuration with absolute paths of bases, chat template and data.
 
-    Raises:
-        ConfigError: If a base does not exist.
+    Raises ConfigError if a base does not exist.
     """
     models = config.models
     bases = tuple(base_named("models.base", one) for one in models.bases.values())
@@ -209,12 +192,7 @@ def resolved(config: RunConfig) -> RunConfig:
 def build_credit(config: RunConfig, env: Any) -> Credit:
     """Build the credit scheme of a run, with its hooks if it replays or branches episodes.
 
-    Args:
-        config: Configuration of the run.
-        env: The run's environment, for the hooks.
-
-    Raises:
-        ConfigError: If the scheme does not support the environment.
+    Raises ConfigError if the scheme does not support the environment `env`.
     """
     name = config.credit.name
     scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")

@@ -77,13 +77,9 @@ class Checkpoint:
     metadata: Mapping[str, Any]
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """Load the named tensors of the file STEM.safetensors onto the CPU.
+        """Load the named tensors of a stem such as 'models/model_0', a file, onto the CPU.
 
-        Args:
-            stem: Path in the checkpoint without its ending, such as 'models/model_0'.
-
-        Raises:
-            CheckpointError: If the file cannot be read.
+        Raises CheckpointError if the file cannot be read.
         """
         return _tensors_in(self.path / f"{stem}.safetensors")
 
@@ -103,15 +99,10 @@ def save(
 ) -> Path:
     """Write a checkpoint atomically, replacing one with the same id, and return its folder.
 
-    Args:
-        directory: Folder of the run's checkpoints.
-        checkpoint_id: Name of the checkpoint's folder.
-        tensors: Stem ('models/model_0') -> tensors by name; one file per stem.
-        state: Mappings, lists, tuples, numbers, text and tensors.
-        metadata: JSON-compatible data with the number of the "round".
-
-    Raises:
-        CheckpointError: The state contains another type, or a name leads out of the folder.
+    `tensors` is stem ('models/model_0') -> named tensors, one file each. `state` consists of
+    mappings, lists, tuples, numbers, text and tensors, and `metadata` is JSON-compatible data with
+    the number of the "round". Raises CheckpointError if the state contains another type, or a name
+    leads out of the folder.
     """
     for name in (checkpoint_id, *tensors):
         _inside(name)
@@ -150,9 +141,8 @@ def save(
 def load(path: Path) -> Checkpoint:
     """Load the checkpoint in the folder `path`, except the tensors outside its state.
 
-    Raises:
-        CheckpointNotFound: If there is no checkpoint.
-        CheckpointError: If a file is missing, incomplete or unreadable. The message names the file.
+    Raises CheckpointNotFound if there is none, and CheckpointError, which names the file, if a file
+    is missing, incomplete or unreadable.
     """
     found = find(path.parent, path.name)
     manifest = _read_manifest(found)
@@ -180,8 +170,7 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
 def list_checkpoints(directory: Path) -> list[str]:
     """Return the ids of the complete checkpoints in a folder, from the last saved to the first.
 
-    The order is that of saving: after a resume from an earlier checkpoint, new checkpoints precede
-    older ones with higher rounds.
+    After a resume from an earlier checkpoint, new ids precede older ones with higher rounds.
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
@@ -325,9 +314,7 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
 
     In the data, marked objects stand for tensors, tuples and mappings whose keys are not text.
 
-    Raises:
-        CheckpointError: For a value that is not a tensor, number, text, None, list, tuple or
-            mapping. The message names its location.
+    Raises CheckpointError, which names the location, for a value of another type.
     """
     tensors: dict[str, Tensor] = {}
 

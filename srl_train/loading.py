@@ -23,7 +23,6 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import shared_states, source_of
 from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.model_folders import is_gguf
-from srl_envs import registry
 from srl_envs.tables import Plugin
 from srl_train import checkpoints as checkpoint
 from srl_train.adapters import (
@@ -157,10 +156,6 @@ def checkpoint_modules(
     config = yaml_file.from_tree(saved.metadata.get("config"))
     models = config.models.replaced(device=device)
     bases = {name: models.bases[name] for name in names}
-    if TINY in bases.values() and config.environment.name.startswith(f"{registry.HANDED_OVER}:"):
-        raise ConfigError(
-            f"{folder}: 'tiny' cannot be built again for an environment passed as an object"
-        )
     make_env = partial(build_env, config, trusted=trusted)  # called if a base requires it
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
     for name in names:
@@ -197,7 +192,7 @@ def learning_models(
 
     Args:
         models: Section `models`.
-        bases: Model -> base.
+        bases: Model -> base. Only these models are loaded.
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
         play_copies: If True, samplers have copies of the weights, for episodes during an update.
@@ -215,7 +210,15 @@ def learning_models(
         backends: dict[str, HuggingFaceBackend] = {}
         for name, base in bases.items():
             if name in given:
-                backends[name] = _as_given(given[name], how, name)
+                model, tokenizer = given[name]
+                model.requires_grad_(True).eval()
+                backends[name] = HuggingFaceBackend(
+                    model,
+                    tokenizer,
+                    name=name,
+                    chat_template=how.chat_template,
+                    chat_template_kwargs=how.chat_template_kwargs,
+                )
                 continue
             loaded = load_backend(base, make_env, whole, name=name)
             if isinstance(loaded.model, PeftModel):
@@ -239,11 +242,8 @@ def learning_models(
         trained = adapter_models(loaded.model, names, models.adapters, seed)
         for name in names:
             if starts[name] is not None:
-                copy_weights(
-                    trained[name],
-                    ADAPTER,
-                    weights_for(trained[name], bases[name], ADAPTER, "models.adapters"),
-                )
+                start = weights_for(trained[name], bases[name], ADAPTER, "models.adapters")
+                copy_weights(trained[name], ADAPTER, start)
         plays = {n: copy_to_play(tree) for n, tree in trained.items()} if play_copies else trained
         together = loaded.with_model(side_by_side(loaded.model, plays, models.adapters))
         samplers |= dict.fromkeys(names, together)
@@ -252,19 +252,8 @@ def learning_models(
     return samplers, trees, played
 
 
-def _as_given(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend:
-    """Return the backend of a model object; enables all its gradients, in evaluation mode."""
-    model, tokenizer = given
-    model.requires_grad_(True).eval()
-    template = {name: getattr(how, name) for name in ("chat_template", "chat_template_kwargs")}
-    return HuggingFaceBackend(model, tokenizer, name=name, **template)
-
-
 def copy_to_play(module: Any) -> Any:
-    """Return a copy of a module for sampling, in evaluation mode and without gradients.
-
-    The copy has new tensors for the parameters that train, and shares all other tensors.
-    """
+    """Return a copy of a module, without gradients, that shares all tensors which do not train."""
     frozen = [one for one in module.parameters() if not one.requires_grad]
     shared = [*frozen, *module.buffers(), *shared_states(module)]
     return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)
@@ -273,9 +262,8 @@ def copy_to_play(module: Any) -> Any:
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
     """Return a copy of the configuration with the bases and the dtype of model objects.
 
-    `given` is model -> object. The base is the folder or hub name from which the object was loaded.
-    Raises ConfigError for an unknown model, an object that is given twice, that has no base, or
-    whose dtype cannot be trained.
+    `given` is model -> object. Raises ConfigError for an unknown model, or an object that is given
+    twice, was not loaded from a folder or hub name, or has a dtype that cannot be trained.
     """
     models = config.models
     if unknown := set(given) - set(models.names):
@@ -315,10 +303,7 @@ class InProcessPublisher(WeightPublisher):
     """Models and pools that are adapters of their backend's model."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Copy the weights into the snapshot, if there is one, and set the backend's version.
-
-        Waits until the backend has no batch in progress.
-        """
+        """Set the weights and the version of a backend, after the batch that it samples now."""
         backend = self.backends[name]
         with backend.lock:
             if name in self.snapshots:

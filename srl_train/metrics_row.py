@@ -17,22 +17,16 @@ from srl_agents.evaluation.episode_stats import (
 )
 from srl_train.run import PlayedRound, Run, UpdateStats
 
-# TRL's name of each metric in a row to its name there.
-_KEPT = {
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "learning_rate": "learning_rate",
-    "entropy": "entropy",
+_SAME = (
+    "loss", "grad_norm", "learning_rate", "entropy", "kl", "reward_std", "frac_reward_zero_std",
+    "value_loss", "explained_variance", "approx_kl",
+)  # fmt: skip
+_KEPT = {name: name for name in _SAME} | {
     "clip_ratio/region_mean": "clip_ratio",
-    "kl": "kl",
-    "reward_std": "reward_std",
-    "frac_reward_zero_std": "frac_reward_zero_std",
-    "value_loss": "value_loss",
-    "explained_variance": "explained_variance",
-    "approx_kl": "approx_kl",
     "sampler_divergence/mean": "sampler_divergence",
     "sampler_divergence/max": "sampler_divergence_max",
 }
+"""Metric of a learner -> its name in a row."""
 
 
 def metrics_row(
@@ -124,5 +118,4 @@ def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -
 
 
 def _summary(values: Sequence[int]) -> dict[str, float] | None:
-    """Return the mean and the maximum of the values, or None without values."""
     return {"mean": sum(values) / len(values), "max": max(values)} if values else None

@@ -35,7 +35,6 @@ PLAYERS = (
 )
 """Names of players, for help texts."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
-_MODEL = re.compile(r"model_(\d+)")
 
 
 @dataclass(frozen=True)
@@ -55,21 +54,16 @@ class PlayerSpec:
 def parse_player(name: str) -> PlayerSpec:
     """Parse the name of a player.
 
-    Args:
-        name: One of these; a run's folder takes precedence over a module of the same name:
+    A name is one of these; a run's folder takes precedence over a module of the same name:
 
-            - a scripted policy, or 'module:Class', a policy of the user's own
-            - 'tiny'
-            - a folder with a model (a Hugging Face folder or a PEFT adapter), a GGUF file, or a hub
-              name (NAME or NAME@REVISION)
-            - a run's folder or the folder of one of its checkpoints, 'RUN:model_2' for one model of
-              either
-            - BACKEND:MODEL, such as 'openai:gpt-5-mini'
+    - a scripted policy, or 'module:Class', a policy of the user's own
+    - 'tiny'
+    - a folder with a model or PEFT adapter, a GGUF file, or a hub name (NAME or NAME@REVISION)
+    - a folder of a run or of one of its checkpoints; 'RUN:model_2' is one model of either
+    - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 
-    Raises:
-        ConfigError: No player has this name.
-        UntrustedError: Loading is restricted to this library (`loading.closed`), and the player is
-            not part of it.
+    Raises ConfigError if no player has this name, and UntrustedError if loading is restricted to
+    this library (`loading.closed`) and the player is not part of it.
     """
     if name in POLICIES:
         return PlayerSpec(name, "scripted")
@@ -149,7 +143,8 @@ def models_of_run(folder: Path) -> dict[str, str]:
 
     Raises ConfigError if the folder has no models.
     """
-    paths = sorted((folder / "models").glob("*"), key=_number)
+    # Of two models, the one with the shorter name has the lower number.
+    paths = sorted((folder / "models").glob("*"), key=lambda path: (len(path.name), path.name))
     if is_checkpoint(folder):
         return {path.stem: f"{folder}:{path.stem}" for path in paths}
     there = {path.name: str(path) for path in paths if _is_model(path)}
@@ -163,11 +158,6 @@ def models_of_run(folder: Path) -> dict[str, str]:
 
 def _is_model(folder: Path) -> bool:
     return any((folder / file).is_file() for file in ("config.json", "adapter_config.json"))
-
-
-def _number(path: Path) -> tuple[int, str]:
-    found = _MODEL.fullmatch(path.stem)
-    return (int(found[1]) if found else 0, path.name)
 
 
 @dataclass(frozen=True)

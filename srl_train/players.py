@@ -31,8 +31,6 @@ API_SAMPLING = Sampling(max_new_tokens=2048)
 """Sampling of models behind an API, whose hidden reasoning counts as new tokens."""
 SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 """Function from agent -> player name to agent -> policy."""
-KEPT_SEATINGS = 256
-"""Number of assignments whose policies are kept."""
 
 
 # From names to policies
@@ -59,18 +57,11 @@ class Resolver:
     def policies(
         self, player: PlayerSpec, make_env: Callable[[], Any], agents: Iterable[str] | None = None
     ) -> list[Policy]:
-        """Return the policies of a player, and load its models at the first call.
+        """Return a player's policies: one, or one per model of a run, in the order of its sources.
 
-        Args:
-            player: Player to build.
-            make_env: Constructor of the environment that is played.
-            agents: Agents that the player controls; None is all agents.
-
-        Returns:
-            One policy, or for a run or checkpoint one per model, in the order of `player.sources`.
-
-        Raises:
-            PolicyError, BackendError, ConfigError: A policy or model cannot play the environment.
+        The models are loaded at the first call. `agents` are those that the player controls; None
+        is all agents. Raises PolicyError, BackendError or ConfigError if a policy or model cannot
+        play the environment.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":
@@ -96,7 +87,6 @@ class Resolver:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
         from srl_agents.llm.text_policy import TextPolicy
 
-        labels = player.sources if self.full_names else {name: name for name in player.sources}
         if player.name not in self._loaded or TINY in player.sources.values():
             # The embedded model is built for one environment, so another one needs a new model.
             from srl_train.loading import load_all  # imports torch
@@ -113,7 +103,7 @@ class Resolver:
                 adapter=one.adapter,
                 constrained=settings.constrained,
                 context=settings.context,
-                name=labels[one.name],
+                name=player.sources[one.name] if self.full_names else one.name,
             )
             for one in self._loaded[player.name]
         ]
@@ -153,9 +143,9 @@ class Resolver:
         return settings
 
     def record(self, player: PlayerSpec) -> dict[str, Any]:
-        """Return a player's kind and settings as plain data for a file of results.
+        """Return a player's kind and settings as plain data; `policies` must be called before.
 
-        An API model adds its usage so far. `policies` must have built the API model before.
+        An API model adds its usage so far.
         """
         if not player.sources:
             return {"kind": player.kind}
@@ -182,9 +172,8 @@ class Resolver:
 def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
     """Build the assignment of a run's models to the agents of the environment `env`.
 
-    Raises:
-        ConfigError: An agent or player is unknown, a policy is reserved for evaluation, or the
-            models cannot be matched by `matchmaking`.
+    Raises ConfigError for an unknown agent or player, a policy reserved for evaluation, or models
+    that cannot be matched by `matchmaking`.
     """
     known = (*config.models.names, *config.models.frozen_models, *config.opponent_pools)
     refuse_partners(config.seats, known, env)
@@ -223,7 +212,7 @@ def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sam
             raise ConfigError(
                 f"models.agent_sampling must name agents ({', '.join(agents)}), got {agent!r}"
             )
-    sampling = {agent: models.sampling_of(agent).build() for agent in agents}
+    sampling = {agent: models.per_agent.get(agent, models.sampling.build()) for agent in agents}
     for name in models.names:
         temperatures = {sampling[agent].temperature for agent in matchmaking.agents_of(name)}
         if len(temperatures) > 1 or temperatures == {0.0}:
@@ -244,20 +233,14 @@ def policies_by_seats(
     """Return a function that builds agent -> policy from agent -> player name, with a cache.
 
     Agents whose models have the same backend share a policy object, which samples their answers in
-    one batch. The function raises ConfigError for a policy that cannot play.
-
-    Args:
-        config: Configuration of the run.
-        make_env: Constructor of the environment.
-        players: Loaded models of the run.
-        view: Text view of the environment.
-        sampling: Agent -> sampling arguments.
+    one batch. The function raises ConfigError for a policy that cannot play. `players` are the
+    loaded models, `view` is the environment's text view, and `sampling` is by agent.
     """
     from srl_agents.llm.text_policy import TextPolicy
 
     settings = replace(ModelSettings.of(config.models), per_agent=sampling)
 
-    @lru_cache(maxsize=KEPT_SEATINGS)
+    @lru_cache(maxsize=256)
     def build(pairs: tuple[tuple[str, str], ...]) -> dict[str, Policy]:
         seats, backends = dict(pairs), players.backends
         adapters = {agent: player for agent, player in pairs if player in players.adapters}
@@ -274,12 +257,9 @@ def policies_by_seats(
         }
         others = {}
         for agent, player in pairs:
-            if player in players.chat_models:
-                others[agent] = PlayerSpec(
-                    player, "api", {player: config.models.frozen_models[player]}
-                )
-            elif player not in backends:
-                others[agent] = PlayerSpec(player, "scripted")
+            if player not in backends:
+                kind = "api" if player in players.chat_models else "scripted"
+                others[agent] = PlayerSpec(player, kind)
         resolver = Resolver(settings, chat_models=dict(players.chat_models))
         try:
             built = resolver.by_agent(others, make_env)

@@ -35,10 +35,9 @@ _FREE = frozenset({
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
-    """Write a checkpoint of the run into `directory` and return its id.
+    """Write a checkpoint of the run into `directory` and return its id, with "final_" if `final`.
 
-    `final` selects an id that begins with "final_". All torchrun processes must call this function;
-    only the main process writes.
+    All torchrun processes must call this function; only the main process writes.
     """
     name = checkpoints.checkpoint_name(run.next_round, final)
     learners = {model: learner.state() for model, learner in run.learners.items()}
@@ -85,7 +84,6 @@ def _state_of(run: Run) -> dict[str, Any]:
 
 
 def _reference_moved(run: Run, model: str) -> bool:
-    """Return True if a model's reference is no longer the model as loaded."""
     kind = run.config.algorithm_of(model).reference
     return kind == "moving" or (kind == "stage" and bool(run.stages.reports))
 
@@ -143,10 +141,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
-    """Raise ValueError, which names the first wrong entry, unless the state fits the run.
-
-    `state` is that of a checkpoint. Its models, mode, strategy and learners are checked.
-    """
+    """Raise ValueError unless models, mode, strategy and learners in the state are the run's."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
@@ -160,10 +155,7 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
-    """Raise CheckpointError if a setting differs on which the past rounds depend.
-
-    `saved` is the configuration in the checkpoint, as plain data.
-    """
+    """Raise CheckpointError if past rounds depend on a setting that differs from plain `saved`."""
     current, former = _flat(yaml_file.to_tree(config)), _flat(saved)
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):
@@ -178,7 +170,6 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
 
 
 def _flat(tree: Any, path: str = "") -> dict[str, Any]:
-    """Return dotted name -> value of nested mappings; `path` is the name of `tree` itself."""
     if isinstance(tree, dict) and tree:
         return {
             name: value

@@ -61,7 +61,6 @@ class Part:
 
 
 def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], object]:
-    """Return a function that is true if `test` is true for the algorithm of any model."""
     return lambda config: any(test(own) for own in config.learned_by.values())
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from srl_train.config.bounds import MOST_PASSES
-from srl_train.config.section import Listed, Section, chosen_by, nearest
+from srl_train.config.section import Deferred, Section, chosen_by, nearest
 from srl_train.errors import ConfigError
 from srl_train.learners import ALGORITHMS
 
@@ -120,15 +120,16 @@ class SurrogateConfig(OptimizerConfig):
                 raise ConfigError(f"{name}: unknown option of TRL; {nearest(name, TRL_OPTIONS)}")
         return options
 
-    def check_group_size(self, path: str, group_size: int) -> None:
-        """Raise ConfigError unless the optimizer steps can divide a group of samples equally.
+    def check_group_size(self, path: str, group_size: int, processes: int) -> None:
+        """Raise ConfigError unless `processes` can divide a group equally in all optimizer steps.
 
-        `path` is the dotted name of this section, for the message.
+        An update can be a single group. `path` is the dotted name of this section.
         """
-        parts = self.minibatches * self.gradient_accumulation_steps
+        parts = self.minibatches * self.gradient_accumulation_steps * processes
         if group_size % parts:
+            shared = f" x {processes} processes" if processes > 1 else ""
             raise ConfigError(
-                f"{path}.minibatches x gradient_accumulation_steps: must be a divisor of "
+                f"{path}.minibatches x gradient_accumulation_steps{shared}: must be a divisor of "
                 f"rollout.group_size ({group_size}), got {parts}"
             )
 
@@ -147,5 +148,5 @@ class GrpoConfig(SurrogateConfig):
 
 SECTION = GrpoConfig
 
-AlgorithmConfig = Annotated[SurrogateConfig, Listed(ALGORITHMS), chosen_by("name", "grpo")]
+AlgorithmConfig = Annotated[SurrogateConfig, Deferred(ALGORITHMS), chosen_by("name", "grpo")]
 """The section of an algorithm in ALGORITHMS; its module is imported when it is named."""

@@ -52,8 +52,8 @@ def test_agent_sampling_inherits_from_the_model(first):
         "agent_0": SamplingConfig(temperature=0.5, top_p=0.9, max_new_tokens=4),
         "agent_1": SamplingConfig(top_p=0.9, top_k=3, max_new_tokens=8),
     }
-    assert models.sampling_of("agent_1").build() == Sampling(1.0, 0.9, 3, 8)
-    assert models.sampling_of("agent_2") == models.sampling
+    assert models.per_agent["agent_1"] == Sampling(1.0, 0.9, 3, 8)
+    assert "agent_2" not in models.per_agent
     alone = from_tree({}, {"models.agent_sampling.agent_0.temperature": 0.5}).models
     assert alone.agent_sampling["agent_0"].max_new_tokens == alone.sampling.max_new_tokens == 4
 
