@@ -258,8 +258,8 @@ def policies_by_seats(
         others = {}
         for agent, player in pairs:
             if player not in backends:
-                kind = "api" if player in players.chat_models else "scripted"
-                others[agent] = PlayerSpec(player, kind)
+                over_api = player in players.chat_models
+                others[agent] = PlayerSpec(player, "api" if over_api else "scripted")
         resolver = Resolver(settings, chat_models=dict(players.chat_models))
         try:
             built = resolver.by_agent(others, make_env)

@@ -43,8 +43,7 @@ class PlayerWorker:
             view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
         sampling = build_sampling(config, matchmaking)
         samplers = None if attach is None else attach(config)
-        start = SamplerStart(make_env, learns_here=False)
-        self._players = build_backends(config, start, samplers)
+        self._players = build_backends(config, SamplerStart(make_env, learns_here=False), samplers)
         policies_of = policies_by_seats(config, make_env, self._players, view, sampling)
         policies_of(matchmaking.usual)  # Raises now for a policy that cannot be built.
         speaks_first = MODES[config.mode.name](config.mode).speaks_first(matchmaking.agents, teams)

@@ -54,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
-        section = config.environment  # Collected episodes are for training.
-        refuse_levels("environment", section.name, section.options, env)
+        refuse_levels("environment", config.environment.name, config.environment.options, env)
         wanted = players_of("--players", args.players, env.possible_agents)
     refuse_unwritable("--out", args.out)
     policies = build_policies(config, make_env, wanted, trained, trusted=args.trust)

@@ -81,8 +81,8 @@ class Deferred:
         """Return the class that the setting `name` selects. Raises ConfigError for other names."""
         if isinstance(self._target, str):
             return self.kinds()[0]
-        listed = isinstance(name, str) and name in self._target
-        kind = getattr(self._target.load(name), "SECTION", None) if listed else None
+        listed = self._target.load(name) if isinstance(name, str) and name in self._target else None
+        kind: type[Section] | None = getattr(listed, "SECTION", None)
         if kind is None:
             allowed = ", ".join(one.model_fields["name"].default for one in self.kinds())
             raise ConfigError(f"name: must be one of {allowed}, got {shown(name)}")
