@@ -146,7 +146,7 @@ def _with_objects_named(
 ) -> RunConfig:
     """Return a copy of the configuration that records the passed environment and strategy.
 
-    None stands for an object that was not passed. A resume without a recorded object is refused.
+    None is an object that was not passed. A resume without a recorded object is refused.
     Raises ConfigError for a strategy object with a configured strategy, or a recorded strategy
     without its object.
     """

@@ -312,7 +312,7 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
 def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
     """Split nested mappings, lists and tuples into (named tensors, JSON-compatible data).
 
-    In the data, marked objects stand for tensors, tuples and mappings whose keys are not text.
+    In the data, marked objects replace tensors, tuples and mappings whose keys are not text.
 
     Raises CheckpointError, which names the location, for a value of another type.
     """

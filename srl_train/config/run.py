@@ -178,7 +178,11 @@ class RunConfig(Section):
         return self
 
     def algorithm_of(self, model: str) -> SurrogateConfig:
-        """Return the algorithm section of a model in training, such as "model_0"."""
+        """Return the algorithm section of a model.
+
+        Args:
+            model: Name of a model in training, such as "model_0".
+        """
         return self.algorithms.get(model, self.algorithm)
 
     @property
@@ -224,7 +228,11 @@ class RunConfig(Section):
         check_players(self.seats, models.names, sections)
 
     def check_sizes(self, processes: int = 1) -> None:
-        """Raise ConfigError if updates in `processes` cannot consist of groups in equal parts."""
+        """Raise ConfigError if updates cannot consist of whole groups in equal parts.
+
+        Args:
+            processes: Number of torchrun processes that divide each update.
+        """
         size = self.rollout.group_size
         self.algorithm.check_group_size("algorithm", size, processes)
         for model, algorithm in self.algorithms.items():
