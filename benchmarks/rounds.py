@@ -26,7 +26,7 @@ from srl_agents.scripted import Uniform
 from srl_envs import coop_compete_v0
 from srl_train.build import build_run
 from srl_train.config.run import RunConfig
-from srl_train.loading import build_backends
+from srl_train.loading import SamplerStart, build_backends
 from srl_train.metrics import read_metrics
 from srl_train.round import learn_round, plan_round, play
 from srl_train.samples import TokenSample
@@ -145,7 +145,7 @@ def train_bare(
     """
     spent = loop = 0.0
     weights = {}
-    players = build_backends(config, partial(build_env, config))
+    players = build_backends(config, SamplerStart(partial(build_env, config)))
     for name, own in updates.items():
         tokenizer = players.backends[name].tokenizer
         trainer = BareTrainer(players.modules[name], tokenizer, config, own)

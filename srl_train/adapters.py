@@ -45,7 +45,10 @@ def adapter_base(name: str) -> str | None:
 
 
 def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
-    """Return adapter_config.json, or None if there is none; raise BackendError for a wrong one."""
+    """Return adapter_config.json of `source`, or None if there is none.
+
+    Raises BackendError, which calls the adapter `name`, for a file that PEFT must not load.
+    """
     from transformers.utils import find_adapter_config_file
 
     try:
@@ -83,9 +86,10 @@ def _wrong_setting(settings: Any) -> str | None:
 
 
 def attach(model: Any, adapter: str, name: str = "default") -> Any:
-    """Load the adapter under `name` into a PeftModel, or into a new PeftModel around `model`.
+    """Load an adapter from a folder or the hub onto a model, and return the PeftModel.
 
-    Raises BackendError if the adapter does not fit.
+    `model` is changed: it is the PeftModel, or its layers become part of a new one. `name` is the
+    adapter's name in it. Raises BackendError if the adapter cannot be read or does not fit.
     """
     from peft import PeftModel
 
@@ -104,7 +108,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def adapter_tokenizer(adapter: str) -> Any:
-    """Load the tokenizer in an adapter's folder; None if there is none."""
+    """Load the tokenizer in an adapter's folder, or return None if there is none."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     from transformers import AutoTokenizer
@@ -116,10 +120,11 @@ def adapter_tokenizer(adapter: str) -> Any:
 
 
 def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
-    """Load the weights of a PEFT adapter that has the same settings as `model`'s adapter `name`.
+    """Return the weights of the PEFT adapter in `adapter`, a folder or hub name, on the CPU.
 
-    Raises BackendError if the adapter cannot be read, and ConfigError, which calls the settings of
-    `name` by the text `settings`, if the settings differ.
+    They fit the adapter `name` of the PeftModel `model`. Raises BackendError if the adapter cannot
+    be read, and ConfigError if its settings differ from those of `name`, which the message calls
+    `settings`.
     """
     from peft import PeftConfig
     from peft.utils import load_peft_weights
@@ -156,7 +161,7 @@ def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
 
 
 def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
-    """Copy weights, named as in adapter folders, into the adapter `name` of a PeftModel."""
+    """Copy weights, with their names in adapter folders, into the adapter `name` of a PeftModel."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for path, tensor in weights.items():
@@ -165,9 +170,9 @@ def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> 
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
-    """Merge the adapter of a PeftModel into its base; other backends are returned unchanged.
+    """Return a backend of the model with its PEFT adapter merged, all of whose weights train.
 
-    Raises BackendError for an adapter that cannot be merged.
+    A backend without an adapter is returned unchanged. Raises BackendError if merging fails.
     """
     from peft import PeftModel
 

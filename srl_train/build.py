@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from srl_agents.llm.chat_format import TEMPLATES
-from srl_envs import registry
+from srl_envs import registry, scenarios
 from srl_envs.wrappers import CustomRewards
 from srl_train import processes
 from srl_train.config import capabilities
@@ -27,7 +27,7 @@ from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner
 from srl_train.modes import MODES
 from srl_train.player_names import base_named
-from srl_train.players import matchmaking_of, refuse_levels
+from srl_train.players import matchmaking_of
 from srl_train.run import ModelTotals, Run
 from srl_train.samples import SampleBuffer
 from srl_train.scores import roles_of
@@ -64,11 +64,12 @@ def build_run(
 
     Raises:
         ConfigError: If parts do not fit together.
+        EnvConfigError: If the environment plays levels that are reserved for evaluation.
         UpdateError: If the strategy cannot average the models.
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
-    check_shares(config, started)
+    config.check_sizes(started)
     capabilities.check(config, *[PROCESSES] * (started > 1), *[OBJECTS] * bool(models))
     processes.check_same("the configuration", config)
     models = models or {}
@@ -85,7 +86,8 @@ def build_run(
                 f"{env.metadata['name']} has no text_view: language models cannot play it; "
                 "give the environment a TextView (docs/environments/games.md)"
             )
-        refuse_levels(config.environment, env)
+        section = config.environment
+        scenarios.refuse_levels("environment", section.name, section.options, env)
         credit, roles = build_credit(config, env), roles_of(env)
         matchmaking = matchmaking_of(config, env)
         view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
@@ -139,26 +141,15 @@ def build_run(
     return run
 
 
-def check_shares(config: RunConfig, number: int) -> None:
-    """Raise ConfigError unless an update's samples can be divided among `number` processes.
-
-    An update can be as small as one group, if other groups failed.
-    """
-    for section in config.learned_by.values():
-        parts = number * section.minibatches * section.gradient_accumulation_steps
-        if number > 1 and config.rollout.group_size % parts:
-            raise ConfigError(
-                f"rollout.group_size must be a multiple of {parts}, got "
-                f"{config.rollout.group_size}: {number} processes x algorithm.minibatches "
-                f"({section.minibatches}) x algorithm.gradient_accumulation_steps "
-                f"({section.gradient_accumulation_steps})"
-            )
-
-
 def _with_objects_named(
     config: RunConfig, make_env: Callable[[], Any] | None, strategy: UpdateStrategy | None
 ) -> RunConfig:
-    """Record passed objects in the configuration, so that a resume without them is refused."""
+    """Return a copy of the configuration that records the passed environment and strategy.
+
+    None is an object that was not passed. A resume without a recorded object is refused.
+    Raises ConfigError for a strategy object with a configured strategy, or a recorded strategy
+    without its object.
+    """
     if make_env is not None:
         with closing(make_env()) as env:
             name = env.metadata["name"]
@@ -177,10 +168,9 @@ def _with_objects_named(
 
 
 def resolved(config: RunConfig) -> RunConfig:
-    """Make the paths of bases, chat template and data absolute, for a later resume.
+    """Return a copy of the configuration with absolute paths of bases, chat template and data.
 
-    Raises:
-        ConfigError: If a base does not exist.
+    Raises ConfigError if a base does not exist.
     """
     models = config.models
     bases = tuple(base_named("models.base", one) for one in models.bases.values())
@@ -200,10 +190,9 @@ def resolved(config: RunConfig) -> RunConfig:
 
 
 def build_credit(config: RunConfig, env: Any) -> Credit:
-    """Build the credit assignment of a run.
+    """Build the credit scheme of a run, with its hooks if it replays or branches episodes.
 
-    Raises:
-        ConfigError: If the scheme does not support the environment.
+    Raises ConfigError if the scheme does not support the environment `env`.
     """
     name = config.credit.name
     scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")

@@ -44,11 +44,11 @@ _MARKS = frozenset({_TENSOR, _TUPLE, _PAIRS})
 
 
 def _inside(name: str) -> str:
-    """Return a relative path, or raise ValueError if it leads out of its folder."""
+    """Return `name`, or raise CheckpointError unless it is a relative path inside its folder."""
     path = PurePath(name)
     # isprintable excludes NUL and lone surrogates, which file names cannot contain.
     if not path.parts or path.is_absolute() or ".." in path.parts or not name.isprintable():
-        raise ValueError(f"names in a checkpoint must be paths inside its folder, got {name!r}")
+        raise CheckpointError(f"names in checkpoints must be paths inside its folder, got {name!r}")
     return name
 
 
@@ -68,7 +68,7 @@ class _Manifest(BaseModel):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Loaded checkpoint. The sizes of its files are those of the manifest."""
+    """Loaded checkpoint, whose files have the sizes in its manifest."""
 
     path: Path
     round: int
@@ -77,16 +77,11 @@ class Checkpoint:
     metadata: Mapping[str, Any]
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """Load the tensors of a stem such as 'models/model_0' onto the CPU.
+        """Load the named tensors of a stem such as 'models/model_0', a file, onto the CPU.
 
-        Raises:
-            CheckpointError: If the file cannot be read.
+        Raises CheckpointError if the file cannot be read.
         """
         return _tensors_in(self.path / f"{stem}.safetensors")
-
-    def unusable(self, fault: str) -> CheckpointError:
-        """Return an error with the fault and the way to resume without this checkpoint."""
-        return CheckpointError(f"{fault}: {_remedy(self.path)}")
 
 
 def checkpoint_name(round: int, final: bool = False) -> str:
@@ -104,16 +99,13 @@ def save(
 ) -> Path:
     """Write a checkpoint atomically, replacing one with the same id, and return its folder.
 
-    `tensors` are named tensors by stem ('models/model_0'), `state` consists of mappings, lists,
-    tuples, numbers, text and tensors, and `metadata` is JSON-compatible data with the number of the
-    "round". Raises CheckpointError for another type in the state, or a name that leads out of the
-    folder.
+    `tensors` is stem ('models/model_0') -> named tensors, one file each. `state` consists of
+    mappings, lists, tuples, numbers, text and tensors, and `metadata` is JSON-compatible data with
+    the number of the "round". Raises CheckpointError if the state contains another type, or a name
+    leads out of the folder.
     """
     for name in (checkpoint_id, *tensors):
-        try:
-            _inside(name)
-        except ValueError as error:
-            raise CheckpointError(str(error)) from error
+        _inside(name)
     state_tensors, plain = split_tensors(state)
     timestamp = datetime.now(UTC).isoformat(timespec="seconds")
     described = {"checkpoint_id": checkpoint_id, "timestamp": timestamp, **metadata}
@@ -147,11 +139,10 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """Load the checkpoint in a folder.
+    """Load the checkpoint in the folder `path`, except the tensors outside its state.
 
-    Raises:
-        CheckpointNotFound: If there is no checkpoint.
-        CheckpointError: If a file is missing, incomplete or unreadable. The message names the file.
+    Raises CheckpointNotFound if there is none, and CheckpointError, which names the file, if a file
+    is missing, incomplete or unreadable.
     """
     found = find(path.parent, path.name)
     manifest = _read_manifest(found)
@@ -164,12 +155,11 @@ def load(path: Path) -> Checkpoint:
         raise CheckpointError(
             f"{found / 'state.json'} must be a state of this release: {error!r:.200}"
         ) from error
-    metadata = load_metadata(path.parent, path.name)
-    return Checkpoint(found, manifest.round, state, metadata)
+    return Checkpoint(found, manifest.round, state, load_metadata(path.parent, path.name))
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
-    """Load only metadata.json of a checkpoint; errors as in `load`."""
+    """Return the content of metadata.json of a checkpoint in `directory`; errors as in `load`."""
     found = find(directory, checkpoint_id)
     metadata = _read_json(found / "metadata.json")
     if not isinstance(metadata, dict):
@@ -178,10 +168,9 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
 
 
 def list_checkpoints(directory: Path) -> list[str]:
-    """Return the ids of the complete checkpoints, from the last saved to the first.
+    """Return the ids of the complete checkpoints in a folder, from the last saved to the first.
 
-    The order is that of saving: after a resume from an earlier checkpoint, new checkpoints precede
-    older ones with higher rounds.
+    After a resume from an earlier checkpoint, new ids precede older ones with higher rounds.
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
@@ -190,11 +179,8 @@ def list_checkpoints(directory: Path) -> list[str]:
 def prune(directory: Path, keep: int) -> list[str]:
     """Remove all but the `keep` newest checkpoints (-1 keeps all) and return the removed ids."""
     old = [] if keep == -1 else list_checkpoints(directory)[keep:]
-    complete = _complete(directory)
     for name in old:
-        removed = directory / f"{_REMOVED}{name}"
-        shutil.rmtree(removed, ignore_errors=True)  # It exists if an earlier prune was killed.
-        complete[name][0].rename(removed)  # Unlike a deletion, a rename is atomic.
+        removed = find(directory, name).rename(directory / f"{_REMOVED}{name}")  # It is atomic.
         shutil.rmtree(removed)
     return old
 
@@ -203,7 +189,10 @@ def prune(directory: Path, keep: int) -> list[str]:
 
 
 def seal(folder: Path, **described: Any) -> None:
-    """Write the manifest of all files in the folder, and sync all files to disk."""
+    """Write the manifest of all files in the folder, and sync all files to disk.
+
+    `described` are the further entries of the manifest: checkpoint_id, round and sequence.
+    """
     files = {
         file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size}
         for file in sorted(folder.rglob("*"))
@@ -229,32 +218,35 @@ def _read_manifest(folder: Path) -> _Manifest:
     try:
         return _Manifest.model_validate(tree)
     except ValidationError as error:
-        raise CheckpointError(
-            f"{file} must have format {FORMAT} ({one_line(error, tree)}): load {folder.name} with "
-            f"the release that wrote it, or {_remedy(folder)}"
+        raise damaged(
+            folder, f"{file} must have format {FORMAT} of this release ({one_line(error, tree)})"
         ) from error
 
 
 def _read_json(file: Path, *, constants: bool = False) -> Any:
+    """Return the content of a JSON file; `constants` allows NaN and infinities."""
     try:
         content = read_bytes(file, LARGEST_STATE)
         return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
     except (OSError, DocumentError) as error:
-        raise CheckpointError(f"{file} cannot be read ({error}): {_remedy(file.parent)}") from error
+        raise damaged(file.parent, f"{file} cannot be read ({error})") from error
 
 
 def _check_size(folder: Path, name: str, expected: _File) -> None:
     file = folder / name
     if not file.is_file() or file.stat().st_size != expected.bytes:
-        raise CheckpointError(f"{file} is missing or incomplete: {_remedy(folder)}")
+        raise damaged(folder, f"{file} is missing or incomplete")
 
 
-def _remedy(folder: Path) -> str:
-    return f"the checkpoint is damaged, remove {folder} to resume from the previous checkpoint"
+def damaged(folder: Path, fault: str) -> CheckpointError:
+    """Return an error with the fault and the way to resume without the checkpoint in `folder`."""
+    return CheckpointError(
+        f"{fault}: the checkpoint is damaged, remove {folder} to resume from the one before"
+    )
 
 
 def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
-    """Return (folder, manifest) by id of each checkpoint whose files have the right sizes."""
+    """Return id -> (folder, manifest) of the checkpoints whose files have the right sizes."""
     found = {}
     # The order is sorted: '.replaced.x' precedes 'x', which replaces it in the result.
     for path in sorted(directory.glob("*")):
@@ -272,7 +264,7 @@ def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
 
 
 def find(directory: Path, checkpoint_id: str) -> Path:
-    """Return the folder of a checkpoint in `directory`, or raise CheckpointNotFound."""
+    """Return the folder of a checkpoint, complete or not, or raise CheckpointNotFound."""
     folders = {path.name: path for path in directory.glob("*") if path.is_dir()}
     for name in (checkpoint_id, f"{_REPLACED}{checkpoint_id}"):
         if name in folders:
@@ -284,7 +276,7 @@ def find(directory: Path, checkpoint_id: str) -> Path:
 
 
 def _clear_leftovers(directory: Path) -> None:
-    """Remove or restore the hidden folders of a killed save or prune."""
+    """Remove the hidden folders of a killed save or prune; restore a checkpoint it replaced."""
     for path in sorted(directory.iterdir()):
         target = directory / path.name.removeprefix(_REPLACED)
         if path.name.startswith(_REPLACED) and not target.exists():
@@ -320,9 +312,9 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
 def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
     """Split nested mappings, lists and tuples into (named tensors, JSON-compatible data).
 
-    Raises:
-        CheckpointError: For a value that is not a tensor, number, text, None, list, tuple or
-            mapping. The message names its location.
+    In the data, marked objects replace tensors, tuples and mappings whose keys are not text.
+
+    Raises CheckpointError, which names the location, for a value of another type.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -352,7 +344,10 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
 
 
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
-    """Return the argument of `split_tensors` from its results."""
+    """Return the argument of `split_tensors` from its two results.
+
+    Raises LookupError, TypeError or ValueError for wrong marks.
+    """
 
     def joined(value: Any) -> Any:
         if isinstance(value, list):

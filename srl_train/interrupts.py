@@ -16,7 +16,7 @@ _NOTICE = b"\ntraining ends after the current update; a second signal ends it at
 
 
 def end(number: int, frame: object) -> None:
-    """Handle a signal by exiting with the status of an unhandled signal, 128 + number."""
+    """Handle the signal `number`: exit with the status of an unhandled signal, 128 + number."""
     signal.signal(number, signal.SIG_IGN)  # A second signal would interrupt the exit.
     sys.exit(128 + number)
 
@@ -27,10 +27,10 @@ _REPLACED = (signal.SIG_DFL, signal.default_int_handler, end)
 class Interrupts:
     """Handlers of SIGINT and SIGTERM, active in a `with` block of the main thread.
 
-    The first signal sets `stop`; in a block of `at_once` it raises KeyboardInterrupt. A second
-    signal always raises KeyboardInterrupt. The end of the `with` block raises KeyboardInterrupt if
-    the first signal was SIGINT, and SystemExit(143) if it was SIGTERM. Handlers that the program
-    installed itself are not replaced.
+    The first signal sets the event `stop`; in a block of `at_once` it raises KeyboardInterrupt. A
+    second signal always raises KeyboardInterrupt. After a signal, the end of the `with` block
+    raises KeyboardInterrupt if the first one was SIGINT, and SystemExit(143) if it was SIGTERM.
+    Handlers that the program installed itself are not replaced.
     """
 
     def __init__(self, stop: threading.Event) -> None:
@@ -62,7 +62,10 @@ class Interrupts:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let the first signal interrupt the block, which must not change the run's state."""
+        """Let the first signal raise KeyboardInterrupt in the block, also if it came before.
+
+        The block must not change the run's state. Under torchrun, the block is not interrupted.
+        """
         if processes.count() > 1:  # All processes must stop at the same point.
             yield
             return

@@ -23,7 +23,6 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import shared_states, source_of
 from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.model_folders import is_gguf
-from srl_envs import registry
 from srl_envs.tables import Plugin
 from srl_train import checkpoints as checkpoint
 from srl_train.adapters import (
@@ -60,7 +59,7 @@ class LoadedModel(NamedTuple):
     name: str
     backend: HuggingFaceBackend
     adapter: str | None
-    """Adapter of the backend's model to sample with; None for no adapter."""
+    """Name of the adapter of the backend's model to sample with; None for no adapter."""
 
 
 def load_backend(
@@ -71,11 +70,12 @@ def load_backend(
     name: str | None = None,
     adapter: str = "default",
 ) -> HuggingFaceBackend:
-    """Load 'tiny', a local folder, a GGUF file, a hub name or a PEFT adapter with its base.
+    """Load a model into this process, and return the backend that samples from it.
 
-    'tiny' is built for the environment. `name` is the model's name in records, and `adapter` the
-    adapter's name in its PeftModel. Raises BackendError, ConfigError or PolicyError if the model
-    cannot be loaded.
+    `base` is a local folder, a GGUF file, a hub name, a PEFT adapter, which is loaded on its base,
+    or 'tiny', which is built for the environment of `make_env`. `name` is the backend's name in
+    records, and `adapter` the name of a PEFT adapter in its PeftModel. Raises BackendError,
+    ConfigError or PolicyError if the model cannot be loaded.
     """
     if base == TINY:
         base = str(tiny.folder(make_env))
@@ -101,11 +101,11 @@ def load_all(
     *,
     trusted: bool = False,
 ) -> list[LoadedModel]:
-    """Load several models that never train, given as name -> source (`PlayerSpec.sources`).
+    """Load models that never train, and return them in the order of `folders`.
 
-    Adapters with the same base share it. Quantization applies only to bases of adapters. With
-    `trusted`, code that a checkpoint's configuration names may be imported. Raises BackendError or
-    CheckpointError if a model cannot be loaded.
+    `folders` is model -> source, as `PlayerSpec.sources`. Adapters with the same base share it;
+    only the bases of adapters are quantized. With `trusted`, code that a checkpoint's configuration
+    names may be imported. Raises BackendError or CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -138,7 +138,7 @@ def load_all(
 
 
 def in_checkpoint(source: str) -> tuple[Path, str] | None:
-    """Return (checkpoint, model) of a source 'CHECKPOINT:model_0'; None for other sources."""
+    """Split 'CHECKPOINT:model_0' into (folder of the checkpoint, model); None for other names."""
     folder, _, model = source.rpartition(":")
     return (Path(folder), model) if folder and is_checkpoint(Path(folder)) else None
 
@@ -146,21 +146,16 @@ def in_checkpoint(source: str) -> tuple[Path, str] | None:
 def checkpoint_modules(
     folder: Path, names: Sequence[str], device: str, trusted: bool = False
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """Load models of a checkpoint and return name -> backend and name -> module.
+    """Load models of a checkpoint for sampling: return model -> backend and model -> module.
 
-    Raises:
-        ConfigError: The base or the environment cannot be loaded.
-        UntrustedError: The environment is code, and not `trusted`.
-        CheckpointError: The weights are damaged, or of another model.
+    Adapters of one base share a backend, in which each adapter has its model's name. Raises
+    ConfigError if a base or the environment cannot be loaded, UntrustedError if the environment is
+    code and not `trusted`, and CheckpointError if the weights are damaged or of another model.
     """
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
     models = config.models.replaced(device=device)
     bases = {name: models.bases[name] for name in names}
-    if TINY in bases.values() and config.environment.name.startswith(f"{registry.HANDED_OVER}:"):
-        raise ConfigError(
-            f"{folder}: 'tiny' cannot be built again for an environment passed as an object"
-        )
     make_env = partial(build_env, config, trusted=trusted)  # called if a base requires it
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
     for name in names:
@@ -197,7 +192,7 @@ def learning_models(
 
     Args:
         models: Section `models`.
-        bases: Model -> base.
+        bases: Model -> base. Only these models are loaded.
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
         play_copies: If True, samplers have copies of the weights, for episodes during an update.
@@ -213,19 +208,22 @@ def learning_models(
     if models.adapters is None:
         whole = dataclasses.replace(how, quantization=None)
         backends: dict[str, HuggingFaceBackend] = {}
-        read: dict[str, HuggingFaceBackend] = {}
         for name, base in bases.items():
             if name in given:
-                backends[name] = _as_given(given[name], how, name)
-            elif base in read:  # faster than reading the files again
-                start = copy.deepcopy((read[base].model, read[base].tokenizer))
-                backends[name] = _as_given(start, how, name)
-            else:
-                loaded = load_backend(base, make_env, whole, name=name)
-                backends[name] = read[base] = merged(loaded)
-        for one in dict.fromkeys(bases.values()):
-            if one != TINY and adapter_base(one) is not None:
-                log.warning("models.base %s is an adapter: it was merged into its base", one)
+                model, tokenizer = given[name]
+                model.requires_grad_(True).eval()
+                backends[name] = HuggingFaceBackend(
+                    model,
+                    tokenizer,
+                    name=name,
+                    chat_template=how.chat_template,
+                    chat_template_kwargs=how.chat_template_kwargs,
+                )
+                continue
+            loaded = load_backend(base, make_env, whole, name=name)
+            if isinstance(loaded.model, PeftModel):
+                log.warning("%s: the adapter %s was merged into its base", name, base)
+            backends[name] = merged(loaded)
         trained = {name: backend.model for name, backend in backends.items()}
         if play_copies:
             backends = {n: b.with_model(copy_to_play(trained[n])) for n, b in backends.items()}
@@ -244,11 +242,8 @@ def learning_models(
         trained = adapter_models(loaded.model, names, models.adapters, seed)
         for name in names:
             if starts[name] is not None:
-                copy_weights(
-                    trained[name],
-                    ADAPTER,
-                    weights_for(trained[name], bases[name], ADAPTER, "models.adapters"),
-                )
+                start = weights_for(trained[name], bases[name], ADAPTER, "models.adapters")
+                copy_weights(trained[name], ADAPTER, start)
         plays = {n: copy_to_play(tree) for n, tree in trained.items()} if play_copies else trained
         together = loaded.with_model(side_by_side(loaded.model, plays, models.adapters))
         samplers |= dict.fromkeys(names, together)
@@ -257,25 +252,18 @@ def learning_models(
     return samplers, trees, played
 
 
-def _as_given(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend:
-    model, tokenizer = given
-    model.requires_grad_(True).eval()
-    template = {name: getattr(how, name) for name in ("chat_template", "chat_template_kwargs")}
-    return HuggingFaceBackend(model, tokenizer, name=name, **template)
-
-
 def copy_to_play(module: Any) -> Any:
-    """Return a copy of the module that shares all tensors which do not train."""
+    """Return a copy of a module, without gradients, that shares all tensors which do not train."""
     frozen = [one for one in module.parameters() if not one.requires_grad]
     shared = [*frozen, *module.buffers(), *shared_states(module)]
     return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)
 
 
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
-    """Return the configuration with the folders and the dtype of the given model objects.
+    """Return a copy of the configuration with the bases and the dtype of model objects.
 
-    A run's checkpoints contain all weights, so they can be loaded without the objects. Raises
-    ConfigError if the objects cannot be trained.
+    `given` is model -> object. Raises ConfigError for an unknown model, or an object that is given
+    twice, was not loaded from a folder or hub name, or has a dtype that cannot be trained.
     """
     models = config.models
     if unknown := set(given) - set(models.names):
@@ -312,10 +300,10 @@ class InProcessPublisher(WeightPublisher):
     """Model or pool -> module that receives copies of the weights. The backend of any other model
     samples from the module that trains."""
     adapters: frozenset[str]
-    """Names that are adapters of their backend's model."""
+    """Models and pools that are adapters of their backend's model."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Publish weights as `WeightPublisher.publish`, between two sampled batches."""
+        """Set the weights and the version of a backend, after the batch that it samples now."""
         backend = self.backends[name]
         with backend.lock:
             if name in self.snapshots:
@@ -337,8 +325,6 @@ class SamplerStart:
     """Arguments for opening the samplers of a run."""
 
     make_env: Callable[[], Any]
-    frozen: Mapping[str, str]
-    """Frozen model -> base. Models that the backend does not open are loaded in this process."""
     logs: Path | None = None
     """Folder for logs of servers; None is a folder in the cache."""
     learns_here: bool = True
@@ -354,13 +340,14 @@ class Samplers:
     modules: Mapping[str, Any]
     """Model -> module of its learner, if it trains in this process."""
     backends: Mapping[str, Any]
-    """Model, opponent pool, or frozen model that the backend opened -> its backend."""
+    """Model or opponent pool -> its backend."""
     publisher: WeightPublisher
     close: Callable[[], None] = lambda: None
+    """Function that ends the servers of the samplers."""
 
 
 def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
-    """Load all models that train, and their opponent pools, in this process."""
+    """Load the models that train, and one sampler per opponent pool, in this process."""
     section = config.backend
     assert isinstance(section, TransformersBackendConfig)
     models, pools = config.models, config.opponent_pools
@@ -381,47 +368,39 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
 
 
 def build_backends(
-    config: RunConfig,
-    make_env: Callable[[], Any],
-    server_logs: Path | None = None,
-    *,
-    trained_here: bool = True,
-    served: Samplers | None = None,
-    given: Mapping[str, ModelObject] = MappingProxyType({}),
+    config: RunConfig, start: SamplerStart, samplers: Samplers | None = None
 ) -> Players:
-    """Load every model of a run once.
+    """Load every model of a run once, and return the models that play.
 
-    `trained_here` is False if the models train in other processes, `served` are samplers that
-    another process manages, and `given` is model -> object that replaces its base. Raises
-    BackendError if a model cannot be loaded.
+    `samplers` are those of the models that train, if another process manages them; None opens them
+    with the arguments `start`. Raises BackendError if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}
-    local = {n: base for n, base in models.frozen_models.items() if n not in chat}
-    with ExitStack() as ends:
-        if served is None:
-            start = SamplerStart(make_env, local, server_logs, trained_here, given)
-            served = Plugin(config.backend.SAMPLERS).load()(config, start)
-        ends.callback(served.close)
-        backends = dict(served.backends)
+    with ExitStack() as on_error:
+        if samplers is None:
+            samplers = Plugin(config.backend.SAMPLERS).load()(config, start)
+        on_error.callback(samplers.close)
+        backends = dict(samplers.backends)
         adapters = frozenset(backends) if models.adapters is not None else frozenset()
         how = Loading.of(models)
-        for name, base in local.items():
-            if name not in backends:
-                if (inside := in_checkpoint(base)) is not None:
-                    folder, model = inside
-                    loaded, modules = checkpoint_modules(folder, [model], models.device)
-                    backend = loaded[model].with_model(modules[model])
-                    backend.name = name
-                else:
-                    backend = load_backend(base, make_env, how, name=name)
-                    backend.model.requires_grad_(False)
-                backends[name] = backend
+        for name, base in models.frozen_models.items():
+            if name in chat:
+                continue
+            if (inside := in_checkpoint(base)) is not None:
+                folder, model = inside
+                loaded, modules = checkpoint_modules(folder, [model], models.device)
+                backends[name] = loaded[model].with_model(modules[model])
+                backends[name].name = name
+            else:
+                backends[name] = load_backend(base, start.make_env, how, name=name)
+                backends[name].model.requires_grad_(False)
         pools = {
-            name: OpponentPool(name, section, served.publisher)
+            name: OpponentPool(name, section, samplers.publisher)
             for name, section in config.opponent_pools.items()
         }
-        modules = {name: served.modules[name] for name in models.names if name in served.modules}
         texts = {n: ModelText(one.name, one.chat, one.positions) for n, one in backends.items()}
-        close = ends.pop_all().close
-    return Players(backends, modules, pools, served.publisher, adapters, texts, close, chat)
+        on_error.pop_all()
+    modules = {n: samplers.modules[n] for n in models.names if n in samplers.modules}
+    close = samplers.close
+    return Players(backends, modules, pools, samplers.publisher, adapters, texts, close, chat)

@@ -16,7 +16,7 @@ from srl_train.config.learning.learners import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
 from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
 from srl_train.learners.learner import Learner
-from srl_train.loading import ModelObject, build_backends
+from srl_train.loading import ModelObject, SamplerStart, build_backends
 from srl_train.players import build_sampling, policies_by_seats
 from srl_train.samples import JointState
 
@@ -42,7 +42,7 @@ def local_parts(
     """
     make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
-    players = build_backends(config, make_env, server_logs, given=models)
+    players = build_backends(config, SamplerStart(make_env, server_logs, given=models))
     with ExitStack() as on_error:
         on_error.callback(players.close)
         tokenizers = {name: players.backends[name].tokenizer for name in players.modules}

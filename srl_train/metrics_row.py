@@ -17,22 +17,16 @@ from srl_agents.evaluation.episode_stats import (
 )
 from srl_train.run import PlayedRound, Run, UpdateStats
 
-# TRL's name of each metric in a row to its name there.
-_KEPT = {
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "learning_rate": "learning_rate",
-    "entropy": "entropy",
+_SAME = (
+    "loss", "grad_norm", "learning_rate", "entropy", "kl", "reward_std", "frac_reward_zero_std",
+    "value_loss", "explained_variance", "approx_kl",
+)  # fmt: skip
+_KEPT = {name: name for name in _SAME} | {
     "clip_ratio/region_mean": "clip_ratio",
-    "kl": "kl",
-    "reward_std": "reward_std",
-    "frac_reward_zero_std": "frac_reward_zero_std",
-    "value_loss": "value_loss",
-    "explained_variance": "explained_variance",
-    "approx_kl": "approx_kl",
     "sampler_divergence/mean": "sampler_divergence",
     "sampler_divergence/max": "sampler_divergence_max",
 }
+"""Metric of a learner -> its name in a row."""
 
 
 def metrics_row(
@@ -41,27 +35,21 @@ def metrics_row(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the round's row of metrics.jsonl.
+    """Return the row of metrics.jsonl of the round `played`.
 
-    Rewards are means per agent and step, returns are means per agent and episode.
+    Rewards are means per agent and step, returns are means per agent and episode. `updates` is
+    model -> statistics, and `seconds` is part of the round -> its duration.
     """
     kept, left_out = played.kept, played.left_out
     steps = [step for episode in kept for turn in episode.turns for step in turn]
     trajectories = [trajectory for game in played.games for trajectory in game.values()]
     shaped = [reward for trajectory in trajectories for reward in trajectory.shaped]
-    counted = bool(run.strategy.traffic(run.strategy_state))
-    return {
+    row: dict[str, Any] = {
         "round": played.number,
         "seconds": dict(seconds),
         "mode": run.config.mode.name,
         "strategy": run.config.updates.strategy,
         "mode_state": dict(played.mode_state),
-        **(
-            {"communicated_bytes": sum(update.exchanged for update in updates.values())}
-            if counted
-            else {}
-        ),
-        **({"replayed_steps": played.replayed_steps} if played.replayed_steps else {}),
         "environment": {
             "name": run.config.environment.name,
             "episodes": len(kept) + len(left_out),
@@ -76,10 +64,13 @@ def metrics_row(
         },
         "by_environment": by_environment(kept),
         "by_agent": {agent: _agent_row(agent, kept) for agent in run.seats},
-        "models": {
-            model: _model_row(run, model, played, update) for model, update in updates.items()
-        },
+        "models": {name: _model_row(run, name, played, one) for name, one in updates.items()},
     }
+    if played.replayed_steps:
+        row["replayed_steps"] = played.replayed_steps
+    if run.strategy.traffic(run.strategy_state):  # The strategy counts bytes.
+        row["communicated_bytes"] = sum(update.exchanged for update in updates.values())
+    return row
 
 
 def _agent_row(agent: str, kept: Sequence[Episode]) -> dict[str, Any]:

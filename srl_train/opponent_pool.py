@@ -67,7 +67,7 @@ class OpponentPool:
     ) -> None:
         self.name = name
         self.seated: str | None = None
-        """Name of the snapshot that plays."""
+        """Name of the snapshot whose weights are published, if there is one."""
         self.snapshots: list[Snapshot] = []
         """Snapshots, the oldest first. The first of each model is never dropped."""
         self._config = config
@@ -79,7 +79,10 @@ class OpponentPool:
         return self._config.nash_episodes if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
-        """Add snapshots of the pool's models if they are due after `rounds` rounds."""
+        """Add copies of the models' weights, by model, if they are due after `rounds` rounds.
+
+        Beyond the number to keep, the oldest snapshot except the first is dropped.
+        """
         if not self.grows_at(rounds):
             return
         for model in self._config.models:
@@ -95,19 +98,19 @@ class OpponentPool:
         return not rounds % self._config.every and all(s.round != rounds for s in self.snapshots)
 
     def draw(self, rng: np.random.Generator) -> str:
-        """Draw a snapshot and return its name."""
+        """Draw a snapshot with the probabilities `chances`, and return its name."""
         chances = self.chances()
         return self.snapshots[int(rng.choice(len(chances), p=chances))].name
 
     def seat(self, name: str) -> None:
-        """Publish the snapshot with this name, which plays until the next call."""
+        """Publish the weights of the snapshot with this name, which plays until the next call."""
         if self.seated != name:
             assert self._publisher is not None
             self._publisher.publish(self.name, name, self._named[name].weights)
             self.seated = name
 
     def chances(self) -> list[float]:
-        """Return each snapshot's probability in the next draw."""
+        """Return the probability of each of `snapshots` in the next draw."""
         if self._config.draw == "nash":
             return list(_equilibrium(tuple(map(tuple, self.payoffs().tolist()))))
         if self._config.draw == "latest":
@@ -130,17 +133,18 @@ class OpponentPool:
     def record_lead(
         self, newer: Snapshot, older: Snapshot, places: Sequence[Sequence[Episode]]
     ) -> None:
-        """Record the newer snapshot's mean lead in return over the older one.
+        """Record the newer snapshot's mean lead in return over the older one, in `newer.leads`.
 
-        `places` are the episodes per order of agents; each order has the same weight.
+        `places` are the episodes of each assignment of agents; all assignments weigh the same.
         """
         leads = [np.mean([self._lead(e, [newer.model]) for e in played]) for played in places]
         newer.leads[older.name] = float(np.mean(leads))
 
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
-        """Count the episodes in which the learners' mean return exceeded the snapshot's.
+        """Add episodes to the numbers of played and won episodes of their snapshots.
 
-        An episode's `extra` names the snapshot.
+        An episode is won if the mean return of the models `learners` exceeds the snapshot's. Its
+        `extra` names the snapshot; episodes without an agent of either side are ignored.
         """
         named = self._named
         for episode in episodes:
@@ -157,10 +161,10 @@ class OpponentPool:
     def load_state(
         self, snapshots: Sequence[Snapshot], rounds: int, models: Mapping[str, Weights]
     ) -> None:
-        """Restore the snapshots of a checkpoint after `rounds` rounds.
+        """Replace the snapshots by those of a checkpoint after `rounds` rounds.
 
-        Snapshots must have the parameters of the `models`. Raises CheckpointError for a wrong
-        state, without a change.
+        `models` is model -> current weights, to compare names and shapes. Raises CheckpointError if
+        the snapshots do not fit; the pool is then unchanged.
         """
         before, self.snapshots = self.snapshots, list(snapshots)
         try:
@@ -187,6 +191,7 @@ class OpponentPool:
             raise ValueError("the chances of the next draw are not finite")
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
+        """Return the mean return of `models` minus the pool's; None if one side does not play."""
         returns = episode.returns()
         ours = [returns[agent] for agent, player in episode.seats.items() if player in models]
         theirs = [returns[agent] for agent, player in episode.seats.items() if player == self.name]
@@ -201,7 +206,7 @@ class OpponentPool:
 
 @lru_cache(maxsize=16)
 def _equilibrium(payoffs: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
-    """Return the Nash equilibrium of largest entropy; cached because every group draws."""
+    """Return each row's probability in the Nash equilibrium of largest entropy."""
     if len(payoffs) == 1:
         return (1.0,)
     return tuple(nash_average(payoffs).weights.tolist())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,7 +35,6 @@ PLAYERS = (
 )
 """Names of players, for help texts."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
-_MODEL = re.compile(r"model_(\d+)")
 
 
 @dataclass(frozen=True)
@@ -55,21 +54,16 @@ class PlayerSpec:
 def parse_player(name: str) -> PlayerSpec:
     """Parse the name of a player.
 
-    Args:
-        name: One of these; a run's folder takes precedence over a module of the same name:
+    A name is one of these; a run's folder takes precedence over a module of the same name:
 
-            - a scripted policy, or 'module:Class', a policy of the user's own
-            - 'tiny'
-            - a folder with a model (a Hugging Face folder or a PEFT adapter), a GGUF file, or a hub
-              name (NAME or NAME@REVISION)
-            - a run's folder or the folder of one of its checkpoints, 'RUN:model_2' for one model of
-              either
-            - BACKEND:MODEL, such as 'openai:gpt-5-mini'
+    - a scripted policy, or 'module:Class', a policy of the user's own
+    - 'tiny'
+    - a folder with a model or PEFT adapter, a GGUF file, or a hub name (NAME or NAME@REVISION)
+    - a folder of a run or of one of its checkpoints; 'RUN:model_2' is one model of either
+    - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 
-    Raises:
-        ConfigError: No player has this name.
-        UntrustedError: Loading is restricted to this library (`loading.closed`), and the player is
-            not part of it.
+    Raises ConfigError if no player has this name, and UntrustedError if loading is restricted to
+    this library (`loading.closed`) and the player is not part of it.
     """
     if name in POLICIES:
         return PlayerSpec(name, "scripted")
@@ -149,7 +143,8 @@ def models_of_run(folder: Path) -> dict[str, str]:
 
     Raises ConfigError if the folder has no models.
     """
-    paths = sorted((folder / "models").glob("*"), key=_number)
+    # Of two models, the one with the shorter name has the lower number.
+    paths = sorted((folder / "models").glob("*"), key=lambda path: (len(path.name), path.name))
     if is_checkpoint(folder):
         return {path.stem: f"{folder}:{path.stem}" for path in paths}
     there = {path.name: str(path) for path in paths if _is_model(path)}
@@ -163,11 +158,6 @@ def models_of_run(folder: Path) -> dict[str, str]:
 
 def _is_model(folder: Path) -> bool:
     return any((folder / file).is_file() for file in ("config.json", "adapter_config.json"))
-
-
-def _number(path: Path) -> tuple[int, str]:
-    found = _MODEL.fullmatch(path.stem)
-    return (int(found[1]) if found else 0, path.name)
 
 
 @dataclass(frozen=True)
@@ -184,15 +174,8 @@ class Loading:
 
     @classmethod
     def of(cls, models: ModelsConfig) -> Loading:
-        """Return the arguments that the section `models` sets."""
-        return cls(
-            models.device,
-            models.dtype,
-            models.quantization,
-            models.attn_implementation,
-            models.chat_template,
-            models.chat_template_kwargs,
-        )
+        """Return the values of the settings with these names in the section `models`."""
+        return cls(**{one.name: getattr(models, one.name) for one in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -204,7 +187,6 @@ class ModelSettings:
     """Agent -> sampling, instead of `sampling`."""
     constrained: bool = False
     loading: Loading = field(default_factory=Loading)
-
     context: ContextFunction | None = None
     """Function that selects the messages of each prompt; None sends the whole conversation."""
 
@@ -214,18 +196,9 @@ class ModelSettings:
 
         Raises UntrustedError if the section is not `trusted` and names a function.
         """
-        loading = Loading.of(models)
-        return cls(
-            models.sampling.build(),
-            models.per_agent,
-            models.constrained,
-            loading,
-            context_function(models.context, models.context_steps, trusted=trusted),
-        )
-
-    def on_device(self, device: str) -> ModelSettings:
-        """Return a copy with another device: 'auto', 'cpu' or 'cuda'."""
-        return replace(self, loading=replace(self.loading, device=device))
+        context = context_function(models.context, models.context_steps, trusted=trusted)
+        sampling, loading = models.sampling.build(), Loading.of(models)
+        return cls(sampling, models.per_agent, models.constrained, loading, context)
 
     def overridden(
         self,
@@ -233,10 +206,11 @@ class ModelSettings:
         temperature: float | None = None,
         max_new_tokens: int | None = None,
         constrained: bool | None = None,
+        device: str | None = None,
     ) -> ModelSettings:
-        """Return a copy with these values for all agents; None keeps a value.
+        """Return a copy with these values, for all agents; None keeps a value.
 
-        Raises ConfigError for a value out of range.
+        `device` is 'auto', 'cpu' or 'cuda'. Raises ConfigError for a value out of range.
         """
         given = {"temperature": temperature, "max_new_tokens": max_new_tokens}
         changes: dict[str, Any] = {n: value for n, value in given.items() if value is not None}
@@ -246,6 +220,7 @@ class ModelSettings:
                 sampling=replace(self.sampling, **changes),
                 per_agent={agent: replace(one, **changes) for agent, one in self.per_agent.items()},
                 constrained=self.constrained if constrained is None else constrained,
+                loading=replace(self.loading, device=device or self.loading.device),
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error

@@ -17,18 +17,11 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.matchmaking import Matchmaking
 from srl_agents.policy import Policy
 from srl_agents.scripted.registry import classic_policy, is_held_out, is_scripted, names
-from srl_envs import scenarios
-from srl_envs.errors import EnvConfigError
 from srl_train.errors import ConfigError
-from srl_train.player_names import (
-    TINY,
-    ModelSettings,
-    PlayerSpec,
-    settings_of_run,
-)
+from srl_train.player_names import TINY, ModelSettings, PlayerSpec, settings_of_run
 
 if TYPE_CHECKING:
-    from srl_train.config.run import EnvironmentConfig, RunConfig
+    from srl_train.config.run import RunConfig
     from srl_train.engines import Players
     from srl_train.loading import LoadedModel
 
@@ -38,8 +31,6 @@ API_SAMPLING = Sampling(max_new_tokens=2048)
 """Sampling of models behind an API, whose hidden reasoning counts as new tokens."""
 SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 """Function from agent -> player name to agent -> policy."""
-KEPT_SEATINGS = 256
-"""Number of assignments whose policies are kept."""
 
 
 # From names to policies
@@ -53,7 +44,6 @@ class Resolver:
     """Settings of models without a run; None is DEFAULT_SAMPLING or API_SAMPLING."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `ModelSettings.overridden`, for all models."""
-    device: str = "auto"
     trusted: bool = False
     """Permission to import code that a checkpoint's configuration names."""
     full_names: bool = False
@@ -61,16 +51,17 @@ class Resolver:
     scripted: Callable[[str, Any], Policy] = classic_policy
     """(name, environment) -> scripted policy."""
     chat_models: dict[str, ChatModel] = field(default_factory=dict)
-    """Player called BACKEND:MODEL -> the opened model."""
+    """Name of an API player -> its opened model. Missing entries are added when needed."""
     _loaded: dict[str, list[LoadedModel]] = field(default_factory=dict)
 
     def policies(
         self, player: PlayerSpec, make_env: Callable[[], Any], agents: Iterable[str] | None = None
     ) -> list[Policy]:
-        """Return the policies of a player: one, or one per model of a run.
+        """Return a player's policies: one, or one per model of a run, in the order of its sources.
 
-        `agents` are the agents that the player controls; None is all agents. Raises PolicyError,
-        BackendError or ConfigError if a policy or model cannot play the environment.
+        The models are loaded at the first call. `agents` are those that the player controls; None
+        is all agents. Raises PolicyError, BackendError or ConfigError if a policy or model cannot
+        play the environment.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":
@@ -82,25 +73,20 @@ class Resolver:
                 [source] = player.sources.values()
                 self.chat_models[player.name] = api_model(source)
             model = self.chat_models[player.name]
-            sampling, per_agent = settings.sampling, settings.per_agent
-            if agents is not None:  # this model may not support the settings of other agents
-                per_agent = {agent: settings.per_agent.get(agent, sampling) for agent in agents}
-            shared = sampling if agents is None else None
+            shared: Sampling | None = settings.sampling
+            per_agent = settings.per_agent
+            if agents is not None:  # This model may not support the settings of other agents.
+                per_agent = {a: settings.per_agent.get(a, settings.sampling) for a in agents}
+                shared = None
+            context = settings.context
             try:
                 return [
-                    ChatPolicy(
-                        model,
-                        view,
-                        sampling=shared,
-                        per_agent=per_agent,
-                        context=settings.context,
-                    )
+                    ChatPolicy(model, view, sampling=shared, per_agent=per_agent, context=context)
                 ]
             except PolicyError as error:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
         from srl_agents.llm.text_policy import TextPolicy
 
-        labels = player.sources if self.full_names else {name: name for name in player.sources}
         if player.name not in self._loaded or TINY in player.sources.values():
             # The embedded model is built for one environment, so another one needs a new model.
             from srl_train.loading import load_all  # imports torch
@@ -117,7 +103,7 @@ class Resolver:
                 adapter=one.adapter,
                 constrained=settings.constrained,
                 context=settings.context,
-                name=labels[one.name],
+                name=player.sources[one.name] if self.full_names else one.name,
             )
             for one in self._loaded[player.name]
         ]
@@ -125,10 +111,10 @@ class Resolver:
     def by_agent(
         self, players: Mapping[str, PlayerSpec], make_env: Callable[[], Any]
     ) -> dict[str, Policy]:
-        """Return agent -> policy for agent -> player; raises as `policies`.
+        """Return agent -> policy for `players`, agent -> player; raises as `policies`.
 
-        Agents of one player share its policy. The models of a run are assigned to the run's agents
-        in turn.
+        Agents with the same player share its policy. If the player is a run, its models are
+        assigned to these agents in turn.
         """
         agents_of: dict[str, list[str]] = {}
         for agent, player in players.items():
@@ -140,14 +126,14 @@ class Resolver:
         return {agent: built[agent] for agent in players}
 
     def settings_of(self, player: PlayerSpec) -> ModelSettings:
-        """Return the settings of a player's models. Raises ConfigError if they are impossible."""
+        """Return the settings of a player's models: those of its run, or `settings`, overridden.
+
+        Raises ConfigError for an override that is out of range or that an API model lacks.
+        """
+        sampling = API_SAMPLING if player.kind == "api" else DEFAULT_SAMPLING
+        given = self.settings or ModelSettings(sampling)
         if player.run is not None:
-            given = settings_of_run(player.run, trusted=self.trusted).on_device(self.device)
-        elif self.settings is not None:
-            given = self.settings
-        else:
-            sampling = API_SAMPLING if player.kind == "api" else DEFAULT_SAMPLING
-            given = ModelSettings(sampling).on_device(self.device)
+            given = settings_of_run(player.run, trusted=self.trusted)
         settings = given.overridden(**self.overrides)
         if player.kind == "api" and settings.constrained:
             raise ConfigError(
@@ -157,7 +143,10 @@ class Resolver:
         return settings
 
     def record(self, player: PlayerSpec) -> dict[str, Any]:
-        """Return a player and its settings as plain data; an API model adds its usage so far."""
+        """Return a player's kind and settings as plain data; `policies` must be called before.
+
+        An API model adds its usage so far.
+        """
         if not player.sources:
             return {"kind": player.kind}
         settings = self.settings_of(player)
@@ -181,11 +170,10 @@ class Resolver:
 
 
 def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
-    """Return the matchmaking of a run.
+    """Build the assignment of a run's models to the agents of the environment `env`.
 
-    Raises:
-        ConfigError: An agent or player is unknown, a policy is reserved for evaluation, or the
-            models cannot be matched by `matchmaking`.
+    Raises ConfigError for an unknown agent or player, a policy reserved for evaluation, or models
+    that cannot be matched by `matchmaking`.
     """
     known = (*config.models.names, *config.models.frozen_models, *config.opponent_pools)
     refuse_partners(config.seats, known, env)
@@ -212,19 +200,11 @@ def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any)
             )
 
 
-def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
-    """Raise ConfigError if the environment plays levels that are reserved for evaluation."""
-    try:
-        scenarios.refuse_levels("environment", section.name, section.options, env)
-    except EnvConfigError as error:
-        raise ConfigError(str(error)) from error
-
-
 def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sampling]:
-    """Return agent -> sampling.
+    """Return agent -> sampling arguments, for all agents of a run.
 
-    Raises ConfigError for an unknown agent, or a model that samples at several temperatures or at
-    0, with which it cannot train.
+    Raises ConfigError if `models.agent_sampling` names an unknown agent, or if a model in training
+    has several temperatures or temperature 0, with which it cannot train.
     """
     models, agents = config.models, matchmaking.agents
     for agent in models.agent_sampling:
@@ -232,7 +212,7 @@ def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sam
             raise ConfigError(
                 f"models.agent_sampling must name agents ({', '.join(agents)}), got {agent!r}"
             )
-    sampling = {agent: models.sampling_of(agent).build() for agent in agents}
+    sampling = {agent: models.per_agent.get(agent, models.sampling.build()) for agent in agents}
     for name in models.names:
         temperatures = {sampling[agent].temperature for agent in matchmaking.agents_of(name)}
         if len(temperatures) > 1 or temperatures == {0.0}:
@@ -250,16 +230,17 @@ def policies_by_seats(
     view: Any,
     sampling: Mapping[str, Sampling],
 ) -> SeatedPolicies:
-    """Return the function that builds the policies of an assignment of players to agents.
+    """Return a function that builds agent -> policy from agent -> player name, with a cache.
 
-    The policies of each assignment are cached. Agents of one backend share a policy object, which
-    samples their answers in one batch. `sampling` is by agent.
+    Agents whose models have the same backend share a policy object, which samples their answers in
+    one batch. The function raises ConfigError for a policy that cannot play. `players` are the
+    loaded models, `view` is the environment's text view, and `sampling` is by agent.
     """
     from srl_agents.llm.text_policy import TextPolicy
 
     settings = replace(ModelSettings.of(config.models), per_agent=sampling)
 
-    @lru_cache(maxsize=KEPT_SEATINGS)
+    @lru_cache(maxsize=256)
     def build(pairs: tuple[tuple[str, str], ...]) -> dict[str, Policy]:
         seats, backends = dict(pairs), players.backends
         adapters = {agent: player for agent, player in pairs if player in players.adapters}
@@ -276,14 +257,11 @@ def policies_by_seats(
         }
         others = {}
         for agent, player in pairs:
-            if player in players.chat_models:
-                others[agent] = PlayerSpec(
-                    player, "api", {player: config.models.frozen_models[player]}
-                )
-            elif player not in backends:
-                others[agent] = PlayerSpec(player, "scripted")
+            if player not in backends:
+                over_api = player in players.chat_models
+                others[agent] = PlayerSpec(player, "api" if over_api else "scripted")
+        resolver = Resolver(settings, chat_models=dict(players.chat_models))
         try:
-            resolver = Resolver(settings, chat_models=dict(players.chat_models))
             built = resolver.by_agent(others, make_env)
         except PolicyError as error:
             raise ConfigError(f"seats: {error}") from error

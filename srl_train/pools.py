@@ -15,12 +15,10 @@ from srl_train.run import Run
 
 
 def grow_pools(run: Run, rounds: int) -> None:
-    """Add the snapshots that are due after a number of rounds.
+    """Add the snapshots that are due after `rounds` rounds.
 
-    Pools that draw by Nash equilibrium also play the new snapshots against the older ones.
-
-    Raises:
-        TrainingError: Too many of these episodes failed. No pool has changed in that case.
+    Pools that draw by Nash equilibrium also play the new snapshots against the older ones. Raises
+    TrainingError if too many of these episodes failed; no pool has changed in that case.
     """
     if not growth_is_due(run, rounds):
         return
@@ -45,7 +43,7 @@ def growth_is_due(run: Run, rounds: int) -> bool:
 
 
 def draw_opponents(run: Run, rng: np.random.Generator, groups: int) -> list[dict[str, str]]:
-    """Draw one snapshot per pool for each group of episodes: pool to the snapshot's name."""
+    """Return pool -> name of the drawn snapshot, for each of `groups` groups of episodes."""
     sections = run.config.opponent_pools
     drawn = {n: pool.draw(rng) for n, pool in run.pools.items() if sections[n].draw_each == "round"}
     return [
@@ -55,22 +53,23 @@ def draw_opponents(run: Run, rng: np.random.Generator, groups: int) -> list[dict
 
 
 def load_opponents(run: Run, opponents: Mapping[str, str]) -> None:
-    """Load these snapshots into their pools."""
+    """Publish snapshots, given as pool -> name, to the samplers of their pools."""
     for pool, snapshot in opponents.items():
         run.pools[pool].seat(snapshot)
 
 
 def load_first_opponents(run: Run) -> None:
-    """Load every pool's first snapshot, so that all evaluations have the same opponents."""
+    """Publish every pool's first snapshot, so that all evaluations have the same opponents."""
     for pool in run.pools.values():
         pool.seat(pool.snapshots[0].name)
 
 
 def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
-    """Play the snapshots of this round against all older ones, from the same starts.
+    """Play a pool's snapshots of this round against all older ones, and record their leads.
 
-    A new snapshot is played by its model, which has the same weights: first all agents of models
-    in training, then the pool's agents. Raises TrainingError if too many episodes failed.
+    A new snapshot is played by its model, which has the same weights: first all agents of models in
+    training, then, from the same starts, the pool's agents. Raises TrainingError if too many
+    episodes failed.
     """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
     count = pool.nash_episodes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from srl_agents.episode import write_jsonl
@@ -17,9 +17,6 @@ from srl_train.round import RoundResult
 from srl_train.run import Run
 from srl_train.run_files import RunFiles, finite, write_whole
 from srl_train.summaries import summary
-
-PAUSE = 1.0
-"""Minimum number of seconds between the starts of two recorded episodes."""
 
 
 class Recorder:
@@ -39,61 +36,54 @@ class Recorder:
         self._keeps_rows = keep_rows and self._writes
         self._prints = progress and self._writes
         self._files = files
-        self._sinks = sinks if self._writes else ()
-        self._progress: tuple[Sink, ...] = ()
-        self._open: tuple[Sink, ...] | None = None
-        """Sinks of the rounds, or None before `open` and after `end_rounds`."""
-        self._configured: tuple[Sink, ...] = ()
+        self._sinks = list(sinks) if self._writes else []
+        self._trackers: list[Sink] = []
+        """Sinks that the configuration names, which are open until `close`."""
+        self._rows: tuple[Sink, ...] = ()
+        self.is_open = False
+        """True while rounds are recorded."""
 
     def refuse_missing(self, config: RunConfig) -> None:
-        """Raise the error of a configured sink that cannot work, before models are loaded."""
+        """Raise the error of a sink in SINKS that cannot work with the configuration."""
         for name in SINKS if self._writes else ():
             SINKS.load(name).check(config)
 
-    @property
-    def is_open(self) -> bool:
-        """True while rounds are recorded."""
-        return self._open is not None
-
     def open(self, run: Run) -> None:
-        """Open files and sinks at the position of the run, and drop later rows of the files.
+        """Write config.yaml, open metrics.jsonl and the sinks, and drop rows after the run's round.
 
         Raises:
             TrackerError: If a tracker cannot be opened.
         """
-        if self._writes and not self._configured:
+        if self._writes and not self._trackers:
             position = run.config, self._files.folder, sum(run.position)
             opened = [SINKS.load(name).open_sink(*position) for name in SINKS]
-            self._configured = tuple(sink for sink in opened if sink is not None)
-        rows: tuple[Sink, ...] = ()
+            self._trackers = [sink for sink in opened if sink is not None]
         if self._keeps_rows:
             write_whole(self._files.config, yaml_file.dump(run.config))
-            rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
+            self._rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
         if self._prints:
-            self._progress = (Progress(run.config.rounds, log_every=run.config.logging.every),)
-        self._open = (*rows, *self._sinks, *self._progress)
+            self._sinks.append(Progress(run.config.rounds, log_every=run.config.logging.every))
+            self._prints = False
+        self.is_open = True
 
     @contextmanager
     def stage(self, run: Run) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Return a function that records the row of a pass of a stage."""
+        """Open stages.jsonl for a block, and return a function that records the row of a pass."""
         with ExitStack() as stack:
-            sinks = [*self._sinks, *self._progress, *self._configured]
+            rows: tuple[Sink, ...] = ()
             if self._keeps_rows:
-                rows = JsonlSink(self._files.stages, run.stages.passes)
-                stack.callback(rows.close)
-                sinks.insert(0, rows)
+                rows = (JsonlSink(self._files.stages, run.stages.passes),)
+                stack.enter_context(closing(rows[0]))
+            yield lambda row: self._write(row, rows)
 
-            def write(row: Mapping[str, Any]) -> None:
-                for sink in sinks:
-                    sink.write(row)
-
-            yield write
+    def _write(self, row: Mapping[str, Any], rows: Iterable[Sink]) -> None:
+        for sink in (*rows, *self._sinks, *self._trackers):
+            sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Record a completed round."""
+        """Record the row and the episodes of a completed round, and sample episodes if due."""
         number, section = result.row["round"], run.config.logging
-        for sink in (*(self._open or ()), *self._configured):
-            sink.write(result.row)
+        self._write(result.row, self._rows)
         for sink in self._sinks:
             if hasattr(sink, "write_episodes"):
                 sink.write_episodes(number, result.episodes)
@@ -103,8 +93,8 @@ class Recorder:
             write_jsonl(path, result.episodes[: section.episodes])
 
     def evaluation(self, run: Run, when: str) -> None:
-        """Record the evaluation `run.evaluations[when]`."""
-        for sink in (*self._sinks, *self._configured):
+        """Send the evaluation `run.evaluations[when]` to the sinks."""
+        for sink in (*self._sinks, *self._trackers):
             if hasattr(sink, "write_evaluation"):
                 sink.write_evaluation(when, run.evaluations[when])
 
@@ -115,15 +105,19 @@ class Recorder:
             write_whole(self._files.folder / "summary.json", text)
 
     def end_rounds(self) -> None:
-        """Close the sinks of the rounds, all of them even if one fails."""
-        sinks, self._open = self._open or (), None
-        with ExitStack() as stack:
-            for sink in reversed(sinks):
-                stack.callback(sink.close)
+        """Close metrics.jsonl and the sinks, except trackers: all of them, even if one fails."""
+        if self.is_open:
+            self.is_open = False
+            _close(*self._rows, *self._sinks)
 
     def close(self) -> None:
-        """Close all sinks."""
+        """Close all files, sinks and trackers."""
         self.end_rounds()
-        configured, self._configured = self._configured, ()
-        for sink in configured:
-            sink.close()
+        trackers, self._trackers = self._trackers, []
+        _close(*trackers)
+
+
+def _close(*sinks: Sink) -> None:
+    with ExitStack() as stack:
+        for sink in sinks:
+            stack.callback(sink.close)

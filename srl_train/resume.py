@@ -15,10 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from srl_train import checkpoints, fsdp, processes
+from srl_train.checkpoints import damaged
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
-from srl_train.config.section import RENAMED, one_line
+from srl_train.config.section import one_line
 from srl_train.errors import CheckpointError
 from srl_train.opponent_pool import Snapshot
 from srl_train.run import ModelTotals, Run
@@ -34,7 +35,10 @@ _FREE = frozenset({
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
-    """Write a checkpoint of the run and return its id. All processes must call this function."""
+    """Write a checkpoint of the run into `directory` and return its id, with "final_" if `final`.
+
+    All torchrun processes must call this function; only the main process writes.
+    """
     name = checkpoints.checkpoint_name(run.next_round, final)
     learners = {model: learner.state() for model, learner in run.learners.items()}
     weights = fsdp.in_full(
@@ -62,7 +66,7 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
 
 
 def _state_of(run: Run) -> dict[str, Any]:
-    """Return the state of the run without its learners."""
+    """Return the state of the run, except that of its learners, as data for a checkpoint."""
     return {
         "next_round": run.next_round,
         "seconds": run.seconds,
@@ -85,7 +89,9 @@ def _reference_moved(run: Run, model: str) -> bool:
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
-    """Load a checkpoint into a run with the same configuration. An error leaves the run unchanged.
+    """Load a checkpoint in `directory` into a run with the same configuration.
+
+    The loaded weights are published. An error leaves the run unchanged.
 
     Raises:
         CheckpointNotFound: If there is no such checkpoint.
@@ -93,10 +99,10 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
             the first different setting), or has more rounds than planned.
     """
     checkpoint = checkpoints.load(checkpoints.find(directory, checkpoint_id))
+    state, folder, file = checkpoint.state, checkpoint.path, checkpoint.path / "state.json"
     if not isinstance(checkpoint.metadata.get("config"), dict):
-        raise checkpoint.unusable(f"{checkpoint.path / 'metadata.json'}: config must be a mapping")
+        raise damaged(folder, f"{folder / 'metadata.json'}: config must be a mapping")
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
-    state, file = checkpoint.state, checkpoint.path / "state.json"
     if run.config.rounds < checkpoint.round:
         raise CheckpointError(
             f"rounds must be at least {checkpoint.round}, the rounds of {checkpoint_id}, got "
@@ -106,11 +112,11 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     models = {model: learner.weights() for model, learner in run.learners.items()}
     for model, tensors in weights.items():
         if fault := misfit(tensors, models[model]):
-            raise checkpoint.unusable(f"{checkpoint.path / 'models' / model}.safetensors: {fault}")
+            raise damaged(folder, f"{folder / 'models' / model}.safetensors: {fault}")
     try:
         saved = _State.model_validate(state)
     except ValidationError as error:
-        raise checkpoint.unusable(f"{file}: {one_line(error, state)}") from error
+        raise damaged(folder, f"{file}: {one_line(error, state)}") from error
     try:
         if checkpoint.round != state["next_round"]:
             raise ValueError(f"next_round must be {checkpoint.round}, got {state['next_round']}")
@@ -120,7 +126,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         for name, pool in run.pools.items():
             pool.load_state(saved.pools[name], checkpoint.round, models)
     except (ValueError, CheckpointError) as error:
-        raise checkpoint.unusable(f"{file}: {error}") from error
+        raise damaged(folder, f"{file}: {error}") from error
     for model, learner in run.learners.items():
         learner.load_state({"weights": weights[model], **state["learners"][model]})
         run.buffers[model].load_state(vars(saved.buffers[model]))
@@ -135,7 +141,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
-    """Raise ValueError, which names the first wrong entry, if the state does not fit the run."""
+    """Raise ValueError unless models, mode, strategy and learners in the state are the run's."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
@@ -149,9 +155,8 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
-    """Raise CheckpointError if a setting differs on which the past rounds depend."""
-    current = _flat(yaml_file.to_tree(config))
-    former = {_present_name(name): value for name, value in _flat(saved).items()}
+    """Raise CheckpointError if past rounds depend on a setting that differs from plain `saved`."""
+    current, former = _flat(yaml_file.to_tree(config)), _flat(saved)
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):
         free.discard("rounds")  # The learning-rate schedule depends on the planned rounds.
@@ -162,13 +167,6 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
                 f"{name}: must be {former.get(name)!r} as in {checkpoint_id}{why}, got "
                 f"{current.get(name)!r}; resume with the config.yaml of the run"
             )
-
-
-def _present_name(name: str) -> str:
-    """Return the present name of a setting in a checkpoint of an earlier release."""
-    section, _, last = name.rpartition(".")
-    renamed = section.startswith("opponent_pools.") and last in RENAMED
-    return f"{section}.{RENAMED[last]}" if renamed else name
 
 
 def _flat(tree: Any, path: str = "") -> dict[str, Any]:
@@ -226,7 +224,7 @@ class _Buffer(_Record):
 
 
 class _State(_Record):
-    """State of a run. `_refuse_unlike` and the pools check it further."""
+    """State of a run, as `_state_of` with the learners. `_refuse_unlike` checks it further."""
 
     next_round: Count
     seconds: float

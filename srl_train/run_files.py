@@ -39,9 +39,10 @@ class RunFiles:
         self.server_logs = folder / "server-logs"
 
     def lock(self) -> BaseFileLock:
-        """Lock the folder until the lock is released or deleted, or the process ends.
+        """Create the folder, lock it, and return the lock, which ends with the process.
 
-        Forked child processes do not keep the lock. Raises ConfigError if the folder is locked.
+        Forked child processes do not keep the lock. Raises ConfigError if the folder is locked or
+        not writable.
         """
         from filelock import FileLock, Timeout  # Other commands do not require filelock.
 
@@ -62,7 +63,7 @@ class RunFiles:
 
     @contextmanager
     def on_full_disk(self) -> Iterator[None]:
-        """Raise TrainingError with the command to resume if a write fails for lack of space."""
+        """Raise TrainingError, with the command to resume, if the block fails for lack of space."""
         from safetensors import SafetensorError  # Other commands do not require safetensors.
 
         try:
@@ -87,7 +88,7 @@ class RunFiles:
     def set_aside(self) -> Path | None:
         """Move the files of an earlier run into a new folder FOLDER-1, FOLDER-2, ...
 
-        Returns the new folder, or None if there is no earlier run.
+        Return the new folder, or None if there is no earlier run.
         """
         names = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
                "report.html", "trackers.json",
@@ -148,7 +149,7 @@ def asked_for(flag: str, path: Path) -> Iterator[None]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the installed versions of the packages on which the numbers of a run depend."""
+    """Return package -> installed version, for packages that influence the numbers of a run."""
     found = {}
     for package in _REPORTED_PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -162,7 +163,10 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def finite(value: Any) -> Any:
-    """Return nested data for JSON: NaN and infinities are None, NumPy's numbers are Python's."""
+    """Return a copy of nested data for JSON.
+
+    NaN and infinities are None, NumPy's numbers are Python's, and tuples are lists.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

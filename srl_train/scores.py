@@ -14,7 +14,7 @@ _ROUNDING = 1e-9  # relative difference of equal returns that floats alone can c
 
 
 def roles_of(env: object) -> dict[str, str]:
-    """Return agent to role; returns of agents with the same role are comparable.
+    """Return agent -> role of an environment; agents with the same role have comparable returns.
 
     An environment can define `roles`. Otherwise the role is the agent's name without its number,
     after the name of its team if there are teams.
@@ -32,12 +32,12 @@ def roles_of(env: object) -> dict[str, str]:
 def model_scores(
     episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return model in training to its mean excess return divided by the standard error.
+    """Return model -> its mean excess return divided by the standard error, for `models`.
 
     The excess of an episode is the mean, over the model's agents, of the raw return minus the mean
-    return of all agents of the same role that training models play; `roles` is agent to role. The
-    role's advantage and the luck that all agents of an episode share cancel. A model that shares no
-    role with another model has score 0, and so have all models with fewer than two episodes.
+    return of all agents of the same role that `models` play; `roles` is agent -> role. The role's
+    advantage and the luck that all agents of an episode share cancel. The score is 0 for a model
+    that shares no role with another model or has one episode; models without episodes are missing.
 
     The standard error is the larger one of that over episodes and that over starts (means of the
     episodes with the same start), because a start can favor one agent.
@@ -64,7 +64,10 @@ def model_scores(
 
 
 def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> float:
-    """Return the mean divided by its standard error, for numbers grouped by start."""
+    """Return the mean of numbers grouped by start, divided by its standard error.
+
+    The result is from -CERTAIN to CERTAIN, and 0 for one number or a mean of at most `nothing`.
+    """
     every = [value for values in starts for value in values]
     means = [math.fsum(values) / len(values) for values in starts]
     mean = math.fsum(every) / len(every)

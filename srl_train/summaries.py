@@ -38,8 +38,8 @@ def results(
 ) -> dict[str, Any]:
     """Return the results of `Trainer.fit`.
 
-    `rows` are the metrics rows since the run was built or resumed, `checkpoints` the ids of the
-    existing checkpoints that the Trainer saved.
+    `rows` are the metrics rows since the run was built or resumed, and `checkpoints` the ids of the
+    checkpoints that the Trainer saved and that still exist.
     """
     environment = [row["environment"] for row in rows]
     return {
@@ -63,7 +63,7 @@ def results(
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the kind, base, agents and totals of each model in training."""
+    """Return model -> its kind, base, agents and totals, for the models in training."""
     models = run.config.models
     kind = "adapter" if models.adapters is not None else "full"
     return {
@@ -73,7 +73,10 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def pool_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the probabilities of the next draw, and for draw "nash" the payoffs, by pool."""
+    """Return pool -> snapshots' probabilities in the next draw, with payoffs for draw "nash".
+
+    Pools without snapshots are missing.
+    """
     return {
         name: {
             "chances": dict(zip([s.name for s in pool.snapshots], pool.chances(), strict=True)),
@@ -85,7 +88,7 @@ def pool_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def frozen_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the entries of `model_states` for the frozen models."""
+    """Return frozen model -> its entry as in `model_states`."""
     return {
         name: _state(run, name, run.frozen_totals[name], "frozen", base, 0)
         for name, base in run.config.models.frozen_models.items()

@@ -13,7 +13,7 @@ from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_train.config.run import RunConfig
 from srl_train.engines import Engine, ModelText, RolloutSettings
-from srl_train.loading import Samplers, build_backends
+from srl_train.loading import Samplers, SamplerStart, build_backends
 from srl_train.modes import MODES
 from srl_train.plan import PlannedGames
 from srl_train.players import build_sampling, matchmaking_of, policies_by_seats
@@ -42,8 +42,8 @@ class PlayerWorker:
             matchmaking = matchmaking_of(config, env)
             view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
         sampling = build_sampling(config, matchmaking)
-        served = None if attach is None else attach(config)
-        self._players = build_backends(config, make_env, trained_here=False, served=served)
+        samplers = None if attach is None else attach(config)
+        self._players = build_backends(config, SamplerStart(make_env, learns_here=False), samplers)
         policies_of = policies_by_seats(config, make_env, self._players, view, sampling)
         policies_of(matchmaking.usual)  # Raises now for a policy that cannot be built.
         speaks_first = MODES[config.mode.name](config.mode).speaks_first(matchmaking.agents, teams)

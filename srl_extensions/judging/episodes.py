@@ -24,7 +24,7 @@ from srl_train.run_files import asked_for, refuse_taken, write_whole
 
 CONCURRENCY = 64
 """Default of the maximum number of concurrent episodes."""
-MAY_CHANGE = ("concurrency", "notices", "quiet", "resume")
+MAY_CHANGE = ("concurrency", "quiet", "resume")
 """Arguments of a command that may differ when it is resumed."""
 
 

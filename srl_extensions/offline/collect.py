@@ -153,7 +153,7 @@ def build_policies(
             players[agent] = parse_player(wanted.get(agent) or known.get(name, name))
     resolver = Resolver(
         ModelSettings.of(config.models),
-        device=config.models.device,
+        {"device": config.models.device},
         trusted=trusted,
         full_names=True,
         scripted=scripted_player,

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from srl_envs.scenarios import refuse_levels
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust, check_numbers, players_of, settings
 from srl_train.errors import ConfigError
 from srl_train.player_names import PLAYERS, config_tree, refuse_missing_folder
-from srl_train.players import refuse_levels
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
-        refuse_levels(config.environment, env)  # collected episodes are for training
+        refuse_levels("environment", config.environment.name, config.environment.options, env)
         wanted = players_of("--players", args.players, env.possible_agents)
     refuse_unwritable("--out", args.out)
     policies = build_policies(config, make_env, wanted, trained, trusted=args.trust)

@@ -11,7 +11,6 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import metadata
 from types import TracebackType
 
 from srl_envs.loading import install_line
@@ -20,6 +19,7 @@ from srl_envs.untrusted import printable
 from srl_train.cli import notices
 from srl_train.cli.options import Parser, add_command
 from srl_train.errors import ConfigError
+from srl_train.run_files import versions
 
 COMMANDS = PluginTable(
     "core_srl.commands",
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
+        with notices.shown(quiet=getattr(args, "quiet", False)):
             return status("srl", args.command, lambda: COMMANDS.load(args.command).run(args))
     except BrokenPipeError:  # The reader of the output, such as `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,9 +105,10 @@ def print_traceback(
 
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
-    """Return the exit code of `run`, or print an error of ERROR_MODULES in one line and return 2.
+    """Call `run` and return its exit code; print an error of ERROR_MODULES in a line and return 2.
 
-    A missing extra is printed in the same way. All other exceptions pass.
+    A missing extra is printed in the same way, and all other exceptions are raised. `program` and
+    `command` are the words before the message.
     """
     handled = tuple(
         kind
@@ -132,14 +133,14 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
 
 
 def _parser(called: str | None) -> Parser:
-    """Build the parser. Only the module of the `called` command is imported for its arguments."""
+    """Build the parser of all commands; only the `called` command is imported for its arguments.
+
+    Raises SystemExit(2) if that import fails.
+    """
     parser = Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )
-    try:
-        version = metadata.version("core-srl")
-    except metadata.PackageNotFoundError:
-        version = "(run from a source folder, not installed)"
+    version = versions().get("core-srl", "(run from a source folder, not installed)")
     parser.add_argument("--version", action="version", version=f"srl {version}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():

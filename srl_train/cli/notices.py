@@ -6,12 +6,8 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from srl_envs.untrusted import printable
-
-if TYPE_CHECKING:
-    from srl_train.metrics import Progress
 
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 
@@ -22,12 +18,9 @@ def tell(text: object = "") -> None:
 
 
 class Notices(logging.Handler):
-    """Logging handler that prints warnings as lines, and other messages as current activity."""
+    """Logging handler that prints each message to stderr, after the name of the command."""
 
-    screen: Progress | None = None
-    """Progress display that prints the lines, or None to print to stderr."""
-
-    def __init__(self, command: str = "srl") -> None:
+    def __init__(self, command: str) -> None:
         super().__init__()
         self._command = command
 
@@ -39,24 +32,24 @@ class Notices(logging.Handler):
         if record.exc_info:
             lines += logging.Formatter().formatException(record.exc_info).splitlines()
         for line in lines:
-            if self.screen is None:
-                print(printable(line, multiline=False), file=sys.stderr, flush=True)
-            else:
-                (self.screen.say if warning else self.screen.status)(line)
+            print(printable(line, multiline=False), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def shown(
     *, quiet: bool, command: str = "srl", packages: Sequence[str] = PACKAGES
-) -> Iterator[Notices]:
-    """Print log messages of `packages` in the block; with `quiet`, only warnings."""
+) -> Iterator[None]:
+    """Print the log messages of `packages` to stderr in the block; with `quiet`, only warnings.
+
+    `command` is the name of the program, with which each line begins.
+    """
     handler = Notices(command)
     levels = {name: logging.getLogger(name).level for name in packages}
     for name in levels:
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(logging.WARNING if quiet else logging.INFO)
     try:
-        yield handler
+        yield
     finally:
         for name, level in levels.items():
             logging.getLogger(name).removeHandler(handler)

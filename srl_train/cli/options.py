@@ -55,7 +55,7 @@ def add_command(commands: Any, name: str, purpose: str, **options: Any) -> argpa
 def add_list(
     parser: argparse.ArgumentParser, flag: str, metavar: str, what: str, dest: str | None = None
 ) -> None:
-    """Add an option that may be repeated, and whose value is a list (empty by default)."""
+    """Add a repeatable option with the help text `what`; its value is a list, empty by default."""
     parser.add_argument(
         flag,
         dest=dest,
@@ -102,19 +102,20 @@ def add_model_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
-    """Parse KEY=VALUE texts into a mapping; errors as in `setting`."""
-    return dict(setting(text, flag) for text in texts)
+    """Parse KEY=VALUE texts, values of the option `flag`, into dotted name -> YAML value.
 
-
-def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
-    """Parse KEY=VALUE into (dotted name, YAML value). Raises ConfigError, which names `flag`."""
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"{flag} {text!r}: must be KEY=VALUE, such as max_cycles=10")
-    try:
-        return key.strip(), read_yaml(value)
-    except DocumentError as error:
-        raise ConfigError(f"{flag} {text!r}: {error}") from error
+    Raises ConfigError, which names the option, for a text of another form.
+    """
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{flag} {text!r}: must be KEY=VALUE, such as max_cycles=10")
+        try:
+            found[key.strip()] = read_yaml(value)
+        except DocumentError as error:
+            raise ConfigError(f"{flag} {text!r}: {error}") from error
+    return found
 
 
 def check_numbers(args: argparse.Namespace) -> None:
@@ -130,16 +131,10 @@ def check_numbers(args: argparse.Namespace) -> None:
 def players_of(
     flag: str, words: Sequence[str], agents: Sequence[str], default: Sequence[str] | None = None
 ) -> dict[str, str]:
-    """Return a mapping from agent to player, from the values of an option.
+    """Return agent -> player from the values `words` of the option `flag`.
 
-    Args:
-        flag: Name of the option, for errors.
-        words: Values: AGENT=PLAYER for one of `agents`, or PLAYER for all agents of `default`.
-        agents: Allowed agents.
-        default: Agents of a value without an agent, by default all `agents`.
-
-    Raises:
-        ConfigError: For an unknown agent, or an agent with two players.
+    A value is AGENT=PLAYER for one of `agents`, or PLAYER for all agents of `default`, which are
+    all `agents` unless given. Raises ConfigError for an unknown agent, or one with two players.
     """
     shared: list[str] = []
     assigned: dict[str, str] = {}
@@ -169,15 +164,15 @@ def players_of(
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
     """Build the resolver of the players from the arguments of `add_model_settings`.
 
-    Raises:
-        ConfigError: If an option does not fit a player.
+    Raises ConfigError if an option does not fit one of the players.
     """
     from srl_train.players import Resolver
 
     overrides = {
         name: getattr(args, name) for name in ("temperature", "max_new_tokens", "constrained")
     }
-    resolver = Resolver(overrides=overrides, device=args.device or "auto", trusted=args.trust)
+    overrides["device"] = args.device or "auto"
+    resolver = Resolver(overrides=overrides, trusted=args.trust)
     for player in players:
         if player.sources:
             resolver.settings_of(player)

@@ -35,13 +35,9 @@ def run(args: argparse.Namespace) -> int:
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
         from srl_train import processes
-        from srl_train.metrics import Progress
         from srl_train.trainer import Trainer
 
-    progress = Progress(config.rounds, log_every=config.logging.every)
-    sinks = () if args.quiet else (progress,)
-    args.notices.screen = None if args.quiet else progress
-    with Trainer(config, folder, sinks=sinks, progress=False) as trainer:
+    with Trainer(config, folder, progress=not args.quiet) as trainer:
         trainer.lock()  # Fail before the models are loaded.
         if args.resume and not trainer.resume():
             tell("the run has no checkpoint and starts from the beginning")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from srl_agents.llm.backends.registry import BACKENDS
-from srl_train.config.section import Listed, Section, chosen_by
+from srl_train.config.section import Deferred, Section, chosen_by
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
@@ -37,7 +37,7 @@ class BackendSection(Section):
     def divergence_limit(self) -> float | None:
         """Mean absolute difference of log-probabilities at which training stops, or None.
 
-        The difference is between sampler and learner. It is None if both are one module.
+        The log-probabilities are those of sampler and learner; None means that both are one module.
         """
         return None
 
@@ -69,5 +69,5 @@ class TransformersBackendConfig(BackendSection):
 SECTION = TransformersBackendConfig
 
 
-BackendConfig = Annotated[BackendSection, Listed(BACKENDS), chosen_by("name", "transformers")]
+BackendConfig = Annotated[BackendSection, Deferred(BACKENDS), chosen_by("name", "transformers")]
 """Section of any backend in BACKENDS; its module is imported when a configuration names it."""

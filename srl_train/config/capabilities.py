@@ -65,36 +65,28 @@ def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], objec
 
 
 def _averages_own_units(config: RunConfig) -> bool:
-    """Return True if a model with parameters in its own units is averaged with another one."""
+    """Return True if a model whose critic has its own units is averaged with another model."""
     groups = getattr(config.updates, "groups", ()) or [tuple(config.learned_by)]
     averaged = [config.learned_by[name] for group in groups if len(group) > 1 for name in group]
     return any(own.own_units for own in averaged)
+
+
+def _truncates(config: RunConfig) -> bool:
+    sections = (config.models.sampling, *config.models.agent_sampling.values())
+    return any(own.top_p < 1 or own.top_k for own in sections)
 
 
 PARTS = (
     Part(
         "algorithm.name ppo", _any_algorithm(lambda o: o.OWN_ADVANTAGES), "own_advantages", "credit"
     ),
-    Part(
-        "sampling with top_p or top_k",
-        lambda c: any(
-            own.top_p < 1 or own.top_k
-            for own in (c.models.sampling, *c.models.agent_sampling.values())
-        ),
-        "truncated",
-    ),
+    Part("sampling with top_p or top_k", _truncates, "truncated"),
     Part(
         "algorithm.trl off_policy_mask_threshold",
         _any_algorithm(lambda o: o.trl.get("off_policy_mask_threshold")),
-        "",
-        "truncated",
+        excludes="truncated",
     ),
-    Part(
-        "algorithm.value_normalization running",
-        _averages_own_units,
-        "own_units",
-        "averaged",
-    ),
+    Part("algorithm.value_normalization running", _averages_own_units, "own_units", "averaged"),
     Part("algorithm.beta", _any_algorithm(lambda o: o.beta), "reference"),
     Part("algorithm.reference moving", _any_algorithm(lambda o: o.reference == "moving"), "moving"),
     Part("credit.name", lambda c: c.credit.name != "per_agent", "credit"),
@@ -117,8 +109,7 @@ PARTS = (
     Part(
         "engine.play_ahead with served models",
         lambda c: c.engine.play_ahead and not c.backend.IN_PROCESS,
-        "",
-        "pools",
+        excludes="pools",
     ),
     Part(
         "backend with served models",
@@ -190,7 +181,7 @@ def check(config: RunConfig, *extra: Part) -> None:
 
 
 def conflicts(parts: list[Part]) -> Iterator[tuple[Part, Part, str]]:
-    """Yield (part, other part, fact of the other part that the first one excludes)."""
+    """Yield (part, other part, fact) for each fact of the second part that the first excludes."""
     for one in parts:
         for other in parts:
             for fact in sorted(set(one.excludes.split()) & set(other.facts.split())):
@@ -201,13 +192,3 @@ PROCESSES = Part("torchrun with several processes", lambda config: False, "proce
 """Training in several processes, which the environment variables of torchrun announce."""
 OBJECTS = Part("model objects passed to Trainer", lambda config: False, "objects")
 """Training of model objects, which a configuration cannot contain."""
-
-
-def markdown() -> str:
-    """Return the table for the documentation."""
-    rows = ["| setting | does not work with | because |", "|---|---|---|"]
-    rows += [
-        f"| `{one.setting}` | `{other.setting}` | {FACTS[fact]} |"
-        for one, other, fact in conflicts([*PARTS, PROCESSES, OBJECTS])
-    ]
-    return "\n".join(rows) + "\n"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.sampling import Sampling
@@ -50,7 +50,7 @@ class SamplingConfig(Section):
     all models are `tiny`, else 32."""
 
     def build(self) -> Sampling:
-        """Return the settings as an argument of sampling backends."""
+        """Return the settings as an argument of policies and sampling backends."""
         return Sampling(**dict(self))
 
 
@@ -153,25 +153,11 @@ class ModelsConfig(Section):
         """Mapping from agent to sampling arguments, for the agents of agent_sampling."""
         return {agent: section.build() for agent, section in self.agent_sampling.items()}
 
-    def sampling_of(self, agent: str) -> SamplingConfig:
-        """Return the sampling section of an agent.
-
-        Args:
-            agent: Name of an agent of the environment.
-        """
-        return self.agent_sampling.get(agent, self.sampling)
-
-
-def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(names)) < len(names):
-        raise ValueError("each model must be named once")
-    return names
-
 
 class PoolConfig(Section):
     """Pool of snapshots of models in training, used as opponents (docs/training/self_play.md)."""
 
-    models: Annotated[Names, Field(min_length=1), AfterValidator(_unique)] = ("model_0",)
+    models: Annotated[Names, Field(min_length=1)] = ("model_0",)
     """Models in training whose snapshots are in the pool."""
     every: Annotated[int, Field(ge=1)] = 5
     """Number of rounds between two snapshots. The first is taken before the first round."""
@@ -186,10 +172,11 @@ class PoolConfig(Section):
 
 
 def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a run's configuration with models named directly in `seats` added to frozen_models.
+    """Return a run's configuration in which models named directly in `seats` are frozen models.
 
-    'tiny' and names with '/' or ':' are models, except for scripted policies 'module:Class'. Raises
-    ConfigError if two models would have the same name.
+    `tree` is plain data or has sections as objects, and is not changed. 'tiny' and names with '/'
+    or ':' are models, except for scripted policies 'module:Class'. Raises ConfigError if two models
+    would have the same name.
     """
     seats, models = tree.get("seats"), tree.get("models", {})
     if not isinstance(seats, Mapping) or not isinstance(models, Mapping | Section):
@@ -217,15 +204,10 @@ def _is_model(player: str) -> bool:
 def check_players(
     seats: Mapping[str, str], models: Iterable[str], sections: Mapping[str, Iterable[str]]
 ) -> None:
-    """Check that defined players have new names and a seat.
+    """Raise ConfigError unless frozen models and pools have new names that `seats` contains.
 
-    Args:
-        seats: Agent -> player.
-        models: Names of the models in training.
-        sections: Dotted name of a section -> names of the players that it defines.
-
-    Raises:
-        ConfigError: A name is that of another player or of the form model_NUMBER, or has no seat.
+    `seats` is agent -> player, `models` are the names of the models in training, and `sections` is
+    dotted name of a section -> names of the players that it defines.
     """
     taken = {*models, *POLICIES}
     for section, players in sections.items():

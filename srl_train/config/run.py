@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -15,7 +15,7 @@ from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig
 from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, SurrogateConfig
 from srl_train.config.learning.presets import PRESETS, PresetName, filled_in
-from srl_train.config.learning.updates import AsynchronousConfig, FederatedConfig, UpdatesConfig
+from srl_train.config.learning.updates import AsynchronousConfig, UpdatesConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import (
     MatchmakingConfig,
@@ -166,27 +166,16 @@ class RunConfig(Section):
         if not (self.rounds or self.stages):
             raise ConfigError("rounds: must be 1 or more without a section sft or dpo, got 0")
         self._check_names()
-        self._check_sizes()
-        if isinstance(self.updates, FederatedConfig):
-            self.updates.check_run(self.rounds)
+        self.check_sizes()
+        period = getattr(self.updates, "period", 1)
+        if 0 < self.rounds < period:  # The run would never average.
+            raise ConfigError(
+                f"updates.period: must be at most rounds ({self.rounds}), got {period}"
+            )
         self._check_credit()
         self.backend.check_run(self)
         capabilities.check(self)
         return self
-
-    def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with these fields changed; a preset cannot be replaced.
-
-        Args:
-            **changes: Field to its new value, such as rounds=30.
-        """
-        preset = changes.get("preset")
-        if None not in (self.preset, preset) and preset != self.preset:
-            raise ConfigError(
-                f"preset: must be {self.preset!r}, whose settings are filled in, or null, got "
-                f"{preset!r}"
-            )
-        return super().replaced(**changes)
 
     def algorithm_of(self, model: str) -> SurrogateConfig:
         """Return the algorithm section of a model.
@@ -238,11 +227,16 @@ class RunConfig(Section):
         sections = {"models.frozen_models": models.frozen_models, "opponent_pools": pools}
         check_players(self.seats, models.names, sections)
 
-    def _check_sizes(self) -> None:
+    def check_sizes(self, processes: int = 1) -> None:
+        """Raise ConfigError if updates cannot consist of whole groups in equal parts.
+
+        Args:
+            processes: Number of torchrun processes that divide each update.
+        """
         size = self.rollout.group_size
-        self.algorithm.check_group_size("algorithm", size)
+        self.algorithm.check_group_size("algorithm", size, processes)
         for model, algorithm in self.algorithms.items():
-            algorithm.check_group_size(f"algorithms.{model}", size)
+            algorithm.check_group_size(f"algorithms.{model}", size, processes)
         for model, budget in self.sample_budget.items():
             if budget % size:
                 raise ConfigError(

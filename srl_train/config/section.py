@@ -18,15 +18,6 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 """Tuple of names, which is a list in YAML."""
 LONGEST = 80
 """Maximum number of characters of a value that an error quotes."""
-RENAMED = {
-    "kept_tokens": "kv_cache_tokens",
-    "nash_games": "nash_episodes",
-    "of": "models",
-    "player_gpus": "rollout_worker_gpus",
-    "players": "rollout_workers",
-    "value_normalisation": "value_normalization",
-}
-"""Former name of a setting to its present name, for error messages."""
 
 
 class Section(BaseModel):
@@ -60,38 +51,47 @@ class Section(BaseModel):
         for key in tree if isinstance(tree, Mapping) else ():
             if key not in cls.model_fields:
                 chosen = f" where {cls.CHOICE} is {tree[cls.CHOICE]!r}" if cls.CHOICE else ""
-                if (new := RENAMED.get(key)) and (chosen or new in cls.model_fields):
-                    unknown = "" if new in cls.model_fields else f", which is unknown{chosen}"
-                    raise ConfigError(f"{key}: renamed to {new!r}{unknown}")
                 fix = nearest(key, cls.model_fields)
                 raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with these fields changed."""
+        """Return a validated copy with fields changed, such as `replaced(rounds=30)`."""
         return type(self)(**{**dict(self), **changes})
 
 
 class Deferred:
-    """Annotation of a field whose section classes are imported when a configuration needs them.
+    """Annotation of a field whose section class is imported when a configuration needs it.
 
-    Args:
-        target: `module:class` of the section, for a field with a single class.
+    `target` is its `module:class`, or a table of modules whose SECTION is a class. The setting
+    `name` then selects the entry of the table.
     """
 
-    def __init__(self, target: str = "") -> None:
+    def __init__(self, target: str | PluginTable[Any]) -> None:
         self._target = target
 
     def kinds(self) -> list[type[Section]]:
         """Return all allowed section classes."""
-        return [resolve_name(self._target)]
+        if isinstance(self._target, str):
+            return [resolve_name(self._target)]
+        modules = [self._target.load(name) for name in self._target]
+        return [module.SECTION for module in modules if hasattr(module, "SECTION")]
 
-    def kind_of(self, tree: Mapping[str, Any]) -> type[Section]:
-        """Return the class of the section that a mapping describes."""
-        return self.kinds()[0]
+    def _kind_of(self, name: object) -> type[Section]:
+        """Return the class that the setting `name` selects. Raises ConfigError for other names."""
+        if isinstance(self._target, str):
+            return self.kinds()[0]
+        listed = self._target.load(name) if isinstance(name, str) and name in self._target else None
+        kind: type[Section] | None = getattr(listed, "SECTION", None)
+        if kind is None:
+            allowed = ", ".join(one.model_fields["name"].default for one in self.kinds())
+            raise ConfigError(f"name: must be one of {allowed}, got {shown(name)}")
+        return kind
 
     def _read(self, tree: Any) -> Any:
-        return self.kind_of(tree).model_validate(tree) if isinstance(tree, Mapping) else tree
+        if not isinstance(tree, Mapping):
+            return tree
+        return self._kind_of(tree.get("name")).model_validate(tree)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self._read, handler(source))
@@ -99,33 +99,6 @@ class Deferred:
     def __get_pydantic_json_schema__(self, _: Any, handler: Any) -> dict[str, Any]:
         definition = handler.generate_json_schema.generate_inner
         return {"oneOf": [definition(kind.__pydantic_core_schema__) for kind in self.kinds()]}
-
-
-class Listed(Deferred):
-    """Annotation of a section with one class per entry of a table, selected by the field `name`.
-
-    Args:
-        table: Table of modules. The `SECTION` of a module is its class; modules without one are
-            skipped.
-    """
-
-    def __init__(self, table: PluginTable[Any]) -> None:
-        self._table = table
-
-    def kinds(self) -> list[type[Section]]:
-        """Return all classes that the section may have."""
-        modules = [self._table.load(name) for name in self._table]
-        return [module.SECTION for module in modules if hasattr(module, "SECTION")]
-
-    def kind_of(self, tree: Mapping[str, Any]) -> type[Section]:
-        """Return the class that a mapping's `name` selects; raises ConfigError for other names."""
-        name = tree["name"]
-        listed = self._table.load(name) if isinstance(name, str) and name in self._table else None
-        kind: type[Section] | None = getattr(listed, "SECTION", None)
-        if kind is None:
-            allowed = ", ".join(one.model_fields["name"].default for one in self.kinds())
-            raise ConfigError(f"name: must be one of {allowed}, got {shown(name)}")
-        return kind
 
 
 def chosen_by(choice: str, default: str) -> BeforeValidator:

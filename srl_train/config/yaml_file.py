@@ -41,10 +41,9 @@ def read_tree(path: str | Path) -> Any:
     """Return the content of a YAML file as plain data. Raises ConfigError if it is unreadable."""
     try:
         return read_yaml(read_bytes(Path(path), MAX_YAML, pipes=True).decode("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (DocumentError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
+    except (OSError, DocumentError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", error)
+        raise ConfigError(f"cannot read the configuration {path}: {reason}") from error
 
 
 def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfig:
@@ -58,7 +57,10 @@ def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfi
 
 
 def section_from_tree(kind: type[Kind], tree: Any, path: str) -> Kind:
-    """Build a section of type `kind`. Raises ConfigError, which names settings under `path`."""
+    """Build a section of type `kind` from plain data.
+
+    Raises ConfigError for a wrong setting; `path` is the dotted name of the section in the message.
+    """
     try:
         return TypeAdapter(kind).validate_python(tree)
     except ValidationError as error:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -17,8 +15,6 @@ from srl_train.metrics.tables import MISSING, share
 
 class Progress:
     """Sink that prints a line for the first, the last and every `log_every`-th round.
-
-    On a terminal, the current activity is shown in a line that the next output replaces.
 
     Args:
         rounds: Planned number of rounds.
@@ -36,8 +32,6 @@ class Progress:
     ) -> None:
         self._rounds, self._log_every, self._clock = rounds, log_every, clock
         self._stream = sys.stderr if stream is None else stream
-        self._on_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._status_shown = False
         self._last: float | None = None
 
     def write(self, row: Mapping[str, Any]) -> None:
@@ -66,28 +60,12 @@ class Progress:
             updates = ", ".join(f"{name} {own['updates']}" for name, own in row["models"].items())
             self.say(" | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round, {left} left"]))
 
-    def status(self, line: str) -> None:
-        """Show the current activity, which the next output replaces on a terminal."""
-        if not self._on_terminal:
-            self.say(line)
-            return
-        width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[K{printable(line, multiline=False)[:width]}")
-        self._stream.flush()
-        self._status_shown = True
-
     def say(self, line: str) -> None:
-        """Print a permanent line."""
-        self.close()
-        self._stream.write(printable(line, multiline=False) + "\n")
-        self._stream.flush()
+        """Print a line, with control characters escaped."""
+        print(printable(line, multiline=False), file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Remove the current activity."""
-        if self._status_shown:
-            self._stream.write("\r\x1b[K")
-            self._status_shown = False
-        self._stream.flush()
+        """Do nothing; the stream remains open."""
 
 
 def _number(value: float | None) -> str:

@@ -22,7 +22,7 @@ UNREAD_SHARE = 0.5
 def warn_of_failed_games(
     run: Run, episodes: Sequence[Episode], left_out: int | None = None
 ) -> list[str]:
-    """Warn of failed episodes, once per type of error.
+    """Warn of failed episodes, once per type of error, and return the new warnings.
 
     `left_out` is the number of episodes that are not used for training, which are the failed
     episodes and the rest of their groups, or None for an evaluation.
@@ -43,7 +43,7 @@ def warn_of_failed_games(
 
 
 def warn_of_unreadable_answers(run: Run, episodes: Sequence[Episode]) -> list[str]:
-    """Warn of models with parse failures in most of their answers."""
+    """Warn of models with parse failures in most answers, and return the new warnings."""
     found: list[str] = []
     for name in dict.fromkeys(name for episode in episodes for name in episode.seats.values()):
         answers = [
@@ -74,7 +74,8 @@ def warn_of_equal_rewards(
 ) -> list[str]:
     """Warn of models that round `number` did not change, because all compared returns are equal.
 
-    Models with a warning about parse failures are omitted.
+    `samples` and `updates` are by model. Models with a warning about parse failures are omitted.
+    Return the new warning, if there is one.
     """
     unread = {cause.partition(":")[0] for cause in run.warnings}
     unchanged = [

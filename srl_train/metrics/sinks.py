@@ -97,20 +97,20 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a file for reading. Raise MetricsError for folders, pipes and devices."""
+    """Open a regular file for reading bytes. Raise MetricsError for folders, pipes and devices."""
     if path.exists() and not path.is_file():
         raise MetricsError(f"{path} must be a regular file")
     return path.open("rb")
 
 
 def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any]]:
-    """Yield the rows that `read_metrics` returns, from a file that `opened` opens."""
+    """Yield the rows that `read_metrics` returns; `opened(path)` opens the file."""
     for _, row in _whole_lines(path, opened):
         yield row
 
 
 def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield each complete line, without its end, and the row that it contains."""
+    """Yield (line without its end, row in it) for each complete line; errors as `read_metrics`."""
     with opened(path) as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
         for number, line in enumerate(lines, start=1):
@@ -128,7 +128,7 @@ def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, 
 
 
 def _trim(path: Path, from_round: int | None) -> None:
-    """Remove the rows of `from_round` and later, and an incomplete last line."""
+    """Remove an incomplete last line, and the rows of `from_round` and later unless it is None."""
     kept = []
     for line, row in _whole_lines(path, open_plain):
         number = row.get("round") if from_round is not None else -1

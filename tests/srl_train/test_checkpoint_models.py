@@ -40,7 +40,7 @@ def test_models_of_a_checkpoint_have_its_weights(trained):
     trainer, saved, then = trained
     named = parse_player(str(saved))
     assert named.kind == "run" and list(named.sources) == ["model_0", "model_1"]
-    how = settings_of_run(saved).on_device("cpu").loading
+    how = settings_of_run(saved).overridden(device="cpu").loading
     found = load_all(named.sources, make_env, how)
     for name, backend, adapter in found:
         parameters = dict(backend.model.named_parameters())

@@ -4,13 +4,18 @@ import pytest
 
 from srl_agents.scripted.registry import names
 from srl_envs import registry, scenarios
+from srl_envs.errors import EnvConfigError
 from srl_envs.text import TextEnv
 from srl_train.build import build_run
 from srl_train.config.run import EnvironmentConfig
 from srl_train.errors import ConfigError
-from srl_train.players import refuse_levels, refuse_partners
+from srl_train.players import refuse_partners
 
 PAIR = registry.make("coop_compete_pair_v0")
+
+
+def refuse_levels(section, env):
+    scenarios.refuse_levels("environment", section.name, section.options, env)
 
 
 def test_a_held_out_partner_is_refused_with_the_allowed_ones(short_run):
@@ -42,13 +47,13 @@ def test_every_member_of_several_environments_is_checked():
         refuse_levels(given, registry.make(given.name, **given.options))
 
     refuse(section(sums=sums))
-    with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split"):
+    with pytest.raises(EnvConfigError, match=r"environments\.kept\.options\.split"):
         refuse(section(sums=sums, kept=kept))
     refuse(section(arms={"name": "bandit_v0"}))
-    with pytest.raises(ConfigError, match=r"environments\.arms\.options .*arm0_prob=0\.5"):
+    with pytest.raises(EnvConfigError, match=r"environments\.arms\.options .*arm0_prob=0\.5"):
         refuse(section(arms={"name": "bandit_v0", "options": RIGHT_SPOILS}))
     env = registry.make("multitask_v0", environments={"kept": kept})
-    with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split"):
+    with pytest.raises(EnvConfigError, match=r"environments\.kept\.options\.split"):
         refuse_levels(EnvironmentConfig(name="custom:object"), env)
 
 
@@ -64,7 +69,7 @@ def test_environments_made_by_functions_are_checked():
     options = {"environments": {"a": {"name": name}}}
     section = EnvironmentConfig(name="multitask_v0", options=options)
     env = registry.make(section.name, **section.options)
-    with pytest.raises(ConfigError, match=r"scenario bandit_v0\.right_spoils"):
+    with pytest.raises(EnvConfigError, match=r"scenario bandit_v0\.right_spoils"):
         refuse_levels(section, env)
 
 
@@ -73,7 +78,7 @@ def test_environments_made_by_functions_are_checked():
 )
 def test_environment_objects_are_checked(name, options):
     env = TextEnv(registry.make(name, **options))
-    with pytest.raises(ConfigError, match=f"scenario {name}"):
+    with pytest.raises(EnvConfigError, match=f"scenario {name}"):
         refuse_levels(EnvironmentConfig(name="custom:object"), env)
 
 
@@ -82,7 +87,7 @@ def test_only_levels_that_are_not_held_out_may_train():
         found = scenarios.scenario(name)
         section = EnvironmentConfig(name=found.environment, options=found.options)
         if found.holdout and found.held_out_options:
-            with pytest.raises(ConfigError, match="kept for evaluation"):
+            with pytest.raises(EnvConfigError, match="kept for evaluation"):
                 refuse_levels(section, found.make())
         elif not found.holdout:
             refuse_levels(section, found.make())

@@ -9,16 +9,13 @@ import pytest
 import torch
 
 from srl_agents.episode import AgentStep, Decision, Episode
-from srl_train import resume
 from srl_train.build import build_run
-from srl_train.config import yaml_file
 from srl_train.config.models import PoolConfig
 from srl_train.config.yaml_file import from_tree
 from srl_train.errors import CheckpointError
 from srl_train.opponent_pool import OpponentPool
 from srl_train.pools import grow_pools
 from srl_train.round import plan_round, train_round
-from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, play_round, resumed_and_whole, same
 
 pytestmark = pytest.mark.usefixtures("one_model")
@@ -214,25 +211,6 @@ def test_a_resumed_run_draws_the_same_opponents(tmp_path):
     last = "episodes/round_00000002.jsonl"  # records and all: who answered is in them
     assert (tmp_path / "cut" / last).read_text() == (tmp_path / "whole" / last).read_text()
     assert '"model": "past", "version": "model_0@' in (tmp_path / "whole" / last).read_text()
-
-
-def test_checkpoints_with_the_former_names_of_settings_are_loaded(tmp_path, monkeypatch):
-    config = from_tree(NASH | {"rounds": 1})
-    former = yaml_file.to_tree(config)
-    pool_tree = former["opponent_pools"]["past"]
-    pool_tree["of"], pool_tree["nash_games"] = (
-        pool_tree.pop("models"),
-        pool_tree.pop("nash_episodes"),
-    )
-    with monkeypatch.context() as patch:
-        trainer = Trainer(config, tmp_path)
-        trainer.train_round()
-        patch.setattr(resume.yaml_file, "to_tree", lambda _: former)
-        trainer.save_checkpoint()
-        trainer.close()
-    resumed = Trainer(config, tmp_path)
-    resumed.load_checkpoint()
-    assert resumed.run.next_round == 1
 
 
 @pytest.mark.parametrize(

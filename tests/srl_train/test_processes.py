@@ -14,7 +14,6 @@ import torch
 from safetensors.torch import load_file
 
 from srl_train import processes
-from srl_train.build import check_shares
 from srl_train.config.yaml_file import dump
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics
@@ -197,9 +196,11 @@ def test_missing_variables_of_torchrun_are_refused(monkeypatch):
 
 def test_samples_that_cannot_be_divided_are_refused(monkeypatch, short_run):
     config = short_run(algorithm={"minibatches": 2})
-    check_shares(config, 2)
-    with pytest.raises(ConfigError, match=r"rollout\.group_size must be a multiple of 6"):
-        check_shares(config, 3)
+    config.check_sizes(2)
+    with pytest.raises(
+        ConfigError, match=r"3 processes: must be a divisor of rollout\.group_size .*, got 6"
+    ):
+        config.check_sizes(3)
     one = work.learner()
     monkeypatch.setattr(processes, "count", lambda: 3)
     with pytest.raises(TrainingError, match=r"8 samples .*multiple of processes x .* \(3\)"):
@@ -227,7 +228,7 @@ def test_the_command_line_trains_and_resumes_under_torchrun(short_run, tmp_path)
     code, told = torchrun(*words)
     assert code != 0 and "already contains a run" in told
     code, told = torchrun(*words, "--out", tmp_path / "b", "--set", "rollout.group_size=3")
-    assert code != 0 and "rollout.group_size must be a multiple of 2" in told
+    assert code != 0 and "2 processes: must be a divisor of rollout.group_size" in told
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from srl_train.config.bounds import MOST_PASSES
-from srl_train.config.section import Listed, Section, chosen_by, nearest
+from srl_train.config.section import Deferred, Section, chosen_by, nearest
 from srl_train.errors import ConfigError
 from srl_train.learners import ALGORITHMS
 
@@ -16,39 +16,22 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1, le=MOST_PASSES)]
 
+Schedule = Literal[
+    "constant", "linear", "cosine", "constant_with_warmup", "cosine_with_restarts",
+    "cosine_with_min_lr", "polynomial", "inverse_sqrt", "warmup_stable_decay",
+]  # fmt: skip
+
 CLIPPED_LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "luspo")
 """TRL's losses that clip the ratio from both sides. cispo clips it from above only."""
 TRL_OPTIONS = (
-    "lr_scheduler_kwargs",
-    "optim",
-    "optim_args",
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
-    "bf16",
-    "tf32",
-    "activation_checkpointing",
-    "torch_empty_cache_steps",
-    "router_aux_loss_coef",
-    "disable_dropout",
-    "cast_lm_head_to_fp32",
-    "max_completion_length",
-    "pad_to_multiple_of",
-    "delta",
-    "epsilon_high",
-    "sapo_temperature_neg",
-    "sapo_temperature_pos",
-    "vespo_k_pos",
-    "vespo_lambda_pos",
-    "vespo_k_neg",
-    "vespo_lambda_neg",
-    "importance_sampling_level",
-    "mask_truncated_completions",
-    "top_entropy_quantile",
-    "entropy_coef",
-    "off_policy_mask_threshold",
-    "use_bias_correction_kl",
-)
+    "lr_scheduler_kwargs", "optim", "optim_args", "adam_beta1", "adam_beta2", "adam_epsilon",
+    "bf16", "tf32", "activation_checkpointing", "torch_empty_cache_steps", "router_aux_loss_coef",
+    "disable_dropout", "cast_lm_head_to_fp32", "max_completion_length", "pad_to_multiple_of",
+    "delta", "epsilon_high", "sapo_temperature_neg", "sapo_temperature_pos", "vespo_k_pos",
+    "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg", "importance_sampling_level",
+    "mask_truncated_completions", "top_entropy_quantile", "entropy_coef",
+    "off_policy_mask_threshold", "use_bias_correction_kl",
+)  # fmt: skip
 """Options of TRL's GRPOConfig that the loss, the optimizer or the forward pass of a learner reads.
 TRL documents them; their types are checked when the learner is built."""
 
@@ -57,24 +40,14 @@ class OptimizerConfig(Section):
     """Settings of AdamW and its learning-rate schedule."""
 
     where: ClassVar[str]
-    """The section's name in a configuration."""
+    """Dotted name of the section in a configuration."""
     LEARNER: ClassVar[str]
     """`module:class` of the learner, a srl_train.learners.learner.Learner."""
 
     learning_rate: Positive = 3e-3
     """Learning rate of AdamW. The default suits the embedded tiny model; large models require 1e-6
     (all weights) to 1e-4 (LoRA)."""
-    schedule: Literal[
-        "constant",
-        "linear",
-        "cosine",
-        "constant_with_warmup",
-        "cosine_with_restarts",
-        "cosine_with_min_lr",
-        "polynomial",
-        "inverse_sqrt",
-        "warmup_stable_decay",
-    ] = "constant"
+    schedule: Schedule = "constant"
     """Learning-rate schedule over all planned optimizer steps, one of transformers' names."""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
     """Number of optimizer steps of linear warmup, without effect for the schedule constant."""
@@ -139,7 +112,7 @@ class SurrogateConfig(OptimizerConfig):
 
     @field_validator("trl", mode="before")
     @classmethod
-    def _name_nearest(cls, options: Any) -> Any:
+    def _refuse_unknown_options(cls, options: Any) -> Any:
         for name in options if isinstance(options, Mapping) else ():
             if name in cls.model_fields:
                 raise ConfigError(f"{name}: set algorithm.{name} instead")
@@ -147,15 +120,16 @@ class SurrogateConfig(OptimizerConfig):
                 raise ConfigError(f"{name}: unknown option of TRL; {nearest(name, TRL_OPTIONS)}")
         return options
 
-    def check_group_size(self, path: str, group_size: int) -> None:
-        """Raise ConfigError if a group of `group_size` samples cannot be split into equal parts.
+    def check_group_size(self, path: str, group_size: int, processes: int) -> None:
+        """Raise ConfigError unless `processes` can divide a group equally in all optimizer steps.
 
-        `path` is the dotted name of this section, for the message.
+        An update can be a single group. `path` is the dotted name of this section.
         """
-        parts = self.minibatches * self.gradient_accumulation_steps
+        parts = self.minibatches * self.gradient_accumulation_steps * processes
         if group_size % parts:
+            shared = f" x {processes} processes" if processes > 1 else ""
             raise ConfigError(
-                f"{path}.minibatches x gradient_accumulation_steps: must be a divisor of "
+                f"{path}.minibatches x gradient_accumulation_steps{shared}: must be a divisor of "
                 f"rollout.group_size ({group_size}), got {parts}"
             )
 
@@ -174,5 +148,5 @@ class GrpoConfig(SurrogateConfig):
 
 SECTION = GrpoConfig
 
-AlgorithmConfig = Annotated[SurrogateConfig, Listed(ALGORITHMS), chosen_by("name", "grpo")]
+AlgorithmConfig = Annotated[SurrogateConfig, Deferred(ALGORITHMS), chosen_by("name", "grpo")]
 """The section of an algorithm in ALGORITHMS; its module is imported when it is named."""

@@ -11,17 +11,9 @@ from pydantic import BaseModel
 from srl_train.errors import ConfigError
 
 PresetName = Literal[
-    "grpo",
-    "dr_grpo",
-    "dapo",
-    "gspo",
-    "rloo",
-    "reinforce_plus_plus",
-    "magrpo",
-    "at_grpo",
-    "mappo",
+    "grpo", "dr_grpo", "dapo", "gspo", "rloo", "reinforce_plus_plus", "magrpo", "at_grpo", "mappo",
     "ippo",
-]
+]  # fmt: skip
 Tree = Mapping[str, Any]
 
 PRESETS: Mapping[str, Mapping[str, Tree] | str] = {
@@ -66,12 +58,10 @@ def settings_of(preset: str) -> Mapping[str, Tree]:
 
 
 def filled_in(tree: Tree) -> dict[str, Any]:
-    """Return a run's configuration with the settings of its `preset` filled in.
+    """Return a copy of a run's configuration with the settings of its `preset` filled in.
 
-    Settings of `tree` have priority over those of the preset.
-
-    Raises:
-        ConfigError: If the algorithm or credit scheme of `tree` is not that of the preset.
+    `tree` is plain data, or has sections as objects; its settings have priority over the preset's.
+    Raises ConfigError if its algorithm or credit scheme is not that of the preset.
     """
     preset, found = settings_of(tree["preset"]), dict(tree)
     for section, usual in (("algorithm", "grpo"), ("credit", "per_agent"), ("rollout", None)):

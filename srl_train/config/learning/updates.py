@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from srl_train.config.section import Names, Section, chosen_by
-from srl_train.errors import ConfigError
 
 INDEPENDENT = "asynchronous"
 """Strategy in which no model's update depends on another model."""
@@ -77,13 +76,6 @@ class FederatedConfig(UpdatesSection):
     """Number of rounds between two averages."""
     server: ServerConfig | None = None
     """Server optimizer, which applies the mean to the common weights. null uses the mean itself."""
-
-    def check_run(self, rounds: int) -> None:
-        """Raise ConfigError if a run of `rounds` rounds would never average."""
-        if 0 < rounds < self.period:
-            raise ConfigError(
-                f"updates.period: must be at most rounds ({rounds}), got {self.period}"
-            )
 
 
 class SelectiveConfig(UpdatesSection):

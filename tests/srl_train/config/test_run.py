@@ -1,6 +1,7 @@
 """Run configurations: defaults, overrides, round trips through YAML, and immutability."""
 
 import ast
+import dataclasses
 import pickle
 from pathlib import Path
 from typing import get_args
@@ -20,6 +21,7 @@ from srl_train.config.section import Deferred, Section
 from srl_train.config.stages import STAGES
 from srl_train.config.yaml_file import dump, from_tree, load, to_tree
 from srl_train.modes import HierarchicalConfig
+from srl_train.player_names import Loading
 
 ROOT = Path(run_module.__file__).parents[2]
 
@@ -50,8 +52,8 @@ def test_agent_sampling_inherits_from_the_model(first):
         "agent_0": SamplingConfig(temperature=0.5, top_p=0.9, max_new_tokens=4),
         "agent_1": SamplingConfig(top_p=0.9, top_k=3, max_new_tokens=8),
     }
-    assert models.sampling_of("agent_1").build() == Sampling(1.0, 0.9, 3, 8)
-    assert models.sampling_of("agent_2") == models.sampling
+    assert models.per_agent["agent_1"] == Sampling(1.0, 0.9, 3, 8)
+    assert "agent_2" not in models.per_agent
     alone = from_tree({}, {"models.agent_sampling.agent_0.temperature": 0.5}).models
     assert alone.agent_sampling["agent_0"].max_new_tokens == alone.sampling.max_new_tokens == 4
 
@@ -145,6 +147,7 @@ def test_every_setting_is_described_and_used():
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     derived = {"count", "base", "algorithm", "algorithms", *STAGES}  # Read by properties.
+    derived |= {one.name for one in dataclasses.fields(Loading)}  # Loading.of reads all.
     for kind, fields in found.items():
         for name, field in fields.items():
             assert field.description, f"{kind.__name__}.{name} has no description"
