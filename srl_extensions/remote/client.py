@@ -14,7 +14,6 @@ from google.protobuf.message_factory import GetMessageClass
 import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError, UntrustedError
-from srl_envs.untrusted import printable
 from srl_envs.validation import is_loopback
 from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.remote_env import RemoteEnv
@@ -130,9 +129,8 @@ class EnvServer:
                 request, timeout=seconds, metadata=self._metadata, wait_for_ready=True
             )
         except grpc.RpcError as error:
-            code, details = error.code(), str(error.details())
-            message = printable(" ".join(details.split()), multiline=False)
-            if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in details:
+            code, message = error.code(), str(error.details())
+            if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in message:
                 message = (
                     f"no answer in time ({message}); check that an environment server runs there. "
                     f"A server with TLS requires certificate= or {CERTIFICATE_VARIABLE}; one "

@@ -19,7 +19,7 @@ LIMITS = {
     "step_seconds": "time limit of one session's reset or step",
     "max_sessions": "maximum number of open sessions",
     "max_sessions_per_client": "the same of one client (one token)",
-    "threads": "calls that compute at once",
+    "threads": "calls of one client that compute at once",
 }
 """Limits that are options, with their meaning."""
 

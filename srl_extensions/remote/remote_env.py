@@ -17,7 +17,7 @@ from srl_envs.errors import EnvError
 from srl_envs.records import read_record
 from srl_envs.text import SpacesOfAgents, TextView
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments
-from srl_extensions.remote.errors import RemoteError, WireError
+from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.messages import (
     RESULTS,
     Description,
@@ -132,11 +132,11 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         playing, outcome = unpack_outcome(frame.content, kinds)
         observations = outcome[0]
         if not set(required) <= observations.keys() <= self.action_spaces.keys():
-            raise WireError("a frame has other agents than those that play")
+            raise RemoteError("a frame has other agents than those that play")
         for agent, seen in observations.items():
             shape = self.observation_spaces[agent].shape
             if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
-                raise WireError(f"an observation of {agent} does not have the shape {shape}")
+                raise RemoteError(f"an observation of {agent} does not have the shape {shape}")
         self.agents = playing
         return outcome
 
@@ -150,7 +150,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         try:
             return read_record(Description, json.loads(reply.environment))
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise WireError(f"the description is invalid: {error}") from error
+            raise RemoteError(f"the description is invalid: {error}") from error
 
 
 def _spaces(plain: Mapping[str, Any]) -> dict[str, Any]:

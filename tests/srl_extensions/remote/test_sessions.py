@@ -9,7 +9,7 @@ import pytest
 
 from srl_envs import make
 from srl_extensions.remote import sessions as layer
-from srl_extensions.remote.errors import Refused
+from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.sessions import SessionLimits, Sessions
 from tests.srl_extensions.remote import misbehaving
 
@@ -64,15 +64,15 @@ async def test_sessions_are_limited_per_client_and_in_total(make_sessions):
     sessions = make_sessions(max_sessions=3, max_sessions_per_client=2)
     first, _ = await sessions.open("one", ENV)
     await sessions.open("one", ENV)
-    with pytest.raises(Refused, match="at most 2 sessions per client"):
+    with pytest.raises(RemoteError, match="at most 2 sessions per client"):
         await sessions.open("one", ENV)
     await sessions.open("other", ENV)
-    with pytest.raises(Refused, match="at most 3 sessions on this server"):
+    with pytest.raises(RemoteError, match="at most 3 sessions on this server"):
         await sessions.open("other", ENV)
     for session in (first, first, "unknown"):
         await sessions.close("one", session)
     await sessions.open("other", ENV)
-    assert (sessions.counts["one"], sessions.counts["other"]) == (1, 2)
+    assert (sessions.count("one"), sessions.count("other")) == (1, 2)
 
 
 @scenario
@@ -80,7 +80,7 @@ async def test_ids_cannot_be_guessed_and_belong_to_one_client(make_sessions):
     sessions = make_sessions()
     ids = [await begun(sessions) for _ in range(20)]
     assert {len(one) for one in set(ids)} == {22}  # 128 bits
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RemoteError) as refused:
         await sessions.advance("other", "step", ids[0], step)
     assert refused.value.code == "NOT_FOUND"
     await sessions.close("other", ids[0])
@@ -110,7 +110,7 @@ async def test_episode_has_a_limit_of_steps(make_sessions):
     for _ in range(2):
         for _ in range(3):
             await sessions.advance("one", "step", session, step)
-        with pytest.raises(Refused, match="at most 3 steps"):
+        with pytest.raises(RemoteError, match="at most 3 steps"):
             await sessions.advance("one", "step", session, step)
         await sessions.advance("one", "reset", session, reset)
 
@@ -126,14 +126,14 @@ async def test_step_that_hangs_ends_its_session(make_sessions):
     sessions = make_sessions(threads=2, step_seconds=0.2)
     hanging = await begun(sessions, env=misbehaving.hanging)
     other = await begun(sessions, "other")
-    with pytest.raises(Refused, match=r"longer than 0\.2 s"):
+    with pytest.raises(RemoteError, match=r"longer than 0\.2 s"):
         await sessions.advance("one", "step", hanging, step)
     assert hanging not in sessions.open_sessions
     await sessions.advance("other", "step", other, step)
 
 
 @scenario
-async def test_one_client_cannot_use_all_threads(make_sessions):
+async def test_calls_of_one_client_do_not_delay_another(make_sessions):
     sessions = make_sessions(threads=2)
     other = await begun(sessions, "other")
     ids = [await begun(sessions, env=misbehaving.hanging) for _ in range(3)]
@@ -151,7 +151,7 @@ async def test_session_serves_one_call_at_once(make_sessions):
     session = await begun(sessions, env=misbehaving.hanging)
     stepping = asyncio.ensure_future(sessions.advance("one", "step", session, step))
     await asyncio.to_thread(misbehaving.BEGAN.wait)
-    with pytest.raises(Refused, match="another call"):
+    with pytest.raises(RemoteError, match="another call"):
         await sessions.advance("one", "step", session, step)
     closing = asyncio.ensure_future(sessions.close("one", session))
     misbehaving.FREE.set()
@@ -162,7 +162,7 @@ async def test_session_serves_one_call_at_once(make_sessions):
 async def test_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
     session = await begun(sessions, env=misbehaving.Failing)
-    with pytest.raises(Refused, match="the environment failed: ZeroDivision") as refused:
+    with pytest.raises(RemoteError, match="the environment failed: ZeroDivision") as refused:
         await sessions.advance("one", "step", session, step)
     assert refused.value.code == "INTERNAL"
     assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
@@ -177,6 +177,6 @@ async def test_environment_exceptions_release_thread_and_session(make_sessions):
         raise misbehaving.ERRORS[error]
 
     for error in misbehaving.ERRORS:
-        with pytest.raises(Refused, match="the environment failed"):
+        with pytest.raises(RemoteError, match="the environment failed"):
             await sessions.open("one", partial(broken, error))
     await begun(sessions)
