@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +32,8 @@ from srl_extensions.vllm.routing import RoutedTask, Router
 
 PROMPTS_PER_CALL = 64
 """Limit of a call, so that servers share a large group, and a failed call concerns few episodes."""
+PAUSE = 0.02
+"""Seconds between two checks for open requests."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,8 @@ class VLLMBackend:
         # Publications and requests come from different threads.
         self._lock = threading.Lock()
         self._served: dict[str | None, Served] = {None: Served(ModelVersion(self.name), base)}
-        self._open: dict[str, set[Future[None]]] = {}
-        """Served name -> its open requests."""
+        self._open: Counter[str] = Counter()
+        """Served name -> number of its open requests."""
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """Switch new requests to another version; open requests keep theirs.
@@ -113,12 +115,8 @@ class VLLMBackend:
 
     async def drained(self, served_as: str) -> None:
         """Wait until a served name has no open requests."""
-        while True:
-            with self._lock:
-                requests = list(self._open.get(served_as, ()))
-            if not requests:
-                return
-            await asyncio.wait([asyncio.wrap_future(request) for request in requests])
+        while self._open[served_as]:
+            await asyncio.sleep(PAUSE)
 
     async def complete(self, request: Request) -> Completion:
         """Return the completion, from one call with other requests for the same weights.
@@ -149,7 +147,6 @@ class VLLMBackend:
     @asynccontextmanager
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
         """Yield a request's weights and count it as open in the body, or raise BackendError."""
-        answered: Future[None] = Future()
         with self._lock:
             served = self._served.get(request.adapter)
             if served is None:
@@ -158,16 +155,14 @@ class VLLMBackend:
                     f"{[*self._served][1:]}: publish the adapter first"
                 )
             check_version(request, served.version)
-            waiting = self._open.setdefault(served.name, set())
-            waiting.add(answered)
+            self._open[served.name] += 1
         try:
             yield served
         finally:
             with self._lock:
-                waiting.remove(answered)
-                if not waiting:
-                    self._open.pop(served.name, None)
-            answered.set_result(None)
+                self._open[served.name] -= 1
+                if not self._open[served.name]:
+                    del self._open[served.name]
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
         """Send the requests in calls with equal settings; return call and index of each request."""

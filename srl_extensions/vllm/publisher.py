@@ -123,8 +123,6 @@ class ServedPublisher(WeightPublisher):
         self._tolerance = TOLERANCES.get(dtype, 0.5)
         self._versions: dict[str, list[Publication]] = {}
         """Name -> versions to hold; the last may not answer yet."""
-        self._held: dict[str, set[str]] = {}
-        """Server -> folder names of the versions that it holds."""
         self._changing = asyncio.Lock()
         fleet.on_up(self._reload)
 
@@ -191,7 +189,6 @@ class ServedPublisher(WeightPublisher):
     async def _reload(self, base: str, client: VLLMClient) -> None:
         """Load all versions of a base on a server that was restarted."""
         async with self._changing:
-            self._held[client.url] = set(await client.models())
             for name, held in self._versions.items():
                 if self._samplers[name].base == base and held:
                     # A whole model changes after its open requests have ended.
@@ -221,15 +218,10 @@ class ServedPublisher(WeightPublisher):
 
     async def _load(self, name: str, client: VLLMClient, new: Publication) -> None:
         """Load a version on a server and compare its log-probabilities with the learner's."""
-        held = self._held.setdefault(client.url, set())
-        if new.folder.name in held:
-            return
         if new.is_whole:
-            held.clear()
             await client.update_weights(new.folder)
-        else:
+        elif new.served_as not in await client.models():
             await client.load_adapter(new.served_as, new.folder)
-        held.add(new.folder.name)
         sampled = await client.complete(
             new.served_as,
             self._probes,
@@ -251,14 +243,14 @@ class ServedPublisher(WeightPublisher):
             )
 
     async def _forget(self, name: str, old: Publication) -> None:
-        for client in self.fleet.clients(self._samplers[name].base):
-            held = self._held.get(client.url, set())
-            if old.folder.name in held and not old.is_whole:
-                held.discard(old.folder.name)
-                try:
+        """Unload an adapter from all servers, and remove the folder of a publication."""
+        clients = [] if old.is_whole else self.fleet.clients(self._samplers[name].base)
+        for client in clients:
+            try:
+                if old.served_as in await client.models():
                     await client.unload_adapter(old.served_as)
-                except BackendError as error:  # The server has ended, or no longer holds it.
-                    log.warning("%s was not unloaded: %s", old.served_as, error)
+            except BackendError as error:  # The server has ended.
+                log.warning("%s was not unloaded: %s", old.served_as, error)
         # The folder must outlive the name: a server may read an evicted adapter again.
         shutil.rmtree(old.folder, ignore_errors=True)
 
