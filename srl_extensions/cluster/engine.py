@@ -282,7 +282,7 @@ def ray_parts(
         if servers is not None:
             publisher = servers.open_publisher(
                 {
-                    base: PlayerSampler(started, facts.name, base, facts.stop_ids)
+                    base: PlayerSampler(started, facts["name"], base, facts["stop_ids"])
                     for base, facts in servers.facts.items()
                 }
             )

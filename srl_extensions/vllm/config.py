@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SET_BY_RUN = ("host", "model", "port", "served-model-name", "uds")
 """Options of vLLM that would change the address of a server, or open its endpoints for weights,
 which require no key, to other machines."""
-OPTION_NAME = re.compile(r"[a-z][a-z0-9._-]*")
+OPTION_NAME = re.compile(r"[a-z][a-z0-9.-]*")
 
 
 class ManagedServersConfig(Section):
@@ -41,21 +41,16 @@ class ManagedServersConfig(Section):
     @field_validator("options")
     @classmethod
     def _check_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name in options:
+        dashed = {name.replace("_", "-"): value for name, value in options.items()}
+        for name in dashed:
             # vLLM accepts the beginning of an option's name.
-            reserved = any(one.startswith(name.replace("_", "-")) for one in SET_BY_RUN)
+            reserved = any(one.startswith(name) for one in SET_BY_RUN)
             if reserved or not OPTION_NAME.fullmatch(name):
                 raise ConfigError(
                     f"options: got {name!r}; allowed: names in lower case, without leading dashes, "
                     f"of options that the run does not set itself ({', '.join(SET_BY_RUN)})"
                 )
-        return options
-
-    @property
-    def gpus_per_server(self) -> int:
-        """GPUs that share the layers of a server."""
-        given = {name.replace("_", "-"): value for name, value in self.options.items()}
-        return int(given.get("tensor-parallel-size", 1))
+        return dashed
 
 
 class VLLMBackendConfig(BackendSection):
