@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -296,8 +295,7 @@ def update_models(
         if stats[model].weight_change > 0:
             stats[model].updates += 1
             run.versions[model] += 1
-            publish = partial(run.publish, model)
-            run.players.publisher.publish_update(model, run.versions[model], publish)
+            run.publish(model)
 
     for model, (sent, received) in strategy.traffic(run.strategy_state).items():
         stats[model].sent += sent - traffic[model][0]

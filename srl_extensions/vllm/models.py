@@ -139,7 +139,6 @@ class ServedModels:
             dtype=models.dtype,
             adapters=models.adapters is not None,
             keep=KEPT_VERSIONS,
-            every=self._backend.publish_every,
         )
         self._ends.callback(publisher.close)
         if self._frozen:
