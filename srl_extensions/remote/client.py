@@ -108,20 +108,18 @@ class EnvServer:
         """Return the server's version, environments, and number of this client's sessions.
 
         Args:
-            timeout: Time limit in seconds; None for that of the connection.
+            timeout: Time limit in seconds; None uses that of the connection.
+
+        Raises:
+            RemoteError: If the server cannot be reached or refuses.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
     def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
-        """Return the reply to a call.
+        """Call a method of the protocol, such as "Step", with its message; return the reply.
 
-        Args:
-            method: Name of a method of the protocol, such as "Step".
-            request: Message of the method.
-            timeout: Time limit in seconds; None for that of the connection.
-
-        Raises:
-            RemoteError: If the server cannot be reached or refuses.
+        Raises RemoteError if there is no reply within `timeout` seconds (None: those of the
+        connection), or the server refuses.
         """
         seconds = timeout or self.timeout
         try:
@@ -139,11 +137,7 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session, unless the connection is closed or the server cannot be reached.
-
-        Args:
-            session: Id of the session.
-        """
+        """End the session with this id; a closed connection or a missing server is ignored."""
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 

@@ -45,15 +45,8 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     The text view and the rules that policies read are those of the same environment made in this
     process. Reading them raises EnvError if it cannot be made here, or if the server has another
-    release. If the session has ended, the next reset with a seed opens a new one.
-
-    Args:
-        server: The connection.
-        name: Name of the environment on the server.
-        options: Arguments of the environment.
-
-    Raises:
-        RemoteError: If the server refuses.
+    release. If the session has ended, the next reset with a seed opens a new one. Constructor and
+    calls raise RemoteError if the server cannot be reached or refuses.
     """
 
     render_mode = None

@@ -71,12 +71,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions of a server.
-
-    Args:
-        limits: Limits of the server.
-        clock: Function that returns the time in seconds, for leases.
-    """
+    """All sessions of a server. `clock` returns the time in seconds, for leases."""
 
     def __init__(self, limits: SessionLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
@@ -99,18 +94,9 @@ class Sessions:
         make: Callable[[], Any],
         describe: Callable[[Any], Any] = lambda env: None,
     ) -> tuple[str, Any]:
-        """Open a session of a new environment.
+        """Open a session of the environment `make()`; return its id and `describe(environment)`.
 
-        Args:
-            client: The client, whose sessions are counted.
-            make: Constructor of the environment.
-            describe: Function that describes the environment.
-
-        Returns:
-            The session's id, and the result of `describe`.
-
-        Raises:
-            RemoteError: If the client has too many sessions, or `make` or `describe` fails.
+        Raises RemoteError if the client or the server has too many sessions, or a function fails.
         """
         for present, most, where in (
             (self.count(client), self.limits.max_sessions_per_client, "per client"),
@@ -140,17 +126,10 @@ class Sessions:
     async def advance(
         self, client: str, kind: str, session_id: str, act: Callable[[Any], Any]
     ) -> Any:
-        """Reset or step the environment of a session, and return the result of `act`.
+        """Return `act(environment)` for a session of the client, called in a thread.
 
-        Args:
-            client: The client that owns the session.
-            kind: "reset" or "step".
-            session_id: Id of the session.
-            act: Function of the environment, called in a thread.
-
-        Raises:
-            RemoteError: If the session has ended or is in use, or `act` fails. If the environment
-                failed or was too slow, the session ends.
+        `kind` is "reset" or "step", to count steps. Raises RemoteError if the session has ended or
+        is in use, or `act` fails. If the environment failed or was too slow, the session ends.
         """
         session = self.open_sessions.get(session_id)
         if session is None or session.client != client:

@@ -71,15 +71,10 @@ class ServerSettings(SessionLimits):
         set_fields(self, environments=names, tokens=tuple(self.tokens))
 
     def make(self, name: str, options: dict[str, Any]) -> Any:
-        """Make an environment for a client.
+        """Make an environment of the server with a client's `options`, its keyword arguments.
 
-        Args:
-            name: Name of the environment, one of `environments`.
-            options: Keyword arguments of its constructor, from the client.
-
-        Raises:
-            RemoteError: If the name is not served, or the options are refused by the constructor,
-                name code or files, request too much, or select levels held out from training.
+        Raises RemoteError if the name is not served, or the options are refused by the constructor,
+        name code or files, request too much, or select levels held out from training.
         """
         self._require(name)
         if options.get("render_mode") is not None:
@@ -108,7 +103,10 @@ class ServerSettings(SessionLimits):
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:
-    """Return the tokens of a file or of SRL_ENV_TOKEN; raise EnvConfigError for a useless file."""
+    """Return the tokens of a file, one a line; without a file, that of SRL_ENV_TOKEN, if any.
+
+    Raises EnvConfigError if the file cannot be read or contains no token.
+    """
     if file is None:
         return tuple(filter(None, [os.environ.get(TOKEN_VARIABLE, "").strip()]))
     try:

@@ -76,17 +76,11 @@ class VLLMBackend:
         stop_ids: Iterable[int] = (),
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ):
-        """Create a backend for one base.
+        """Create a backend for a base that the router's servers hold as `base`.
 
-        Args:
-            router: Router of the base's servers.
-            tokenizer: Tokenizer of the model.
-            base: Name of the base on the servers.
-            name: Name in records; None uses `base`.
-            positions: Longest context in tokens.
-            vocabulary: Number of token ids; None counts those of the tokenizer.
-            stop_ids: Further ids that end an answer.
-            chat_template_kwargs: Arguments of the tokenizer's chat template.
+        `name` is used in records (None: `base`), `positions` is the longest context in tokens,
+        `vocabulary` the number of token ids (None: those of the tokenizer), `stop_ids` are further
+        ids that end an answer, and `chat_template_kwargs` arguments of the chat template.
         """
         self.name, self.base = name or base, base
         self.tokenizer, self.positions = tokenizer, positions
@@ -103,12 +97,10 @@ class VLLMBackend:
         """Served name -> number of its open requests."""
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Switch new requests to another version; open requests keep theirs.
+        """Switch new requests of `adapter` (None: the base) to the served name `served_as`.
 
-        Args:
-            adapter: Adapter that requests name; None is the base.
-            version: Version that the answers are marked with.
-            served_as: Name of the version, which is loaded on all servers.
+        All servers must have loaded it. Answers are marked with `version`; open requests keep the
+        version before.
         """
         with self._lock:
             self._served[adapter] = Served(version, served_as)

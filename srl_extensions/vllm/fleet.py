@@ -93,17 +93,12 @@ class Fleet:
         sharing: Literal["fair", "priority"] = "fair",
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Start servers and wait until they are ready.
+        """Start servers with these settings and wait until they are ready.
 
-        Args:
-            specs: Settings of each server.
-            concurrency: Limit on the open requests of each server.
-            deadline: Seconds that a request waits for a server, restarts included.
-            sharing: Division of the capacity among owners; see Router.
-            restarts: Restarts of each server; one more failure ends the run.
-
-        Raises:
-            ServingError: If a server does not become ready. All others are ended.
+        `concurrency` limits the open requests of each server, `deadline` is the number of seconds
+        that a request waits for a server, and `sharing` divides the servers among owners as in
+        Router. `check` raises after more than `restarts` failures of one server. Raises
+        ServingError if a server does not become ready; all others are ended then.
         """
         members = [
             Member(VLLMClient(spec.url, deadline=deadline), spec.served_name, ModelServer(spec))
@@ -120,16 +115,10 @@ class Fleet:
         deadline: float = MAX_WAIT,
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Use servers that run already.
+        """Use running servers: `urls` has their addresses by the served name of their base.
 
-        Args:
-            urls: Addresses of the servers of each base, by its served name.
-            concurrency: Limit on the open requests of each server.
-            deadline: Seconds that a request waits for a server.
-            restarts: With 0, a server that does not reply ends the run; else it may return.
-
-        Raises:
-            BackendError: If a server does not complete a token for its base.
+        The other arguments are those of `managed`; with `restarts` above 0, a server that fails
+        may return without limit. Raises BackendError if a server completes no token for its base.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)
