@@ -3,6 +3,7 @@
 import pickle
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 from srl_extensions.cluster import engine
@@ -21,8 +22,15 @@ class DirectActor:
         self._attempts = attempts
         self.name, self.deaths, self._stopped, self._object = name, 0, False, None
         self._kind, self._arguments, self._dies = kind, pickle.dumps(arguments), dies
+        self._thread = ThreadPoolExecutor(1)
+
+    def submit(self, method, *arguments):
+        return self._thread.submit(self._call, method, *arguments)
 
     def call(self, method, *arguments):
+        return self.submit(method, *arguments).result()
+
+    def _call(self, method, *arguments):
         for _ in range(self._attempts):
             if self._stopped:
                 raise TrainingError(f"{self.name} ended with the run")
