@@ -169,6 +169,8 @@ class UnifiedScheduler(_Servers):
         Raises:
             ServingError: If the servers do not run, share fairly, or the score is too large.
         """
+        if self.sharing == "fair":
+            raise ServingError("sharing is 'fair', which has no scores: use sharing='priority'")
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:
@@ -206,7 +208,7 @@ class UnifiedScheduler(_Servers):
             )
             for number, (owner, placed) in enumerate(zip(owners, placements, strict=True))
         }
-        self._fleet = Fleet.managed([*self._specs.values()], sharing=self.sharing)
+        self._fleet = Fleet.managed([*self._specs.values()])
 
     async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
         base = self._models[model_id]

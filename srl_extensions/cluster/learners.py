@@ -166,14 +166,12 @@ class RemoteLearner:
 
     target: Literal["learner", "stage"] = "learner"
     CHANGES: ClassVar = (
-        "begin_update", "compute_gradients", "apply_gradients", "set_reference",
+        "begin_update", "compute_gradients", "apply_gradients", "set_weights", "set_reference",
         "load_state",
     )  # fmt: skip
     ENDS: ClassVar = ("learn", "end_update")
     """Changes that end an update, after which the state is saved."""
-    READS: ClassVar = (
-        "state", "refuse_state", "tokenised", "reference_logprobs",
-    )  # fmt: skip
+    READS: ClassVar = ("state", "refuse_state", "tokenised", "reference_logprobs")
 
     def __init__(self, name: str, actor: Actor, put: Callable[[Any], Any]) -> None:
         self.name, self._actor, self._put = name, actor, put
@@ -188,14 +186,6 @@ class RemoteLearner:
         ends = method in self.ENDS
         changes = ends or method in self.CHANGES
         return partial(self._call, self.target, method, changes=changes, saves=ends)
-
-    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy the given values into the trainable parameters in the actor."""
-        before = self._weights
-        self._call("learner", "set_weights", weights, changes=True)
-        if before is not None:  # The actor copies the values into parameters of the same types.
-            values = {n: t.detach().to(before[n], copy=True) for n, t in weights.items()}
-            self._weights = before | values
 
     def weights(self) -> dict[str, Tensor]:
         """Return the trainable parameters after the last change, on the CPU."""

@@ -37,9 +37,7 @@ logger = logging.getLogger(__name__)
 class SessionLimits:
     """Limits of a server. Raises EnvConfigError for values that are not allowed."""
 
-    max_sessions: int = 1024
-    """Maximum number of open sessions."""
-    max_sessions_per_client: int = 256
+    max_sessions: int = 256
     """Maximum number of open sessions of one client."""
     lease: float = 300.0
     """Seconds without a call after which a session ends."""
@@ -49,7 +47,7 @@ class SessionLimits:
     """Number of calls of one client that compute at once."""
 
     def __post_init__(self) -> None:
-        for limit in ("max_sessions", "max_sessions_per_client", "threads"):
+        for limit in ("max_sessions", "threads"):
             whole_number(limit, getattr(self, limit), 1)
         for seconds in ("lease", "step_seconds"):
             number_between(seconds, getattr(self, seconds), 0.01, 1e6)
@@ -96,18 +94,14 @@ class Sessions:
     ) -> tuple[str, Any]:
         """Open a session of the environment `make()`; return its id and `describe(environment)`.
 
-        Raises RemoteError if the client or the server has too many sessions, or a function fails.
+        Raises RemoteError if the client has too many sessions, or a function fails.
         """
-        for present, most, where in (
-            (self.count(client), self.limits.max_sessions_per_client, "per client"),
-            (len(self.open_sessions), self.limits.max_sessions, "on this server"),
-        ):
-            if present >= most:
-                raise RemoteError(
-                    f"at most {most} sessions {where} are allowed, got another: close some, or "
-                    "let their leases run out",
-                    "RESOURCE_EXHAUSTED",
-                )
+        if self.count(client) >= self.limits.max_sessions:
+            raise RemoteError(
+                f"at most {self.limits.max_sessions} sessions per client are allowed, got another: "
+                "close some, or let their leases run out",
+                "RESOURCE_EXHAUSTED",
+            )
         if self._expiry is None or self._expiry.done():
             self._expiry = asyncio.ensure_future(self._end_expired())
         session = Session(secrets.token_urlsafe(16), client)

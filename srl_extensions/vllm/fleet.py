@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Literal
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
@@ -61,13 +60,12 @@ class Fleet:
         members: Sequence[Member],
         concurrency: int,
         deadline: float,
-        sharing: Literal["fair", "priority"] = "fair",
         restarts: int = MAX_RESTARTS,
     ) -> None:
         """Bring all servers up at once and watch them; see `managed` and `attached`."""
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
-            member.base: Router(sharing=sharing, max_wait=deadline) for member in members
+            member.base: Router(deadline) for member in members
         }
         """Base -> router of its servers."""
         self._concurrency, self._restarts = concurrency, restarts
@@ -90,21 +88,20 @@ class Fleet:
         *,
         concurrency: int = CONCURRENCY,
         deadline: float = MAX_WAIT,
-        sharing: Literal["fair", "priority"] = "fair",
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
         """Start servers with these settings and wait until they are ready.
 
-        `concurrency` limits the open requests of each server, `deadline` is the number of seconds
-        that a request waits for a server, and `sharing` divides the servers among owners as in
-        Router. `check` raises after more than `restarts` failures of one server. Raises
-        ServingError if a server does not become ready; all others are ended then.
+        `concurrency` limits the open requests of each server, and `deadline` is the number of
+        seconds that a request waits for a server. `check` raises after more than `restarts`
+        failures of one server. Raises ServingError if a server does not become ready; all others
+        are ended then.
         """
         members = [
             Member(VLLMClient(spec.url, deadline=deadline), spec.served_name, ModelServer(spec))
             for spec in specs
         ]
-        return cls(members, concurrency, deadline, sharing, restarts)
+        return cls(members, concurrency, deadline, restarts)
 
     @classmethod
     def attached(
@@ -125,7 +122,7 @@ class Fleet:
             for base, of_base in urls.items()
             for url in of_base
         ]
-        return cls(members, concurrency, deadline, restarts=restarts)
+        return cls(members, concurrency, deadline, restarts)
 
     def on_up(self, load: OnUp) -> None:
         """Register a coroutine `load(base, client)` for servers that are up again.

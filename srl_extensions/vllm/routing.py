@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 
@@ -77,15 +77,10 @@ class Router(Generic[S]):
     in one event loop.
     """
 
-    def __init__(
-        self, *, sharing: Literal["fair", "priority"] = "fair", max_wait: float = MAX_WAIT
-    ) -> None:
-        """Create a router without servers, in which a request waits at most `max_wait` seconds.
-
-        Owners have equal shares ("fair"), or shares in proportion to exp(score) ("priority").
-        """
+    def __init__(self, max_wait: float = MAX_WAIT) -> None:
+        """Create a router without servers, in which a request waits at most `max_wait` seconds."""
         self.owners = defaultdict[str, OwnerStats](OwnerStats)
-        self._by_score, self._max_wait = sharing == "priority", max_wait
+        self._max_wait = max_wait
         self._states: dict[S, ServerState] = {}
         self._waiting: dict[asyncio.Future[ServerState], RoutedTask] = {}
         """Requests without a server, in the order of their arrival."""
@@ -117,12 +112,10 @@ class Router(Generic[S]):
                 turn.set_exception(BackendError("no server takes part any more"))
 
     def set_score(self, owner: str, score: float) -> None:
-        """Set the score of an owner; a higher score receives a larger share.
+        """Give an owner a share in proportion to exp(score), which is 1 without a score.
 
-        Raises ServingError if `sharing` is "fair", or the score is not -10 to 10.
+        Raises ServingError if the score is not -10 to 10.
         """
-        if not self._by_score:
-            raise ServingError("sharing is 'fair', which has no scores: use sharing='priority'")
         if not abs(score) <= LARGEST_SCORE:
             raise ServingError(
                 f"score of {owner} must be at most {LARGEST_SCORE:g} in size, got {score}"

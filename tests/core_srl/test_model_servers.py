@@ -121,7 +121,9 @@ def test_scores_share_the_capacity_of_competing_models(python, model):
             await scheduler.stop()
 
     asyncio.run(use())
-    assert (scheduler.sharing, create_cooperative_scheduler().sharing) == ("priority", "fair")
+    assert scheduler.sharing == "priority"
+    with pytest.raises(ServingError, match="has no scores"):
+        create_cooperative_scheduler().set_score("a", 1.0)
 
 
 def test_unknown_model_or_task_is_refused():
