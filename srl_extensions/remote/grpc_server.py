@@ -26,7 +26,7 @@ from srl_extensions.remote.messages import (
     pack_outcome,
     to_space,
     unpack_actions,
-    unpack_mapping,
+    unpack_options,
 )
 from srl_extensions.remote.sessions import Sessions
 from srl_extensions.remote.settings import ServerSettings
@@ -127,7 +127,7 @@ class Service:
         """Open a session of an environment."""
 
         def make() -> Any:
-            options = unpack_mapping(request.options, "options")
+            options = unpack_options(request.options)
             return self._settings.make(request.environment, options)
 
         session, environment = await self.sessions.open(client, make, _described)
@@ -138,10 +138,10 @@ class Service:
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
-            options = unpack_mapping(request.options, "options") if request.options else None
+            options = unpack_options(request.options) if request.options else None
             return pack_outcome(env.reset(seed=seed, options=options), env)
 
-        content = await self.sessions.advance(client, "reset", request.session, act)
+        content = await self.sessions.advance(client, request.session, act)
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
@@ -150,7 +150,7 @@ class Service:
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
 
-        content = await self.sessions.advance(client, "step", request.session, act)
+        content = await self.sessions.advance(client, request.session, act)
         return pb.Frame(content=content)
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
 from srl_envs.records import decode, encode, is_plain
@@ -42,11 +43,11 @@ def unpack(data: bytes) -> Any:
         raise RemoteError(f"a value cannot be read: {error}") from error
 
 
-def unpack_mapping(data: bytes, what: str) -> dict[str, Any]:
-    """Return a mapping with text keys. Raises RemoteError, naming `what`, for any other value."""
+def unpack_options(data: bytes) -> dict[str, Any]:
+    """Return packed options by name. Raises RemoteError for any other value."""
     value = unpack(data)
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise RemoteError(f"{what} must be a mapping of names to values")
+        raise RemoteError("options must be a mapping of names to values")
     return value
 
 
@@ -114,26 +115,33 @@ def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
     return pack([list(env.agents), observations, *table, infos])
 
 
-def unpack_outcome(frame: bytes, kinds: Sequence[type]) -> tuple[list[str], Reset | Step]:
+def unpack_outcome(
+    frame: bytes, kinds: Sequence[type], observed: Mapping[str, Any], required: Iterable[str]
+) -> tuple[list[str], Any]:
     """Return the active agents and the result of a reset (no `kinds`) or step (RESULTS).
 
-    Raises RemoteError if the frame is invalid.
+    Raises RemoteError if the frame is invalid: it must have results for the `required` agents and
+    for no others than those in `observed`, the observation spaces by agent.
     """
     match unpack(frame):
         case [list() as playing, dict() as observations, *table] if len(table) == len(kinds) + 1:
             agents = list(observations)
         case _:
             raise RemoteError("a frame must contain agents and mappings by agent")
-    if not all(agent in agents for agent in playing):
-        raise RemoteError("a frame has agents without observations")
+    known = all(agent in observed for agent in agents)
+    if not known or not all(agent in agents for agent in (*playing, *required)):
+        raise RemoteError("a frame has other agents than those that play")
+    for agent, seen in observations.items():
+        shape = observed[agent].shape
+        if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
+            raise RemoteError(f"an observation of {agent} does not have the shape {shape}")
     for kind, column in zip((*kinds, dict), table, strict=True):
         right = isinstance(column, dict) and list(column) == agents
         if not right or not all(type(value) is kind for value in column.values()):
             raise RemoteError(f"a frame must have a {kind.__name__} for each agent")
         if kind is float and not all(map(math.isfinite, column.values())):
             raise RemoteError("rewards must be finite")
-    outcome: Any = (observations, *table)
-    return playing, outcome
+    return playing, (observations, *table)
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pettingzoo import ParallelEnv
 
 import srl_extensions.remote.environments_pb2 as pb
@@ -121,16 +120,10 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     def _received(
         self, frame: pb.Frame, kinds: Sequence[type] = (), required: Iterable[str] = ()
     ) -> Any:
-        """Return the result of a reset, or of a step with RESULTS for the required agents."""
-        playing, outcome = unpack_outcome(frame.content, kinds)
-        observations = outcome[0]
-        if not set(required) <= observations.keys() <= self.action_spaces.keys():
-            raise RemoteError("a frame has other agents than those that play")
-        for agent, seen in observations.items():
-            shape = self.observation_spaces[agent].shape
-            if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
-                raise RemoteError(f"an observation of {agent} does not have the shape {shape}")
-        self.agents = playing
+        """Store the active agents of a frame, and return its result; see `unpack_outcome`."""
+        self.agents, outcome = unpack_outcome(
+            frame.content, kinds, self.observation_spaces, required
+        )
         return outcome
 
     def _open(self) -> Description:

@@ -27,8 +27,6 @@ from srl_extensions.remote.errors import RemoteError
 
 EXPIRY_INTERVAL = 1.0
 """Maximum number of seconds between two searches for expired sessions."""
-MOST_STEPS = 1_000_000
-"""Maximum number of steps of a session between two resets."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +60,6 @@ class Session:
     expires: float = 0.0
     """Time at which the lease runs out, if no call uses the session."""
     env: Any = None
-    steps: int = 0
-    """Number of steps since the last reset."""
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no call uses the session."""
 
@@ -117,13 +113,11 @@ class Sessions:
             self.open_sessions.pop(session.id, None)
             raise
 
-    async def advance(
-        self, client: str, kind: str, session_id: str, act: Callable[[Any], Any]
-    ) -> Any:
+    async def advance(self, client: str, session_id: str, act: Callable[[Any], Any]) -> Any:
         """Return `act(environment)` for a session of the client, called in a thread.
 
-        `kind` is "reset" or "step", to count steps. Raises RemoteError if the session has ended or
-        is in use, or `act` fails. If the environment failed or was too slow, the session ends.
+        Raises RemoteError if the session has ended or is in use, or `act` fails. If the
+        environment failed or was too slow, the session ends.
         """
         session = self.open_sessions.get(session_id)
         if session is None or session.client != client:
@@ -132,25 +126,17 @@ class Sessions:
             raise RemoteError(message, "NOT_FOUND")
         if not session.idle.is_set():
             raise RemoteError("another call uses the session", "FAILED_PRECONDITION")
-        if kind == "step" and session.steps >= MOST_STEPS:
-            raise RemoteError(
-                f"an episode must have at most {MOST_STEPS} steps, got another: reset the "
-                "environment",
-                "RESOURCE_EXHAUSTED",
-            )
 
         def played() -> Any:
             with loading.closed():  # Options of resets come from the client and may not name code.
                 return act(session.env)
 
         try:
-            reply = await self._compute(session, played)
+            return await self._compute(session, played)
         except RemoteError as refused:
             if refused.code in ("DEADLINE_EXCEEDED", "INTERNAL"):
                 self.open_sessions.pop(session_id, None)
             raise
-        session.steps = session.steps + 1 if kind == "step" else 0
-        return reply
 
     async def close(self, client: str, session_id: str) -> None:
         """End a session of the client; an ended session is ignored."""

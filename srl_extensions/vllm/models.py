@@ -28,7 +28,7 @@ from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import CONCURRENCY, MAX_RESTARTS, Fleet
 from srl_extensions.vllm.placement import find_gpus, place
-from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, write_weights
+from srl_extensions.vllm.publisher import ServedPublisher, write_weights
 from srl_extensions.vllm.routing import MAX_WAIT
 from srl_extensions.vllm.server import free_port, logs_folder
 from srl_train.adapters import adapter_base
@@ -121,7 +121,7 @@ class ServedModels:
             _attach, urls=urls, facts=self.facts, served=self._served, concurrency=concurrency
         )
 
-    def open_publisher(self, samplers: Mapping[str, VersionedSampler]) -> ServedPublisher:
+    def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
         """Return the run's publisher; `samplers` are by served base."""
         models = self._config.models
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from peft import PeftModel, get_peft_model_state_dict
@@ -24,7 +24,7 @@ from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.sampling import Sampling
-from srl_extensions.vllm.backend import check_vocabulary
+from srl_extensions.vllm.backend import VLLMBackend, check_vocabulary
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.routing import MAX_WAIT
@@ -48,20 +48,6 @@ to an empty folder, and returns the learner's log-probabilities (PROBES, vocabul
 the probes."""
 
 log = logging.getLogger(__name__)
-
-
-class VersionedSampler(Protocol):
-    """Sampler of published versions of one base; see VLLMBackend for its attributes."""
-
-    name: str
-    base: str
-    stop_ids: frozenset[int]
-
-    def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Sample new requests of `adapter` (None: the base) from the served name `served_as`."""
-
-    async def drained(self, served_as: str) -> None:
-        """Wait until a served name has no open requests."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +77,7 @@ class ServedPublisher(WeightPublisher):
 
     def __init__(
         self,
-        samplers: Mapping[str, VersionedSampler],
+        samplers: Mapping[str, VLLMBackend],
         fleet: Fleet,
         write: Write,
         *,
@@ -103,9 +89,10 @@ class ServedPublisher(WeightPublisher):
     ) -> None:
         """Create a publisher of weights of type `dtype` for `samplers`, which are by name.
 
-        Names are models, pools and frozen models: `adapters` of one base, or whole models. All
-        publications are subfolders of `folder`. Log-probabilities are compared after prefixes of
-        `probe` (token ids). `keep` past versions of each name stay loaded.
+        Names are models, pools and frozen models: `adapters` of one base, or whole models. Players
+        in other processes have a PlayerSampler with the same methods. All publications are
+        subfolders of `folder`. Log-probabilities are compared after prefixes of `probe` (token
+        ids). `keep` past versions of each name stay loaded.
         """
         self.fleet, self.folder = fleet, folder
         self.answering: dict[str, Publication] = {}

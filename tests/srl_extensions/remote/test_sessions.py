@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 
 from srl_envs import make
-from srl_extensions.remote import sessions as layer
 from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.sessions import SessionLimits, Sessions
 from tests.srl_extensions.remote import misbehaving
@@ -55,7 +54,7 @@ def scenario(test):
 async def begun(sessions, client="one", env=ENV):
     """Return a session that has been reset."""
     session, _ = await sessions.open(client, env)
-    await sessions.advance(client, "reset", session, reset)
+    await sessions.advance(client, session, reset)
     return session
 
 
@@ -79,7 +78,7 @@ async def test_ids_cannot_be_guessed_and_belong_to_one_client(make_sessions):
     ids = [await begun(sessions) for _ in range(20)]
     assert {len(one) for one in set(ids)} == {22}  # 128 bits
     with pytest.raises(RemoteError) as refused:
-        await sessions.advance("other", "step", ids[0], step)
+        await sessions.advance("other", ids[0], step)
     assert refused.value.code == "NOT_FOUND"
     await sessions.close("other", ids[0])
     assert len(sessions.open_sessions) == 20
@@ -91,7 +90,7 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
     sessions = make_sessions(clock=lambda: now[0], lease=10.0)
     used, left = await begun(sessions), await begun(sessions)
     now[0] = 9.0
-    await sessions.advance("one", "step", used, step)
+    await sessions.advance("one", used, step)
     now[0] = 12.0
     assert [one.id for one in sessions.expired()] == [left]
     now[0] = 30.0
@@ -102,32 +101,14 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
 
 
 @scenario
-async def test_episode_has_a_limit_of_steps(make_sessions):
-    sessions = make_sessions()
-    session = await begun(sessions)
-    for _ in range(2):
-        for _ in range(3):
-            await sessions.advance("one", "step", session, step)
-        with pytest.raises(RemoteError, match="at most 3 steps"):
-            await sessions.advance("one", "step", session, step)
-        await sessions.advance("one", "reset", session, reset)
-
-
-@pytest.fixture(autouse=True)
-def short_episodes(monkeypatch, request):
-    if "limit_of_steps" in request.node.name:
-        monkeypatch.setattr(layer, "MOST_STEPS", 3)
-
-
-@scenario
 async def test_step_that_hangs_ends_its_session(make_sessions):
     sessions = make_sessions(threads=2, step_seconds=0.2)
     hanging = await begun(sessions, env=misbehaving.hanging)
     other = await begun(sessions, "other")
     with pytest.raises(RemoteError, match=r"longer than 0\.2 s"):
-        await sessions.advance("one", "step", hanging, step)
+        await sessions.advance("one", hanging, step)
     assert hanging not in sessions.open_sessions
-    await sessions.advance("other", "step", other, step)
+    await sessions.advance("other", other, step)
 
 
 @scenario
@@ -135,9 +116,9 @@ async def test_calls_of_one_client_do_not_delay_another(make_sessions):
     sessions = make_sessions(threads=2)
     other = await begun(sessions, "other")
     ids = [await begun(sessions, env=misbehaving.hanging) for _ in range(3)]
-    stepping = [asyncio.ensure_future(sessions.advance("one", "step", one, step)) for one in ids]
+    stepping = [asyncio.ensure_future(sessions.advance("one", one, step)) for one in ids]
     await asyncio.to_thread(misbehaving.BEGAN.wait)
-    await sessions.advance("other", "step", other, step)
+    await sessions.advance("other", other, step)
     assert not any(one.done() for one in stepping)
     misbehaving.FREE.set()
     await asyncio.gather(*stepping)
@@ -147,10 +128,10 @@ async def test_calls_of_one_client_do_not_delay_another(make_sessions):
 async def test_session_serves_one_call_at_once(make_sessions):
     sessions = make_sessions()
     session = await begun(sessions, env=misbehaving.hanging)
-    stepping = asyncio.ensure_future(sessions.advance("one", "step", session, step))
+    stepping = asyncio.ensure_future(sessions.advance("one", session, step))
     await asyncio.to_thread(misbehaving.BEGAN.wait)
     with pytest.raises(RemoteError, match="another call"):
-        await sessions.advance("one", "step", session, step)
+        await sessions.advance("one", session, step)
     closing = asyncio.ensure_future(sessions.close("one", session))
     misbehaving.FREE.set()
     await asyncio.gather(stepping, closing)
@@ -161,7 +142,7 @@ async def test_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
     session = await begun(sessions, env=misbehaving.Failing)
     with pytest.raises(RemoteError, match="the environment failed: ZeroDivision") as refused:
-        await sessions.advance("one", "step", session, step)
+        await sessions.advance("one", session, step)
     assert refused.value.code == "INTERNAL"
     assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
     assert session not in sessions.open_sessions
