@@ -130,7 +130,11 @@ class VLLMBackend:
                 versioned = _Versioned(request, served, request.conversation)
                 answers, place = await self._batcher.submit(versioned)
                 sampled = (await asyncio.shield(answers))[place]
-        check_vocabulary(sampled, self.vocabulary, served.name)
+        if (highest := max(sampled.ids)) >= self.vocabulary:
+            raise BackendError(
+                f"tokens of {served.name!r} must be at most {self.vocabulary - 1}, got {highest}: "
+                "does the server hold the same base?"
+            )
         return completion(sampled, request, trie, served.version)
 
     def release(self, conversation: int) -> None:
@@ -197,15 +201,6 @@ class VLLMBackend:
             prefix=None if first.conversation is None else (served.name, first.conversation),
         )
         return await self._router.run(task, call)
-
-
-def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
-    """Raise BackendError for token ids that the model does not have."""
-    if (highest := max(sampled.ids)) >= vocabulary:
-        raise BackendError(
-            f"tokens of {served_as!r} must be at most {vocabulary - 1}, got {highest}: does the "
-            "server hold the same base?"
-        )
 
 
 def completion(
