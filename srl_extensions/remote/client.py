@@ -66,7 +66,12 @@ class EnvServer:
             ("grpc.enable_http_proxy", int(not is_loopback(host))),
         ]
         if certificate is not None:
-            self._channel = grpc.secure_channel(address, _credentials(Path(certificate)), options)
+            try:
+                pem = None if str(certificate) == "system" else Path(certificate).read_bytes()
+            except OSError as error:
+                raise EnvConfigError(f"the certificate cannot be read: {error}") from error
+            credentials = grpc.ssl_channel_credentials(pem)
+            self._channel = grpc.secure_channel(address, credentials, options)
         elif is_loopback(host):
             self._channel = grpc.insecure_channel(address, options)
         else:
@@ -75,7 +80,14 @@ class EnvServer:
                 f"certificate= (or {CERTIFICATE_VARIABLE}), the PEM file of its certificate, or "
                 "'system' for the system's authorities"
             )
-        self._calls = {method.name: self._call_of(method) for method in SERVICE.methods}
+        self._calls = {
+            method.name: self._channel.unary_unary(
+                f"/{SERVICE.full_name}/{method.name}",
+                request_serializer=GetMessageClass(method.input_type).SerializeToString,
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            for method in SERVICE.methods
+        }
         try:
             self.describe(timeout=min(GREETING, timeout))
         except BaseException:
@@ -141,13 +153,6 @@ class EnvServer:
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 
-    def _call_of(self, method: Any) -> Any:
-        return self._channel.unary_unary(
-            f"/{SERVICE.full_name}/{method.name}",
-            request_serializer=GetMessageClass(method.input_type).SerializeToString,
-            response_deserializer=GetMessageClass(method.output_type).FromString,
-        )
-
 
 connect = EnvServer
 _shared = lru_cache(maxsize=64)(connect)
@@ -183,12 +188,3 @@ def from_url(url: str, /, **options: Any) -> RemoteEnv:
     env = remote(address, name, **options)
     env.made_as = {"name": name, "options": options}
     return env
-
-
-def _credentials(certificate: Path) -> Any:
-    if str(certificate) == "system":
-        return grpc.ssl_channel_credentials()
-    try:
-        return grpc.ssl_channel_credentials(certificate.read_bytes())
-    except OSError as error:
-        raise EnvConfigError(f"the certificate cannot be read: {error}") from error

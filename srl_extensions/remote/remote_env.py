@@ -57,8 +57,9 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         described = self._open()
         self.metadata = described.metadata
         self.possible_agents = list(described.observation_spaces)
-        self.observation_spaces = _spaces(described.observation_spaces)
-        self.action_spaces = _spaces(described.action_spaces)
+        observed, acted = described.observation_spaces, described.action_spaces
+        self.observation_spaces = {agent: from_space(one) for agent, one in observed.items()}
+        self.action_spaces = {agent: from_space(one) for agent, one in acted.items()}
         self.teams = described.teams
         self._described = described
         if described.max_cycles is not None:
@@ -137,7 +138,3 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
             return read_record(Description, json.loads(reply.environment))
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise RemoteError(f"the description is invalid: {error}") from error
-
-
-def _spaces(plain: Mapping[str, Any]) -> dict[str, Any]:
-    return {agent: from_space(one) for agent, one in plain.items()}

@@ -39,14 +39,11 @@ class RoutedTask:
 
 @dataclass
 class OwnerStats:
-    """Counts of one owner's requests."""
+    """Counts of one owner's successful requests."""
 
-    running: int = 0
     done: int = 0
-    failed: int = 0
-    """Failed or cancelled requests."""
     tokens: int = 0
-    """Sum of the costs of finished requests."""
+    """Sum of the costs of these requests."""
     score: float | None = None
 
 
@@ -131,34 +128,27 @@ class Router(Generic[S]):
             BackendError: After `close`, after `max_wait` seconds without a server, after more than
                 MOST_MOVES failed servers, and as raised by `call`.
         """
-        owner = self.owners[task.owner]
-        trouble = None
-        try:
-            for _ in range(MOST_MOVES + 1):
-                state = await self._turn(task)
-                owner.running += 1
-                try:
-                    result = await call(state.server)
-                except ServerUnavailable as error:
-                    trouble, loop = error, asyncio.get_running_loop()
-                    state.rests_until = loop.time() + REST
-                    loop.call_later(REST, self._dispatch)
-                else:
-                    state.rests_until = 0.0
-                    state.done += 1
-                    owner.done += 1
-                    owner.tokens += task.cost
-                    return result
-                finally:
-                    owner.running -= 1
-                    self._leave(state)
-            raise BackendError(
-                f"{task.owner}: servers failed {MOST_MOVES + 1} times under one request, which may "
-                f"be the cause: {trouble}"
-            ) from trouble
-        except BaseException:
-            owner.failed += 1
-            raise
+        owner, trouble = self.owners[task.owner], None
+        for _ in range(MOST_MOVES + 1):
+            state = await self._turn(task)
+            try:
+                result = await call(state.server)
+            except ServerUnavailable as error:
+                trouble, loop = error, asyncio.get_running_loop()
+                state.rests_until = loop.time() + REST
+                loop.call_later(REST, self._dispatch)
+            else:
+                state.rests_until = 0.0
+                state.done += 1
+                owner.done += 1
+                owner.tokens += task.cost
+                return result
+            finally:
+                self._leave(state)
+        raise BackendError(
+            f"{task.owner}: servers failed {MOST_MOVES + 1} times under one request, which may be "
+            f"the cause: {trouble}"
+        ) from trouble
 
     async def _turn(self, task: RoutedTask) -> ServerState:
         """Wait until a server is free for the request, count the request there, return its state.
