@@ -142,7 +142,7 @@ class RayEngine(Engine):
         await asyncio.gather(*users, return_exceptions=True)
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
-        """Call the function for all models at once, and return model to result."""
+        """Call the function with each model, all at once, and return model -> result."""
         results = {model: self._threads.submit(function, model) for model in models}
         return {model: result.result() for model, result in results.items()}
 
@@ -176,7 +176,7 @@ class RayPublisher(WeightPublisher):
         self._engine, self._put = engine, put
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Sample new episodes of `name` from these weights."""
+        """Make all players sample later episodes of `name` from these weights, as `version`."""
         self._engine.publish(name, "publish", version, self._put(model_weights(tensors)))
 
 
@@ -189,7 +189,7 @@ class PlayerSampler:
         self._engine = engine
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Sample new episodes of an adapter (None: the base) from `served_as`."""
+        """Make all players sample later requests of `adapter` (None: the base) from `served_as`."""
         self._engine.publish(adapter or self.base, "serve", version, served_as)
 
 

@@ -154,7 +154,7 @@ class LearnerWorker:
             return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
     def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function with the module, its backend and the environment's constructor."""
+        """Return `function(module, backend, make_env, *arguments)`."""
         return function(self._module, self._backend, self._make_env, *arguments)
 
 
@@ -271,7 +271,7 @@ class RemoteStageLearner:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Copy nested mappings, lists and tuples, with all tensors on `device`."""
+    """Return a copy of nested mappings, lists and tuples, with all tensors on `device`."""
     return mapped(
         value, lambda one: one.detach().to(device, copy=True) if isinstance(one, Tensor) else one
     )

@@ -97,5 +97,5 @@ def export(
 
 
 def _no_environment() -> Any:
-    """Raise ConfigError, in place of the constructor of the environment that 'tiny' requires."""
+    """Raise ConfigError instead of making the environment that 'tiny' requires."""
     raise ConfigError("the embedded model cannot be exported without a run: train it first")

@@ -124,17 +124,17 @@ class Service:
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
-        """Open a session of an environment."""
+        """Open a session; return its id and the description of its environment."""
 
-        def make() -> Any:
-            options = unpack_options(request.options)
-            return self._settings.make(request.environment, options)
+        def make() -> tuple[Any, bytes]:
+            env = self._settings.make(request.environment, unpack_options(request.options))
+            return env, _described(env)
 
-        session, environment = await self.sessions.open(client, make, _described)
+        session, environment = await self.sessions.open(client, make)
         return pb.OpenReply(session=session, environment=environment)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
-        """Start an episode."""
+        """Start an episode in a session; return its first observations."""
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
@@ -145,7 +145,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
-        """Play one step."""
+        """Play one step in a session; return its results."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
@@ -154,7 +154,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
-        """End a session."""
+        """End a session of the client, if it exists."""
         await self.sessions.close(client, request.session)
         return pb.CloseReply()
 
@@ -212,7 +212,7 @@ def in_thread(settings: ServerSettings) -> Iterator[Serving]:
 
 
 async def _message(kind: Any, context: Any) -> Any:
-    """Return the message of a call. Raises RemoteError if none arrives in time, or no valid one."""
+    """Return the message of a call, of class `kind`; raise RemoteError if it is late or invalid."""
     try:
         async with asyncio.timeout(SILENT_SECONDS):
             data = await context.read()

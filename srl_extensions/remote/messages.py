@@ -106,7 +106,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return the result of `env.reset()` or `env.step()` as a frame."""
+    """Return the active agents of `env` and the result of its reset or step as a frame."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
@@ -145,13 +145,13 @@ def unpack_outcome(
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return the actions of a step, and the answers from which some were parsed."""
+    """Return the actions of a step, with the texts of TextActions, as JSON."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 
 
 def unpack_actions(data: bytes) -> dict[str, Any]:
-    """Return the actions of a step. Raises RemoteError for invalid data."""
+    """Return agent -> action from `pack_actions`. Raises RemoteError for invalid data."""
     match unpack(data):
         case [dict() as actions, dict() as texts]:
             pass

@@ -191,7 +191,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             raise self._refused(f"{type(error).__name__}: {error}") from error
 
     def _refused(self, why: object) -> EnvError:
-        """End the session and return an error about the server."""
+        """End the session; return an EnvError with the server's address and the reason `why`."""
         self.close()
         message = " ".join(printable(str(why), multiline=False).split())
         return EnvError(f"{self._url}: {message[:QUOTED]}")

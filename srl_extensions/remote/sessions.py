@@ -82,15 +82,11 @@ class Sessions:
         """Return the number of sessions of a client that are open or being opened."""
         return sum(session.client == client for session in self.open_sessions.values())
 
-    async def open(
-        self,
-        client: str,
-        make: Callable[[], Any],
-        describe: Callable[[Any], Any] = lambda env: None,
-    ) -> tuple[str, Any]:
-        """Open a session of the environment `make()`; return its id and `describe(environment)`.
+    async def open(self, client: str, make: Callable[[], tuple[Any, Any]]) -> tuple[str, Any]:
+        """Open a session of the environment that `make` returns with its description.
 
-        Raises RemoteError if the client has too many sessions, or a function fails.
+        Returns the session's id and the description. Raises RemoteError if the client has too many
+        sessions, or `make` fails.
         """
         if self.count(client) >= self.limits.max_sessions:
             raise RemoteError(
@@ -104,8 +100,8 @@ class Sessions:
         self.open_sessions[session.id] = session
 
         def begin() -> Any:
-            session.env = make()
-            return describe(session.env)
+            session.env, description = make()
+            return description
 
         try:
             return session.id, await self._compute(session, begin)

@@ -94,14 +94,14 @@ class TrackerSink:
             raise
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Log the row of a pass or of a round."""
+        """Log the row of a pass, which has a `stage`, or of a round."""
         if "stage" in row:
             self._log(names.of_pass(row), row["stage"], row["round"])
         else:
             self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Log an evaluation, at the number of steps that precede it."""
+        """Log an evaluation at the number of steps before it; see `Sink` for `when`."""
         stages = list(self._passes)
         if when == "before":
             stages = []

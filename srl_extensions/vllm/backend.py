@@ -122,14 +122,10 @@ class VLLMBackend:
         if request.answers is not None:
             trie = known_trie(request.answers, self.chat.end_of_turn)
         async with self._counted(request) as served:
-            if trie is not None and trie.answers == 1:
-                [answer] = request.answers or ()
-                ids = (*answer, self.chat.end_of_turn)
-                sampled = Sampled(ids, (0.0,) * len(ids), ended=True)
-            else:
-                versioned = _Versioned(request, served, request.conversation)
-                answers, place = await self._batcher.submit(versioned)
-                sampled = (await asyncio.shield(answers))[place]
+            answers, place = await self._batcher.submit(
+                _Versioned(request, served, request.conversation)
+            )
+            sampled = (await asyncio.shield(answers))[place]
         if (highest := max(sampled.ids)) >= self.vocabulary:
             raise BackendError(
                 f"tokens of {served.name!r} must be at most {self.vocabulary - 1}, got {highest}: "
@@ -142,7 +138,10 @@ class VLLMBackend:
 
     @asynccontextmanager
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
-        """Yield a request's weights and count it as open in the body, or raise BackendError."""
+        """Yield the served weights of a request, which counts as open in the body.
+
+        Raises BackendError if its adapter or version is not served.
+        """
         with self._lock:
             served = self._served.get(request.adapter)
             if served is None:

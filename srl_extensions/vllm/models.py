@@ -31,10 +31,9 @@ from srl_extensions.vllm.routing import MAX_WAIT
 from srl_extensions.vllm.server import free_port, logs_folder
 from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
-from srl_train.errors import ConfigError, TrainingError
-from srl_train.loading import Samplers, SamplerStart, learning_models
+from srl_train.errors import ConfigError
+from srl_train.loading import InProcessPublisher, Samplers, SamplerStart, learning_models
 from srl_train.player_names import TINY
-from srl_train.publisher import WeightPublisher
 
 BASE = "base"
 """Served name of the base that adapters share; a whole model is served under its own name."""
@@ -107,7 +106,7 @@ class ServedModels:
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function for `players` other processes that opens samplers at the servers."""
+        """Return a function that opens samplers at the servers in one of `players` processes."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -143,14 +142,6 @@ class ServedModels:
         self._ends.close()
 
 
-class PublishedElsewhere(WeightPublisher):
-    """Publisher of a process without learners, which always raises."""
-
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Raise TrainingError."""
-        raise TrainingError(f"{name} can be published only by the process with its learner")
-
-
 def _attach(
     config: RunConfig,
     urls: Mapping[str, Sequence[str]],
@@ -168,7 +159,8 @@ def _attach(
             if time.monotonic() > latest:
                 raise
             time.sleep(1.0)
-    return Samplers({}, _backends(fleet, facts, served), PublishedElsewhere(), fleet.close)
+    nothing = InProcessPublisher({}, {}, frozenset())  # The process with the learners publishes.
+    return Samplers({}, _backends(fleet, facts, served), nothing, fleet.close)
 
 
 def _backends(

@@ -180,7 +180,7 @@ class Router(Generic[S]):
             self._waiting.pop(turn, None)
 
     def _dispatch(self) -> None:
-        """Send waiting requests to free servers."""
+        """Give waiting requests to servers that do not rest and are below their limit."""
         now = asyncio.get_running_loop().time()
         while True:
             states = list(self._states.values())

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 
 from srl_extensions.cluster import engine
 from srl_extensions.cluster.players import PlayerWorker
-from srl_extensions.vllm.models import PublishedElsewhere
 from srl_train.errors import TrainingError
 
 ONE_AT_A_TIME = threading.Lock()
@@ -47,9 +46,7 @@ class DirectActor:
 
     def _alone(self):
         """Return the lock of a call; players that wait for servers need none."""
-        publisher = self._kind is PlayerWorker and self._object and self._object._players.publisher
-        building_served = self._kind is PlayerWorker and pickle.loads(self._arguments)[3]
-        waits = building_served or isinstance(publisher, PublishedElsewhere)
+        waits = self._kind is PlayerWorker and pickle.loads(self._arguments)[3]
         return nullcontext() if waits else ONE_AT_A_TIME
 
     def _end(self):

@@ -12,7 +12,9 @@ from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.sessions import SessionLimits, Sessions
 from tests.srl_extensions.remote import misbehaving
 
-ENV = partial(make, "coop_compete_v0", num_agents=2, max_cycles=10**9)
+
+def new_env():
+    return make("coop_compete_v0", num_agents=2, max_cycles=10**9), None
 
 
 def reset(env):
@@ -51,7 +53,7 @@ def scenario(test):
     return run
 
 
-async def begun(sessions, client="one", env=ENV):
+async def begun(sessions, client="one", env=new_env):
     """Return a session that has been reset."""
     session, _ = await sessions.open(client, env)
     await sessions.advance(client, session, reset)
@@ -61,14 +63,14 @@ async def begun(sessions, client="one", env=ENV):
 @scenario
 async def test_sessions_of_a_client_are_limited(make_sessions):
     sessions = make_sessions(max_sessions=2)
-    first, _ = await sessions.open("one", ENV)
-    await sessions.open("one", ENV)
+    first, _ = await sessions.open("one", new_env)
+    await sessions.open("one", new_env)
     with pytest.raises(RemoteError, match="at most 2 sessions per client"):
-        await sessions.open("one", ENV)
-    await sessions.open("other", ENV)
+        await sessions.open("one", new_env)
+    await sessions.open("other", new_env)
     for session in (first, first, "unknown"):
         await sessions.close("one", session)
-    await sessions.open("one", ENV)
+    await sessions.open("one", new_env)
     assert (sessions.count("one"), sessions.count("other")) == (2, 1)
 
 
@@ -103,7 +105,7 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
 @scenario
 async def test_step_that_hangs_ends_its_session(make_sessions):
     sessions = make_sessions(threads=2, step_seconds=0.2)
-    hanging = await begun(sessions, env=misbehaving.hanging)
+    hanging = await begun(sessions, env=lambda: (misbehaving.hanging(), None))
     other = await begun(sessions, "other")
     with pytest.raises(RemoteError, match=r"longer than 0\.2 s"):
         await sessions.advance("one", hanging, step)
@@ -115,7 +117,7 @@ async def test_step_that_hangs_ends_its_session(make_sessions):
 async def test_calls_of_one_client_do_not_delay_another(make_sessions):
     sessions = make_sessions(threads=2)
     other = await begun(sessions, "other")
-    ids = [await begun(sessions, env=misbehaving.hanging) for _ in range(3)]
+    ids = [await begun(sessions, env=lambda: (misbehaving.hanging(), None)) for _ in range(3)]
     stepping = [asyncio.ensure_future(sessions.advance("one", one, step)) for one in ids]
     await asyncio.to_thread(misbehaving.BEGAN.wait)
     await sessions.advance("other", other, step)
@@ -127,7 +129,7 @@ async def test_calls_of_one_client_do_not_delay_another(make_sessions):
 @scenario
 async def test_session_serves_one_call_at_once(make_sessions):
     sessions = make_sessions()
-    session = await begun(sessions, env=misbehaving.hanging)
+    session = await begun(sessions, env=lambda: (misbehaving.hanging(), None))
     stepping = asyncio.ensure_future(sessions.advance("one", session, step))
     await asyncio.to_thread(misbehaving.BEGAN.wait)
     with pytest.raises(RemoteError, match="another call"):
@@ -140,7 +142,7 @@ async def test_session_serves_one_call_at_once(make_sessions):
 @scenario
 async def test_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
-    session = await begun(sessions, env=misbehaving.Failing)
+    session = await begun(sessions, env=lambda: (misbehaving.Failing(), None))
     with pytest.raises(RemoteError, match="the environment failed: ZeroDivision") as refused:
         await sessions.advance("one", session, step)
     assert refused.value.code == "INTERNAL"
