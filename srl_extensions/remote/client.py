@@ -128,10 +128,15 @@ class EnvServer:
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
     def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
-        """Call a method of the protocol, such as "Step", with its message; return the reply.
+        """Return the reply to a call.
 
-        Raises RemoteError if there is no reply within `timeout` seconds (None: those of the
-        connection), or the server refuses.
+        Args:
+            method: Name of a method of the protocol, such as "Step".
+            request: Message of the method.
+            timeout: Time limit in seconds; None uses that of the connection.
+
+        Raises:
+            RemoteError: If the server cannot be reached or refuses.
         """
         seconds = timeout or self.timeout
         try:
@@ -149,7 +154,11 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End the session with this id; a closed connection or a missing server is ignored."""
+        """End a session; a closed connection or a missing server is ignored.
+
+        Args:
+            session: Id of the session.
+        """
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 

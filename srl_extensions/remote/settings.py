@@ -71,10 +71,15 @@ class ServerSettings(SessionLimits):
         set_fields(self, environments=names, tokens=tuple(self.tokens))
 
     def make(self, name: str, options: dict[str, Any]) -> Any:
-        """Make an environment of the server with a client's `options`, its keyword arguments.
+        """Make an environment for a client.
 
-        Raises RemoteError if the name is not served, or the options are refused by the constructor,
-        name code or files, request too much, or select levels held out from training.
+        Args:
+            name: Name of the environment, one of `environments`.
+            options: Keyword arguments of its constructor, from the client.
+
+        Raises:
+            RemoteError: If the name is not served, or the options are refused by the constructor,
+                name code or files, request too much, or select levels held out from training.
         """
         self._require(name)
         if options.get("render_mode") is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -117,11 +117,27 @@ class TrackerSink:
     def close(self) -> None:
         """Log the pending records and end the runs."""
         self._closing = True
-        self._thread.submit(self._finish)
+        for name, run in self._runs.items():
+            self._submit(name, run, run.tracker.finish)
         self._thread.shutdown()
 
     def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        self._thread.submit(self._record, numbers, kind, step)
+        for name, run in self._runs.items():
+            self._submit(name, run, partial(self._record, run, numbers, kind, step))
+
+    def _submit(self, name: str, run: TrackerRun, call: Callable[[], None]) -> None:
+        """Make a call in the thread, and warn of the first error of the tracker."""
+
+        def check(done: Future[None]) -> None:
+            error = done.exception()
+            if error is not None and not run.failed:
+                _LOG.warning(
+                    "%s failed to log a record, the run continues; metrics.jsonl in the run's "
+                    "folder has all records: %s", name, one_line(error),
+                )  # fmt: skip
+            run.failed |= error is not None
+
+        self._thread.submit(call).add_done_callback(check)
 
     # The following methods run in the thread.
 
@@ -144,32 +160,12 @@ class TrackerSink:
         except OSError as error:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
-    def _record(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log a record in all trackers that have no later record of this kind."""
-        for name, run in self._runs.items():
-            if step > run.last.get(kind, -1) and not (run.failed and self._closing):
-                with self._warned(name, run):
-                    run.log(numbers, step)
-                    run.last[kind] = step
-                    self._save()
-
-    def _finish(self) -> None:
-        for name, run in self._runs.items():
-            with self._warned(name, run):
-                run.tracker.finish()
-
-    @contextmanager
-    def _warned(self, name: str, run: TrackerRun) -> Iterator[None]:
-        """Suppress all errors of a tracker, and warn of the first one."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - no failure of a tracker ends the run
-            if not run.failed:
-                _LOG.warning(
-                    "%s failed to log a record, the run continues; metrics.jsonl in the run's "
-                    "folder has all records: %s", name, one_line(error),
-                )  # fmt: skip
-            run.failed = True
+    def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
+        """Log a record, unless the tracker has this or a later one of its kind."""
+        if step > run.last.get(kind, -1) and not (run.failed and self._closing):
+            run.log(numbers, step)
+            run.last[kind] = step
+            self._save()
 
     def _save(self) -> None:
         state = {
