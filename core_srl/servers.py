@@ -14,6 +14,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Literal
 
+import torch
+from torch import Tensor
+
 from core_srl.adapters import LoRAManager
 from core_srl.errors import loading
 from core_srl.llm_config import LLMConfig, LLMResponse, LoRAConfig, sampling_with
@@ -21,8 +24,10 @@ from core_srl.models import MODERN_MODELS
 from srl_agents.errors import ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
+from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.huggingface.loading import folder_of
 from srl_agents.llm.backends.openai import OpenAIModel
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.model_folders import folder_for
 from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
@@ -31,7 +36,7 @@ from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import token_facts
 from srl_extensions.vllm.placement import find_gpus, place
-from srl_extensions.vllm.publisher import ServedPublisher
+from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
 from srl_extensions.vllm.routing import RoutedTask
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
@@ -336,11 +341,14 @@ class DistributedLoRAScheduler(_Servers):
             port: VLLMBackend(self._fleet.routers[f"base-{port}"], base=f"base-{port}", **facts)
             for port in self._ports
         }
+        turn = ChatTurn("Round 1. What do you choose? " * PROBES)
         self._publisher = ServedPublisher(
             {one.name: self._backends[one.port] for one in self._configs.values()},
             self._fleet,
             self._write,
             folder=Path(mkdtemp(prefix="core-srl-adapters-")),
+            probe=backend.chat.prompts([turn])[0],
+            dtype=dtype,
         )
         self.manager.on_version = self._publish
         for lora_id in self._configs:
@@ -357,9 +365,16 @@ class DistributedLoRAScheduler(_Servers):
             name, version = status[lora_id]["name"], status[lora_id]["version"]
             self._publisher.publish(name, version, weights)
 
-    def _write(self, name: str, weights: Any, folder: Path) -> None:
-        """Save an adapter to `folder`."""
+    def _write(self, name: str, weights: Any, probes: Any, folder: Path) -> Tensor:
+        """Save an adapter to `folder`; return its log-probabilities after each probe."""
         self.manager.save(int(name.removeprefix("lora_")), folder)
+        model = self.manager.backend.model
+        tokens = torch.tensor([probes[-1]], device=model.device)
+        with torch.no_grad(), evaluating(model):
+            logits = model(tokens, adapter_names=[name], use_cache=False).logits
+        after = logits[0, [len(probe) - 1 for probe in probes]].float()
+        expected: Tensor = (after / PROBING.temperature).log_softmax(-1).cpu()
+        return expected
 
 
 create_distributed_lora_scheduler = DistributedLoRAScheduler

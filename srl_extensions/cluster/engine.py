@@ -183,8 +183,8 @@ class RayPublisher(WeightPublisher):
 class PlayerSampler:
     """Players as the sampler of one base, which is `name` in records and `base` on the servers."""
 
-    def __init__(self, engine: RayEngine, name: str, base: str) -> None:
-        self.name, self.base = name, base
+    def __init__(self, engine: RayEngine, name: str, base: str, stop_ids: frozenset[int]) -> None:
+        self.name, self.base, self.stop_ids = name, base, stop_ids
         self.drained = engine.drained
         self._engine = engine
 
@@ -261,7 +261,7 @@ def ray_parts(
         if servers is not None:
             publisher = servers.open_publisher(
                 {
-                    base: PlayerSampler(started, facts["name"], base)
+                    base: PlayerSampler(started, facts["name"], base, facts["stop_ids"])
                     for base, facts in servers.facts.items()
                 }
             )

@@ -126,11 +126,7 @@ class VLLMBackend:
                 _Versioned(request, served, request.conversation)
             )
             sampled = (await asyncio.shield(answers))[place]
-        if (highest := max(sampled.ids)) >= self.vocabulary:
-            raise BackendError(
-                f"tokens of {served.name!r} must be at most {self.vocabulary - 1}, got {highest}: "
-                "does the server hold the same base?"
-            )
+        check_vocabulary(sampled, self.vocabulary, served.name)
         return completion(sampled, request, trie, served.version)
 
     def release(self, conversation: int) -> None:
@@ -200,6 +196,15 @@ class VLLMBackend:
             prefix=None if first.conversation is None else (served.name, first.conversation),
         )
         return await self._router.run(task, call)
+
+
+def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
+    """Raise BackendError for token ids that the model does not have."""
+    if (highest := max(sampled.ids)) >= vocabulary:
+        raise BackendError(
+            f"tokens of {served_as!r} must be at most {vocabulary - 1}, got {highest}: does the "
+            "server hold the same base?"
+        )
 
 
 def completion(

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,8 @@ from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import source_of
 from srl_agents.llm.backends.registry import is_api_name
+from srl_agents.llm.text_policy import turn_of
+from srl_agents.policy import AgentObservation
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
@@ -40,6 +42,7 @@ BASE = "base"
 KEPT_VERSIONS = 1
 """Number of past versions of each model that stay loaded, so that a publication does not wait for
 episodes that still use the previous version."""
+PROBED_TOKENS = 64
 Apply = Callable[..., Any]
 """Function (function, *arguments) that returns `function(module, backend, make_env, *arguments)`,
 called in the process of a model's learner."""
@@ -97,9 +100,11 @@ class ServedModels:
         self.check = self._fleet.check
         # Adapters share one base, which the first learner describes.
         described = dict(zip(self._sources, learners.values(), strict=False))
+        found = {base: learner(_facts_and_probe) for base, learner in described.items()}
         template = {"chat_template_kwargs": self._config.models.chat_template_kwargs}
-        self.facts = {base: learner(_facts) | template for base, learner in described.items()}
+        self.facts = {base: facts | template for base, (facts, _) in found.items()}
         """Served base -> arguments of its VLLMBackend."""
+        _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
         """Return the backends in this process, by sampled name."""
@@ -119,14 +124,18 @@ class ServedModels:
         """Return the run's publisher; `samplers` are by served base."""
         models = self._config.models
 
-        def write(name: str, weights: Mapping[str, Tensor], folder: Path) -> None:
-            self._learners[self._shapes[name]](_write, dict(weights), folder)
+        def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
+            learner = self._learners[self._shapes[name]]
+            expected: Tensor = learner(_write, dict(weights), *arguments)
+            return expected
 
         publisher = ServedPublisher(
             {name: samplers[base] for name, base in self._served.items()},
             self._fleet,
             write,
             folder=self._folder,
+            probe=self._probe,
+            dtype=models.dtype,
             adapters=models.adapters is not None,
             keep=KEPT_VERSIONS,
         )
@@ -177,8 +186,15 @@ def _backends(
 # Functions that run in the process of a learner; see Apply.
 
 
-def _facts(module: Any, backend: Any, make_env: Any) -> dict[str, Any]:
-    return token_facts(backend)
+def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
+    """Return `token_facts` of a base, and up to PROBED_TOKENS token ids of a first prompt."""
+    with closing(make_env()) as env:
+        observations, infos = env.reset(seed=0)
+        agent = env.agents[0]
+        mask = infos[agent].get("action_mask")
+        seen = AgentObservation(agent, observations[agent], mask)
+        [prompt] = backend.chat.prompts([turn_of(env.unwrapped.text_view, seen)])
+    return token_facts(backend), list(prompt[-PROBED_TOKENS:])
 
 
 def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
@@ -186,8 +202,8 @@ def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
     return {name: torch.zeros(p.shape, dtype=p.dtype) for name, p in trained.items()}
 
 
-def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> None:
-    write_weights(module, *arguments)
+def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor:
+    return write_weights(module, *arguments)
 
 
 def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:

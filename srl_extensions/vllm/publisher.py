@@ -1,4 +1,4 @@
-"""Publication of trained weights to model servers: write, load, switch, unload."""
+"""Publication of trained weights to model servers: write, load, probe, switch, unload."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from peft import PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.func import functional_call
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
-from srl_extensions.vllm.backend import VLLMBackend
+from srl_agents.llm.backends.huggingface.backend import evaluating
+from srl_agents.llm.sampling import Sampling
+from srl_extensions.vllm.backend import VLLMBackend, check_vocabulary
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.routing import MAX_WAIT
@@ -28,11 +32,20 @@ from srl_train.learners.learner import model_weights
 from srl_train.learners.lora import ADAPTER
 from srl_train.publisher import WeightPublisher
 
+PROBES = 8
+"""Number of prefixes of the probe. The server samples one token after each."""
+PROBING = Sampling(temperature=2.0, max_new_tokens=1)
+"""A high temperature also samples unlikely tokens, whose log-probabilities distinguish weights.
+With prompt_logprobs, requests for adapters would end the engine of vLLM 0.31 on CPUs."""
+TOLERANCES = {"float32": 1e-3}
+"""Data type -> largest difference between the log-probabilities of server and learner; 0.5 for
+others."""
 PAUSE = 0.2
 """Seconds between two attempts to reach a server that is being restarted."""
-Write = Callable[[str, Mapping[str, Tensor], Path], None]
-"""Function (name, weights, folder) that writes the weights of a model, pool or frozen model to an
-empty folder."""
+Write = Callable[[str, Mapping[str, Tensor], Sequence[Sequence[int]], Path], Tensor]
+"""Function (name, weights, probes, folder) that writes the weights of a model, pool or frozen model
+to an empty folder, and returns the learner's log-probabilities (PROBES, vocabulary) after each of
+the probes."""
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +58,8 @@ class Publication:
     served_as: str
     """Name in requests. The name of an adapter is never reused."""
     folder: Path
+    expected: Tensor
+    """Log-probabilities (PROBES, vocabulary) of the learner."""
 
     @property
     def is_whole(self) -> bool:
@@ -55,8 +70,9 @@ class Publication:
 class ServedPublisher(WeightPublisher):
     """Publisher of adapters to the servers of their base, or of whole models to their servers.
 
-    Every server loads a new version before it answers. Older versions are unloaded once they have
-    no open requests. Servers that the fleet restarts load the weights again.
+    Every server loads a new version, and its log-probabilities are compared with the learner's
+    before the version answers. Older versions are unloaded once they have no open requests.
+    Servers that the fleet restarts load the weights again.
     """
 
     def __init__(
@@ -66,20 +82,25 @@ class ServedPublisher(WeightPublisher):
         write: Write,
         *,
         folder: Path,
+        probe: Sequence[int],
+        dtype: str,
         adapters: bool = True,
         keep: int = 0,
     ) -> None:
-        """Create a publisher for `samplers`, which are by name.
+        """Create a publisher of weights of type `dtype` for `samplers`, which are by name.
 
         Names are models, pools and frozen models: `adapters` of one base, or whole models. Players
         in other processes have a PlayerSampler with the same methods. All publications are
-        subfolders of `folder`. `keep` past versions of each name stay loaded.
+        subfolders of `folder`. Log-probabilities are compared after prefixes of `probe` (token
+        ids). `keep` past versions of each name stay loaded.
         """
         self.fleet, self.folder = fleet, folder
         self.answering: dict[str, Publication] = {}
         """Name -> version that new requests are answered from."""
         self._samplers, self._write, self._adapters = samplers, write, adapters
         self._keep = keep
+        self._probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
+        self._tolerance = TOLERANCES.get(dtype, 0.5)
         self._versions: dict[str, list[Publication]] = {}
         """Name -> versions to hold; the last may not answer yet."""
         self._changing = asyncio.Lock()
@@ -89,8 +110,8 @@ class ServedPublisher(WeightPublisher):
         """Publish weights unless this version answers already.
 
         Raises:
-            BackendError: If a server refuses the weights, or none loads them in time. An adapter's
-                version before continues to answer; a whole model's may be replaced.
+            BackendError: If log-probabilities differ or no server loads the weights in time. An
+                adapter's version before continues to answer; a whole model's was replaced.
         """
         weights = {n: t.detach() for n, t in model_weights(tensors).items()}
         adapter, sampler = name if self._adapters else None, self._samplers[name]
@@ -102,9 +123,9 @@ class ServedPublisher(WeightPublisher):
         unique = f"{plain}.{secrets.token_hex(4)}"
         folder = self.folder / unique
         folder.mkdir(parents=True)
-        self._write(name, weights, folder)
+        expected = self._write(name, weights, self._probes, folder)
         served_as = unique if self._adapters else sampler.base
-        background_loop.run(self._publish(name, Publication(new, served_as, folder)))
+        background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
 
     def current(self, name: str) -> ModelVersion | None:
         """Return the version that new requests of `name` are answered from, if there is one."""
@@ -147,7 +168,7 @@ class ServedPublisher(WeightPublisher):
                     # A whole model changes after its open requests have ended.
                     newest = self.answering.get(name, held[-1])
                     for one in [newest] if newest.is_whole else held:
-                        await self._load(client, one)
+                        await self._load(name, client, one)
 
     async def _load_everywhere(self, name: str, new: Publication) -> None:
         """Load a version on every server that is up; `_reload` loads the version on the others.
@@ -160,7 +181,7 @@ class ServedPublisher(WeightPublisher):
                 clients = self.fleet.clients(self._samplers[name].base)
                 try:
                     for client in clients:
-                        await self._load(client, new)
+                        await self._load(name, client, new)
                 except ServerUnavailable:
                     clients = []  # The fleet restarts the server.
             if clients:
@@ -172,12 +193,31 @@ class ServedPublisher(WeightPublisher):
                 )
             await asyncio.sleep(PAUSE)
 
-    async def _load(self, client: VLLMClient, new: Publication) -> None:
-        """Load a version on a server, unless the server holds this adapter already."""
+    async def _load(self, name: str, client: VLLMClient, new: Publication) -> None:
+        """Load a version on a server. Raises BackendError if its log-probabilities are wrong."""
         if new.is_whole:
             await client.update_weights(new.folder)
         elif new.served_as not in await client.models():
             await client.load_adapter(new.served_as, new.folder)
+        sampled = await client.complete(
+            new.served_as,
+            self._probes,
+            sampling=PROBING,
+            max_tokens=1,
+            stop_ids=self._samplers[name].stop_ids,
+        )
+        for one in sampled:
+            check_vocabulary(one, new.expected.shape[1], new.served_as)
+        difference = max(
+            abs(one.logprobs[0] - float(expected[one.ids[0]]))
+            for one, expected in zip(sampled, new.expected, strict=True)
+        )
+        if not difference <= self._tolerance:
+            raise BackendError(
+                f"{new.served_as} at {client.url}: log-probabilities differ by {difference:.3g} "
+                f"from the learner's; allowed: {self._tolerance:g}. Does the server hold the same "
+                "base in the same dtype, with --logprobs-mode processed_logprobs?"
+            )
 
     async def _forget(self, name: str, old: Publication) -> None:
         """Unload an adapter from all servers, and remove the folder of a publication."""
@@ -192,10 +232,14 @@ class ServedPublisher(WeightPublisher):
         shutil.rmtree(old.folder, ignore_errors=True)
 
 
-def write_weights(module: Any, weights: Mapping[str, Tensor], folder: Path) -> None:
+def write_weights(
+    module: Any, weights: Mapping[str, Tensor], probes: Sequence[Sequence[int]], folder: Path
+) -> Tensor:
     """Write weights to an empty folder in the format of the servers.
 
-    `module` has the same parameters as `weights`: a PeftModel for an adapter.
+    `module` has the same parameters as `weights`: a PeftModel for an adapter. Each of the `probes`
+    (token ids) is a prefix of the last one. Returns the log-probabilities (len(probes), vocabulary)
+    after each probe with these weights, at PROBING's temperature.
     """
     if isinstance(module, PeftModel):
         saved = get_peft_model_state_dict(
@@ -206,3 +250,10 @@ def write_weights(module: Any, weights: Mapping[str, Tensor], folder: Path) -> N
     else:
         saved, file = weights, "model.safetensors"
     save_file({n: t.cpu().contiguous() for n, t in saved.items()}, folder / file)
+    device = next(module.parameters()).device
+    tokens = torch.tensor([list(probes[-1])], device=device)
+    placed = {name: tensor.to(device) for name, tensor in weights.items()}
+    with torch.no_grad(), evaluating(module):
+        logits = functional_call(module, placed, (tokens,), {"use_cache": False}).logits
+    found: Tensor = (logits[0].float() / PROBING.temperature).log_softmax(-1)
+    return found[[len(probe) - 1 for probe in probes]].cpu()

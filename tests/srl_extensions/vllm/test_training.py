@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from srl_agents.errors import BackendError
 from srl_extensions.vllm import models as served_models
-from srl_extensions.vllm.client import VLLMClient
+from srl_extensions.vllm import publisher as served_publisher
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.trainer import Trainer
 from tests.servers.vllm_stub import sampled_versions, stub_server
@@ -48,24 +48,24 @@ def test_every_step_samples_the_newest_version(served_run, stub, tmp_path):
             assert row["staleness"] == {"mean": 0.0, "max": 0}
     assert len(stub.adapters) == 4  # The newest and the previous version of two models.
     requested = {body["model"] for body in stub.bodies}
-    # Versions 0 and 1 have different names; version 2 has no requests.
-    assert len({name for name in requested if name.startswith("model_0@")}) == 2
+    # Versions 0 to 2 have different names.
+    assert len({name for name in requested if name.startswith("model_0@")}) == 3
     trainer.close()
     assert not stub.adapters and not list((tmp_path / "published").iterdir())
 
 
-def test_refused_weights_leave_the_previous_version(served_run, stub, monkeypatch):
+def altered(tensors, path):
+    save_file({name: tensor + 0.05 for name, tensor in tensors.items()}, path)
+
+
+def test_altered_weights_are_refused_and_the_previous_version_stays(served_run, stub, monkeypatch):
     trainer = served_run(stub)
     run = trainer.run
     names = set(stub.adapters)
     weights = {name: own + 0.01 for name, own in run.learners["model_0"].weights().items()}
-
-    async def refuse(client, name, folder):
-        raise BackendError("no free slot")
-
     with monkeypatch.context() as patch:
-        patch.setattr(VLLMClient, "load_adapter", refuse)
-        with pytest.raises(BackendError, match="no free slot"):
+        patch.setattr(served_publisher, "save_file", altered)
+        with pytest.raises(BackendError, match=r"differ by .* from the learner's"):
             run.players.publisher.publish("model_0", 1, weights)
     assert run.players.publisher.current("model_0").version == 0
     assert set(stub.adapters) == names

@@ -37,14 +37,16 @@ def test_answers_match_their_version_during_two_hundred_publications(fleet, lear
 
     backend = VLLMBackend(fleet.routers[BASE], learner.tokenizer, base=BASE)
 
-    def write(name, weights, folder):
-        write_weights(learner.module, weights, folder)
+    def write(name, weights, probes, folder):
+        return write_weights(learner.module, weights, probes, folder)
 
     publisher = ServedPublisher(
         {"model_0": backend},
         fleet,
         write,
         folder=tmp_path / "published",
+        probe=list(range(3, 30)),
+        dtype="float32",
         keep=1,
     )
     trained = {n: p.detach() for n, p in learner.module.named_parameters() if p.requires_grad}
