@@ -8,7 +8,6 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -31,7 +30,7 @@ from srl_envs.validation import whole_number
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
-from srl_extensions.vllm.models import TokenFacts
+from srl_extensions.vllm.models import token_facts
 from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
 from srl_extensions.vllm.server import logs_folder
@@ -308,8 +307,11 @@ class DistributedLoRAScheduler(_Servers):
                 python=self._python,
             )
         self._fleet = Fleet.managed([*self._specs.values()])
-        facts = replace(TokenFacts.of(backend), name=Path(base).name)
-        self._backends = {port: facts.backend(self._fleet, f"base-{port}") for port in self._ports}
+        facts = token_facts(backend) | {"name": Path(base).name}
+        self._backends = {
+            port: VLLMBackend(self._fleet.routers[f"base-{port}"], base=f"base-{port}", **facts)
+            for port in self._ports
+        }
         turn = ChatTurn("Round 1. What do you choose? " * PROBES)
         self._publisher = ServedPublisher(
             {one.name: self._backends[one.port] for one in self._configs.values()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from torch import Tensor
 
@@ -20,13 +20,3 @@ class WeightPublisher(ABC):
             version: Version that the samplers record with each answer.
             tensors: Parameter name to tensor, for all trainable parameters.
         """
-
-    def publish_update(self, name: str, version: int, publish: Callable[[], None]) -> None:
-        """Publish the weights of an update, if this publisher publishes every update.
-
-        Args:
-            name: Model.
-            version: Number of the model's updates.
-            publish: Function that publishes the newest weights.
-        """
-        publish()

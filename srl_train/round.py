@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -302,8 +301,7 @@ def update_models(
         if stats[model].weight_change > 0:
             stats[model].updates += 1
             run.versions[model] += 1
-            publish = partial(run.publish, model)
-            run.players.publisher.publish_update(model, run.versions[model], publish)
+            run.publish(model)
 
     for model, exchanged in strategy.traffic(run.strategy_state).items():
         stats[model].exchanged += exchanged - traffic[model]

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from srl_envs.loading import needed_by
@@ -79,42 +80,51 @@ class Actor:
     def __init__(self, name: str, handle: Any) -> None:
         self.name, self._handle = name, handle
         self._identity: str | None = None
-        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, name)
         self._stopped = False
 
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the object, one call at a time.
+    def submit(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the object after all earlier calls, and return the future of its result.
 
         Raises:
-            TrainingError: If the actor died MOST_DEATHS times in this call, or was stopped.
-            Exception: Exceptions of the method, unchanged.
+            TrainingError: If the actor was stopped; in the future, if it died MOST_DEATHS times.
+            Exception: In the future, exceptions of the method, unchanged.
         """
+        if self._stopped:
+            raise TrainingError(f"{self.name} ended with the run")
+        return self._thread.submit(self._call, method, *arguments)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Return the result of a method of the object; raises as `submit` and its future."""
+        return self.submit(method, *arguments).result()
+
+    def stop(self) -> None:
+        """End the actor. Its current call and later ones raise TrainingError."""
+        self._stopped = True
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        if ray.is_initialized():
+            ray.kill(self._handle)
+
+    def _call(self, method: str, *arguments: Any) -> Any:
         deaths, lost = 0, None
-        with self._lock:
-            while True:
-                try:
-                    if lost is not None or self._identity is None:
-                        deaths += self._was_restarted()
-                    if deaths == MOST_DEATHS:
-                        break
-                    return ray.get(self._handle.call.remote(method, *arguments))
-                except RayTaskError as error:
-                    raise getattr(error, "cause", error) from error
-                except (RayActorError, ObjectLostError, OutOfMemoryError) as error:
-                    if self._stopped or isinstance(error, ActorDiedError):
-                        raise TrainingError(f"{self.name} ended with the run") from error
-                    log.warning("%s died: %s", self.name, error)
-                    lost = error
+        while True:
+            try:
+                if lost is not None or self._identity is None:
+                    deaths += self._was_restarted()
+                if deaths == MOST_DEATHS:
+                    break
+                return ray.get(self._handle.call.remote(method, *arguments))
+            except RayTaskError as error:
+                raise getattr(error, "cause", error) from error
+            except (RayActorError, ObjectLostError, OutOfMemoryError) as error:
+                if self._stopped or isinstance(error, ActorDiedError):
+                    raise TrainingError(f"{self.name} ended with the run") from error
+                log.warning("%s died: %s", self.name, error)
+                lost = error
         raise TrainingError(
             f"{self.name} died {MOST_DEATHS} times in {method}: check the memory of its node, and "
             "Ray's logs there (/tmp/ray)"
         ) from lost
-
-    def stop(self) -> None:
-        """End the actor; current and later calls raise TrainingError."""
-        self._stopped = True
-        if ray.is_initialized():
-            ray.kill(self._handle)
 
     def _was_restarted(self) -> bool:
         """Wait for the process, and return True if it is not that of the last call.
@@ -182,7 +192,7 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Start an actor with an object `kind(*arguments)` in a place: players, then learners."""
+        """Start an actor with the object `kind(*arguments)` in the place of this number."""
         options = ray.remote(Host).options(
             num_cpus=self._bundles[place].get("CPU", 0),
             num_gpus=self._bundles[place].get("GPU", 0),

@@ -60,21 +60,18 @@ class RayEngine(Engine):
     ) -> None:
         self._actors, self._learners, self._group_size = players, learners, group_size
         self._check, self._close_cluster = check, close_cluster
-        self._player_threads = [ThreadPoolExecutor(1, player.name) for player in players]
-        self._learner_threads = ThreadPoolExecutor(max(1, len(learners)), "each")
+        self._threads = ThreadPoolExecutor(max(1, len(learners)), "each")
         self._usage: dict[str, Usage] = {}
         self._publications: Publications = {}
         self._published = 0
-        self._open: dict[Future[list[Episode]], Publications] = {}
+        self._open: dict[Future[Any], Publications] = {}
         """Share of episodes that is not complete -> its publications."""
         self._changed = threading.Lock()
 
-    def load_players(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Load the models of all players; return the fields `texts` and `adapters` of Players."""
-        loading = [
-            thread.submit(player.call, "models")
-            for thread, player in zip(self._player_threads, self._actors, strict=True)
-        ]
+    def load(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
+        """Load the models of all actors; return the fields `texts` and `adapters` of Players."""
+        loading = [player.submit("models") for player in self._actors]
+        self.each(lambda model: self._learners[model].weights(), self._learners)
         (texts, adapters), *_ = [loaded.result() for loaded in loading]
         return texts, adapters
 
@@ -99,7 +96,7 @@ class RayEngine(Engine):
         A player plays its shares of several rounds one after the other.
         """
         shares = [asyncio.wrap_future(share) for share in self._request(games)]
-        waiting: Collection[asyncio.Future[list[Episode]]] = shares
+        waiting: Collection[asyncio.Future[Any]] = shares
         while waiting:
             done, waiting = await asyncio.wait(
                 waiting, timeout=CHECKED_EVERY, return_when=asyncio.FIRST_EXCEPTION
@@ -107,17 +104,21 @@ class RayEngine(Engine):
             for share in done:
                 share.result()
             self._check()
-        return [episode for share in shares for episode in share.result()]
+        episodes: list[Episode] = []
+        for share in shares:
+            played, usage = share.result()
+            episodes += played
+            for name, added in usage.items():
+                self._usage.setdefault(name, Usage()).add_usage(added)
+        return episodes
 
-    def _request(self, games: PlannedGames) -> list[Future[list[Episode]]]:
-        """Request episodes from all players, and return the futures of their shares in order."""
+    def _request(self, games: PlannedGames) -> list[Future[Any]]:
+        """Request the results of PlayerWorker.play from all players; return their futures."""
         shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [
-                thread.submit(self._play, player, games.part(share), self._publications)
-                for thread, player, share in zip(
-                    self._player_threads, self._actors, shares, strict=True
-                )
+                player.submit("play", games.part(share), self._publications)
+                for player, share in zip(self._actors, shares, strict=True)
                 if share
             ]
             self._open |= dict.fromkeys(requested, self._publications)
@@ -125,17 +126,7 @@ class RayEngine(Engine):
             share.add_done_callback(self._end)
         return requested
 
-    def _play(
-        self, player: Actor, games: PlannedGames, publications: Publications
-    ) -> list[Episode]:
-        episodes: list[Episode]
-        episodes, usage = player.call("play", games, publications)
-        with self._changed:
-            for name, added in usage.items():
-                self._usage.setdefault(name, Usage()).add_usage(added)
-        return episodes
-
-    def _end(self, share: Future[list[Episode]]) -> None:
+    def _end(self, share: Future[Any]) -> None:
         with self._changed:
             self._open.pop(share, None)
 
@@ -151,8 +142,8 @@ class RayEngine(Engine):
         await asyncio.gather(*users, return_exceptions=True)
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
-        """Call the function for all models at once, and return model to result."""
-        results = {model: self._learner_threads.submit(function, model) for model in models}
+        """Call the function with each model, all at once, and return model -> result."""
+        results = {model: self._threads.submit(function, model) for model in models}
         return {model: result.result() for model, result in results.items()}
 
     def stage_learner(
@@ -170,12 +161,11 @@ class RayEngine(Engine):
 
         A cluster that this run started ends. Episodes that wait for a player are cancelled.
         """
-        for thread, player in zip(self._player_threads, self._actors, strict=True):
-            thread.shutdown(wait=False, cancel_futures=True)
+        for player in self._actors:
             player.stop()
         for learner in self._learners.values():
             learner.close()
-        self._learner_threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._close_cluster()
 
 
@@ -186,7 +176,7 @@ class RayPublisher(WeightPublisher):
         self._engine, self._put = engine, put
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Sample new episodes of `name` from these weights."""
+        """Make all players sample later episodes of `name` from these weights, as `version`."""
         self._engine.publish(name, "publish", version, self._put(model_weights(tensors)))
 
 
@@ -199,7 +189,7 @@ class PlayerSampler:
         self._engine = engine
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Sample new episodes of an adapter (None: the base) from `served_as`."""
+        """Make all players sample later requests of `adapter` (None: the base) from `served_as`."""
         self._engine.publish(adapter or self.base, "serve", version, served_as)
 
 
@@ -253,18 +243,9 @@ def ray_parts(
             )
         learners = {}
         for place, name in enumerate(names, workers):
-            actor = cluster.actor(
-                f"the learner of {name}",
-                place,
-                LearnerWorker,
-                learning,
-                name,
-                bases[name],
-                make_env,
-            )
+            start = learning, name, bases[name], make_env
+            actor = cluster.actor(f"the learner of {name}", place, LearnerWorker, *start)
             learners[name] = RemoteLearner(name, actor, cluster.put)
-        threads = ends.enter_context(ThreadPoolExecutor(len(names)))
-        loading = [threads.submit(learner.weights) for learner in learners.values()]
         attach = None
         if servers is not None:
             servers.start({name: learner.apply for name, learner in learners.items()})
@@ -275,14 +256,12 @@ def ray_parts(
         ]
         check = servers.check if servers else lambda: None
         started = RayEngine(players, learners, config.rollout.group_size, check, ends.close)
-        for loaded in loading:
-            loaded.result()
-        texts, adapters = started.load_players()
+        texts, adapters = started.load()
         publisher: WeightPublisher = RayPublisher(started, cluster.put)
         if servers is not None:
             publisher = servers.open_publisher(
                 {
-                    base: PlayerSampler(started, facts.name, base, facts.stop_ids)
+                    base: PlayerSampler(started, facts["name"], base, facts["stop_ids"])
                     for base, facts in servers.facts.items()
                 }
             )

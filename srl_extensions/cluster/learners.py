@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -29,6 +29,13 @@ State = Mapping[str, Any]
 """State of a learner, and `stage` for an offline stage (its section, planned_steps, state and
 losses), or None. Tensors are on the CPU."""
 CPU = torch.device("cpu")
+CHANGES = (
+    "begin_update", "compute_gradients", "apply_gradients", "set_weights", "set_reference",
+    "load_state",
+)  # fmt: skip
+ENDS = ("learn", "end_update")
+"""Changes that end an update, after which the state is saved."""
+READS = ("state", "refuse_state", "tokenised", "reference_logprobs")
 
 
 class Call(NamedTuple):
@@ -77,16 +84,15 @@ class LearnerWorker:
         self._device = next(self._module.parameters()).device
         tokenizers = {model: self._backend.tokenizer}
         sampling = build_sampling(config, matchmaking)
-        self._learner = build_learners(
-            config, make_env, modules, tokenizers, matchmaking, sampling
-        )[model]
+        parts = modules, tokenizers, matchmaking, sampling
+        self._learner = build_learners(config, make_env, *parts)[model]
         self._changes = 0
 
     def run(self, history: History, call: Call, changes: bool, saves: bool) -> tuple[Any, Any]:
         """Make a call, and return its result and, if `saves`, the state after it (else None).
 
         A restarted actor first restores the changes of `history`; all randomness is seeded, so the
-        weights are the same. `changes` says if this call changes the learner.
+        weights are the same. `changes` is True if this call changes the learner.
         """
         if self._changes != history.changes:
             if self._changes:
@@ -102,6 +108,7 @@ class LearnerWorker:
         return result, self._state() if saves else None
 
     def _make(self, call: Call) -> Any:
+        """Return the result of a call, with all tensors on the CPU."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
         if call.target == "worker":
             return getattr(self, f"_{call.method}")(*arguments)
@@ -127,12 +134,8 @@ class LearnerWorker:
 
     def _state(self) -> State:
         stage = None
-        if self._stage is not None:
-            stage = {
-                **self._stage_settings,
-                "state": self._stage.state(),
-                "losses": self._stage.losses,
-            }
+        if (one := self._stage) is not None:
+            stage = {**self._stage_settings, "state": one.state(), "losses": one.losses}
         state: State = moved({**self._learner.state(), "stage": stage}, CPU)
         return state
 
@@ -151,7 +154,7 @@ class LearnerWorker:
             return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
     def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function with the module, its backend and the environment's constructor."""
+        """Return `function(module, backend, make_env, *arguments)`."""
         return function(self._module, self._backend, self._make_env, *arguments)
 
 
@@ -164,17 +167,6 @@ class RemoteLearner:
     LearnerWorker; `put` stores a value for several calls and returns a reference.
     """
 
-    target: Literal["learner", "stage"] = "learner"
-    CHANGES: ClassVar = (
-        "begin_update", "compute_gradients", "apply_gradients", "set_reference",
-        "load_state",
-    )  # fmt: skip
-    ENDS: ClassVar = ("learn", "end_update")
-    """Changes that end an update, after which the state is saved."""
-    READS: ClassVar = (
-        "state", "refuse_state", "tokenised", "reference_logprobs",
-    )  # fmt: skip
-
     def __init__(self, name: str, actor: Actor, put: Callable[[Any], Any]) -> None:
         self.name, self._actor, self._put = name, actor, put
         self._history = History()
@@ -183,48 +175,46 @@ class RemoteLearner:
         """Losses of the latest pass of the current stage."""
 
     def __getattr__(self, method: str) -> Any:
-        if method not in (*self.CHANGES, *self.ENDS, *self.READS):
-            raise AttributeError(method)
-        ends = method in self.ENDS
-        changes = ends or method in self.CHANGES
-        return partial(self._call, self.target, method, changes=changes, saves=ends)
+        return self.forwarded("learner", method)
 
-    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy the given values into the trainable parameters in the actor."""
-        before = self._weights
-        self._call("learner", "set_weights", weights, changes=True)
-        if before is not None:  # The actor copies the values into parameters of the same types.
-            values = {n: t.detach().to(before[n], copy=True) for n, t in weights.items()}
-            self._weights = before | values
+    def forwarded(self, target: Literal["learner", "stage"], method: str) -> Callable[..., Any]:
+        """Return a function that calls a method of the target in the actor.
+
+        Raises AttributeError for a method that is not in CHANGES, ENDS or READS.
+        """
+        if method not in (*CHANGES, *ENDS, *READS):
+            raise AttributeError(method)
+        ends = method in ENDS
+        return partial(self.call, target, method, changes=ends or method in CHANGES, saves=ends)
 
     def weights(self) -> dict[str, Tensor]:
         """Return the trainable parameters after the last change, on the CPU."""
         if self._weights is None:
-            self._weights = self._call("learner", "weights")
+            self._weights = self.call("learner", "weights")
         return dict(self._weights)
 
     def save_model(self, folder: Any) -> None:
         """Write the files of the model, which the actor sends, to a folder of this machine."""
-        for name, content in self._call("worker", "saved_model").items():
+        for name, content in self.call("worker", "saved_model").items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
     def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in the actor with the module, its backend and `make_env`."""
-        return self._call("worker", "apply", function, *arguments)
+        """Return `function(module, backend, make_env, *arguments)`, called in the actor."""
+        return self.call("worker", "apply", function, *arguments)
 
     def in_stage(self, section: StageConfig, planned_steps: int) -> RemoteStageLearner:
         """Open the offline stage of a section in the actor, and return its learner."""
         self.stage_losses = []
-        self._call("worker", "open_stage", section, planned_steps, changes=True)
+        self.call("worker", "open_stage", section, planned_steps, changes=True)
         return RemoteStageLearner(self)
 
     def close(self) -> None:
         """End the actor."""
         self._actor.stop()
 
-    def _call(
+    def call(
         self,
         target: Literal["worker", "learner", "stage"],
         method: str,
@@ -232,6 +222,11 @@ class RemoteLearner:
         changes: bool = False,
         saves: bool = False,
     ) -> Any:
+        """Return the result of a method of the target in the actor.
+
+        The call is added to the history if it `changes` the learner. If it `saves`, a snapshot of
+        the state after it replaces the history.
+        """
         # A value that later calls may repeat is sent once.
         stored = [self._put(a) if isinstance(a, Mapping | list | tuple) else a for a in arguments]
         call = Call(target, method, stored)
@@ -246,14 +241,17 @@ class RemoteLearner:
         return result
 
 
-class RemoteStageLearner(RemoteLearner):
-    """Learner of a model in an offline stage, in the same actor; see `StageLearner`."""
+class RemoteStageLearner:
+    """Learner of a model in an offline stage; see `StageLearner` for the methods.
 
-    target = "stage"
+    It shares the actor and the history of the model's `learner`, because both change one model.
+    """
 
     def __init__(self, learner: RemoteLearner) -> None:
-        # Both learners share one history, because they change the same model.
         self.name, self._learner = learner.name, learner
+
+    def __getattr__(self, method: str) -> Any:
+        return self._learner.forwarded("stage", method)
 
     @property
     def losses(self) -> list[float]:
@@ -265,18 +263,15 @@ class RemoteStageLearner(RemoteLearner):
 
     def __exit__(self, *reason: object) -> None:
         if reason[0] is None:
-            self._call("worker", "close_stage", changes=True)
+            self._learner.call("worker", "close_stage", changes=True)
 
     def weights(self) -> dict[str, Tensor]:
         """Return the weights of the model itself, which stages train."""
         return model_weights(self._learner.weights())
 
-    def _call(self, *call: Any, changes: bool = False, saves: bool = False) -> Any:
-        return self._learner._call(*call, changes=changes, saves=saves)
-
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Copy nested mappings, lists and tuples, with all tensors on `device`."""
+    """Return a copy of nested mappings, lists and tuples, with all tensors on `device`."""
     return mapped(
         value, lambda one: one.detach().to(device, copy=True) if isinstance(one, Tensor) else one
     )

@@ -58,7 +58,7 @@ class PlayerWorker:
     def play(
         self, games: PlannedGames, publications: Publications
     ) -> tuple[list[Episode], dict[str, Usage]]:
-        """Load the publications that are new here, play the episodes and return them.
+        """Load the publications that are new here, then play and return the planned episodes.
 
         The second value is the usage of each frozen model behind an API in these episodes.
         """

@@ -240,5 +240,4 @@ def room(config: RunConfig, model: str, agents: int) -> int:
     """
     per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))
-    bound = config.updates.max_staleness - config.backend.publication_lag
-    return max(0, (bound + 1) // updates - 1)
+    return max(0, (config.updates.max_staleness + 1) // updates - 1)

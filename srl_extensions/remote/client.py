@@ -14,7 +14,6 @@ from google.protobuf.message_factory import GetMessageClass
 import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError, UntrustedError
-from srl_envs.untrusted import printable
 from srl_envs.validation import is_loopback
 from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.remote_env import RemoteEnv
@@ -67,7 +66,12 @@ class EnvServer:
             ("grpc.enable_http_proxy", int(not is_loopback(host))),
         ]
         if certificate is not None:
-            self._channel = grpc.secure_channel(address, _credentials(Path(certificate)), options)
+            try:
+                pem = None if str(certificate) == "system" else Path(certificate).read_bytes()
+            except OSError as error:
+                raise EnvConfigError(f"the certificate cannot be read: {error}") from error
+            credentials = grpc.ssl_channel_credentials(pem)
+            self._channel = grpc.secure_channel(address, credentials, options)
         elif is_loopback(host):
             self._channel = grpc.insecure_channel(address, options)
         else:
@@ -76,7 +80,14 @@ class EnvServer:
                 f"certificate= (or {CERTIFICATE_VARIABLE}), the PEM file of its certificate, or "
                 "'system' for the system's authorities"
             )
-        self._calls = {method.name: self._call_of(method) for method in SERVICE.methods}
+        self._calls = {
+            method.name: self._channel.unary_unary(
+                f"/{SERVICE.full_name}/{method.name}",
+                request_serializer=GetMessageClass(method.input_type).SerializeToString,
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            for method in SERVICE.methods
+        }
         try:
             self.describe(timeout=min(GREETING, timeout))
         except BaseException:
@@ -109,7 +120,10 @@ class EnvServer:
         """Return the server's version, environments, and number of this client's sessions.
 
         Args:
-            timeout: Time limit in seconds; None for that of the connection.
+            timeout: Time limit in seconds; None uses that of the connection.
+
+        Raises:
+            RemoteError: If the server cannot be reached or refuses.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
@@ -119,7 +133,7 @@ class EnvServer:
         Args:
             method: Name of a method of the protocol, such as "Step".
             request: Message of the method.
-            timeout: Time limit in seconds; None for that of the connection.
+            timeout: Time limit in seconds; None uses that of the connection.
 
         Raises:
             RemoteError: If the server cannot be reached or refuses.
@@ -130,9 +144,8 @@ class EnvServer:
                 request, timeout=seconds, metadata=self._metadata, wait_for_ready=True
             )
         except grpc.RpcError as error:
-            code, details = error.code(), str(error.details())
-            message = printable(" ".join(details.split()), multiline=False)
-            if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in details:
+            code, message = error.code(), str(error.details())
+            if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in message:
                 message = (
                     f"no answer in time ({message}); check that an environment server runs there. "
                     f"A server with TLS requires certificate= or {CERTIFICATE_VARIABLE}; one "
@@ -141,20 +154,13 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session, unless the connection is closed or the server cannot be reached.
+        """End a session; a closed connection or a missing server is ignored.
 
         Args:
             session: Id of the session.
         """
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
-
-    def _call_of(self, method: Any) -> Any:
-        return self._channel.unary_unary(
-            f"/{SERVICE.full_name}/{method.name}",
-            request_serializer=GetMessageClass(method.input_type).SerializeToString,
-            response_deserializer=GetMessageClass(method.output_type).FromString,
-        )
 
 
 connect = EnvServer
@@ -191,12 +197,3 @@ def from_url(url: str, /, **options: Any) -> RemoteEnv:
     env = remote(address, name, **options)
     env.made_as = {"name": name, "options": options}
     return env
-
-
-def _credentials(certificate: Path) -> Any:
-    if str(certificate) == "system":
-        return grpc.ssl_channel_credentials()
-    try:
-        return grpc.ssl_channel_credentials(certificate.read_bytes())
-    except OSError as error:
-        raise EnvConfigError(f"the certificate cannot be read: {error}") from error

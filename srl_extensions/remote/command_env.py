@@ -17,9 +17,8 @@ PORT = 50051
 LIMITS = {
     "lease": "seconds without a call after which a session ends",
     "step_seconds": "time limit of one session's reset or step",
-    "max_sessions": "maximum number of open sessions",
-    "max_sessions_per_client": "the same of one client (one token)",
-    "threads": "calls that compute at once",
+    "max_sessions": "maximum number of open sessions of one client (one token)",
+    "threads": "calls of one client that compute at once",
 }
 """Limits that are options, with their meaning."""
 

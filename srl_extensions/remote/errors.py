@@ -1,4 +1,4 @@
-"""Errors of remote environments."""
+"""Error of remote environments."""
 
 from __future__ import annotations
 
@@ -6,35 +6,18 @@ from srl_envs.errors import EnvError
 from srl_envs.untrusted import printable
 
 LONGEST = 500
-"""Maximum length of a refusal's message, which may quote the call."""
+"""Maximum length of a message, which may quote the other side."""
 
 
 class RemoteError(EnvError):
-    """Error for a server that is unreachable or refuses a call.
+    """Error for a server that cannot be reached, a refused call, or an invalid message.
 
     Args:
-        message: One line.
+        message: Text, of which one line of at most LONGEST printable characters is kept.
         code: gRPC status, such as NOT_FOUND.
     """
 
-    def __init__(self, message: str, code: str = "UNKNOWN") -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class WireError(EnvError, ValueError):
-    """Error for a value or message outside the protocol."""
-
-
-class Refused(Exception):
-    """Refusal of a call.
-
-    Args:
-        code: gRPC status, such as NOT_FOUND.
-        message: Text for the client; control characters are escaped.
-    """
-
-    def __init__(self, code: str, message: object) -> None:
+    def __init__(self, message: object, code: str = "INVALID_ARGUMENT") -> None:
         line = " ".join(printable(str(message)[: 4 * LONGEST], multiline=False).split())
         super().__init__(line[:LONGEST])
         self.code = code

@@ -6,10 +6,9 @@ import asyncio
 import hmac
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from threading import Thread
 from typing import Any
 
 import grpc
@@ -17,16 +16,17 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 import srl_extensions.remote.environments_pb2 as pb
+from srl_agents.event_loop import LoopThread
 from srl_envs.errors import EnvConfigError
 from srl_envs.records import as_record
 from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
-from srl_extensions.remote.errors import Refused, WireError
+from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.messages import (
     Description,
     pack_outcome,
     to_space,
     unpack_actions,
-    unpack_mapping,
+    unpack_options,
 )
 from srl_extensions.remote.sessions import Sessions
 from srl_extensions.remote.settings import ServerSettings
@@ -46,52 +46,61 @@ OPTIONS = {
 }
 
 
-class Admission:
-    """Admission of calls: authenticates, counts and limits them before their message is read.
+class Service:
+    """Admission of calls, and the protocol's methods, each named in lower case.
 
-    Clients are distinguished by their tokens, compared in constant time; without tokens, by host.
+    Calls are authenticated, counted and limited before their message is read. Clients are
+    distinguished by their tokens, compared in constant time; without tokens, by host.
     """
 
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self._tokens = [f"Bearer {token}".encode("ascii") for token in tokens]
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._tokens = [f"Bearer {token}".encode("ascii") for token in settings.tokens]
+        self.sessions = Sessions(settings)
         self.calls: Counter[str] = Counter()
+        """Client -> number of calls that are being answered."""
 
-    def handler(self, method: Any, answer: Callable[..., Any]) -> Any:
-        """Return the gRPC handler of a method, which calls `answer(message, client)`.
+    def handler(self, method: Any) -> Any:
+        """Return the gRPC handler of a method of the protocol, given by its descriptor.
 
         gRPC reads the message of a unary call before it runs the handler, without a deadline.
         Therefore every handler takes a stream, which is the same on the wire.
         """
         kind, write = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+        answer = getattr(self, method.name.lower())
 
         async def handle(_: Any, context: Any) -> Any:
-            async with self._admitted(context) as client:
-                return await answer(await _message(kind, context), client)
+            try:
+                with self._admitted(context) as client:
+                    return await answer(await _message(kind, context), client)
+            except RemoteError as refused:
+                await context.abort(grpc.StatusCode[refused.code], str(refused))
 
         return grpc.stream_unary_rpc_method_handler(
             handle, response_serializer=write.SerializeToString
         )
 
-    @asynccontextmanager
-    async def _admitted(self, context: Any) -> AsyncIterator[str]:
+    @contextmanager
+    def _admitted(self, context: Any) -> Iterator[str]:
+        """Yield the client of a call, and count the call in the body.
+
+        Raises:
+            RemoteError: If the call has no valid token, or its client has too many calls.
+        """
+        client = self._authenticated(context)
+        if self.calls[client] >= MOST_CALLS:
+            message = f"a client must have at most {MOST_CALLS} calls at once, got another"
+            raise RemoteError(message, "RESOURCE_EXHAUSTED")
+        self.calls[client] += 1
         try:
-            client = self._authenticated(context)
-            if self.calls[client] >= MOST_CALLS:
-                message = f"a client must have at most {MOST_CALLS} calls at once, got another"
-                raise Refused("RESOURCE_EXHAUSTED", message)
-            self.calls[client] += 1
-            try:
-                yield client
-            finally:
-                self.calls[client] -= 1
-                if not self.calls[client]:
-                    del self.calls[client]
-        except WireError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        except Refused as refused:
-            await context.abort(grpc.StatusCode[refused.code], str(refused))
+            yield client
+        finally:
+            self.calls[client] -= 1
+            if not self.calls[client]:
+                del self.calls[client]
 
     def _authenticated(self, context: Any) -> str:
+        """Return the name of a call's client. Raises RemoteError without a valid token."""
         if not self._tokens:
             return str(context.peer()).rpartition(":")[0]
         given = dict(context.invocation_metadata()).get("authorization", "")
@@ -99,61 +108,53 @@ class Admission:
         # All tokens are compared, so that the duration reveals nothing.
         found = [hmac.compare_digest(sent, token) for token in self._tokens]
         if not any(found):
-            raise Refused(
-                "UNAUTHENTICATED",
+            raise RemoteError(
                 f"a valid token is required: token= or {TOKEN_VARIABLE} in Python, elsewhere the "
                 "metadata `authorization: Bearer TOKEN`",
+                "UNAUTHENTICATED",
             )
         return f"token {found.index(True)}"
-
-
-class Service:
-    """Methods of the protocol, each with the lower-case name of the method."""
-
-    def __init__(self, settings: ServerSettings) -> None:
-        self._settings = settings
-        self.sessions = Sessions(settings)
 
     async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
         """Return the served environments and the number of the client's sessions."""
         return pb.ServerDescription(
             version=versions().get("core-srl", ""),
             environments=self._settings.environments,
-            open_sessions=self.sessions.counts[client],
+            open_sessions=self.sessions.count(client),
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
-        """Open a session of an environment."""
+        """Open a session; return its id and the description of its environment."""
 
-        def make() -> Any:
-            options = unpack_mapping(request.options, "options")
-            return self._settings.make(request.environment, options)
+        def make() -> tuple[Any, bytes]:
+            env = self._settings.make(request.environment, unpack_options(request.options))
+            return env, _described(env)
 
-        session, environment = await self.sessions.open(client, make, _described)
+        session, environment = await self.sessions.open(client, make)
         return pb.OpenReply(session=session, environment=environment)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
-        """Start an episode."""
+        """Start an episode in a session; return its first observations."""
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
-            options = unpack_mapping(request.options, "options") if request.options else None
+            options = unpack_options(request.options) if request.options else None
             return pack_outcome(env.reset(seed=seed, options=options), env)
 
-        content = await self.sessions.advance(client, "reset", request.session, act)
+        content = await self.sessions.advance(client, request.session, act)
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
-        """Play one step."""
+        """Play one step in a session; return its results."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
 
-        content = await self.sessions.advance(client, "step", request.session, act)
+        content = await self.sessions.advance(client, request.session, act)
         return pb.Frame(content=content)
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
-        """End a session."""
+        """End a session of the client, if it exists."""
         await self.sessions.close(client, request.session)
         return pb.CloseReply()
 
@@ -165,7 +166,6 @@ class Serving:
     address: str
     """host:port, with the port in use."""
     service: Service
-    gate: Admission
 
 
 @asynccontextmanager
@@ -175,20 +175,16 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
     """
-    gate = Admission(tuple(settings.tokens))
     # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
     server = grpc.aio.server(options=list(OPTIONS.items()))
     service = Service(settings)
-    methods = {
-        method.name: gate.handler(method, getattr(service, method.name.lower()))
-        for method in SERVICE.methods
-    }
+    methods = {method.name: service.handler(method) for method in SERVICE.methods}
     handlers = grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
     server.add_generic_rpc_handlers((handlers,))
     port = _bind(server, settings)
     await server.start()
     try:
-        yield Serving(f"{settings.host}:{port}", service, gate)
+        yield Serving(f"{settings.host}:{port}", service)
     finally:
         await server.stop(DRAIN)
         await service.sessions.end()
@@ -204,37 +200,31 @@ def in_thread(settings: ServerSettings) -> Iterator[Serving]:
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
     """
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever, name="environment-server")
-    thread.start()
-    server = serving(settings)
+    thread, server = LoopThread("environment-server"), serving(settings)
     try:
-        running = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+        running = thread.submit(server.__aenter__()).result()
         try:
             yield running
         finally:
-            ending = server.__aexit__(None, None, None)
-            asyncio.run_coroutine_threadsafe(ending, loop).result()
+            thread.submit(server.__aexit__(None, None, None)).result()
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        thread.close()
 
 
 async def _message(kind: Any, context: Any) -> Any:
-    """Return the message of a call. Raises Refused if no message arrives in time."""
+    """Return the message of a call, of class `kind`; raise RemoteError if it is late or invalid."""
     try:
         async with asyncio.timeout(SILENT_SECONDS):
             data = await context.read()
     except TimeoutError as error:
         message = f"no message came within {SILENT_SECONDS:g} s"
-        raise Refused("DEADLINE_EXCEEDED", message) from error
+        raise RemoteError(message, "DEADLINE_EXCEEDED") from error
     if data is grpc.aio.EOF:
-        raise WireError("the call has no message")
+        raise RemoteError("the call has no message")
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise WireError(f"{len(data)} bytes are not a {kind.DESCRIPTOR.name}") from error
+        raise RemoteError(f"{len(data)} bytes are not a {kind.DESCRIPTOR.name}") from error
 
 
 def _bind(server: Any, settings: ServerSettings) -> int:

@@ -8,45 +8,46 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
 from srl_envs.records import decode, encode, is_plain
 from srl_envs.text import TextAction, TextSpace
 from srl_envs.validation import Reset, Step
-from srl_extensions.remote.errors import WireError
+from srl_extensions.remote.errors import RemoteError
 
 
 def pack(value: Any) -> bytes:
     """Return plain values and NumPy arrays as JSON; see `srl_envs.records.encode`.
 
     Raises:
-        WireError: For other values.
+        RemoteError: For other values.
     """
     try:
         if not is_plain(value):
             raise TypeError(f"{value!r:.80}")
         return json.dumps(encode(value), separators=(",", ":")).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
-        raise WireError(f"a value cannot be sent: {error}") from error
+        raise RemoteError(f"a value cannot be sent: {error}") from error
 
 
 def unpack(data: bytes) -> Any:
-    """Return the value of packed bytes. Raises WireError for invalid data."""
+    """Return the value of packed bytes. Raises RemoteError for invalid data."""
     try:
         return decode(json.loads(data))
     except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise WireError(f"a value cannot be read: {error}") from error
+        raise RemoteError(f"a value cannot be read: {error}") from error
 
 
-def unpack_mapping(data: bytes, what: str) -> dict[str, Any]:
-    """Return a mapping with text keys. Raises WireError, naming `what`, for any other value."""
+def unpack_options(data: bytes) -> dict[str, Any]:
+    """Return packed options by name. Raises RemoteError for any other value."""
     value = unpack(data)
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise WireError(f"{what} must be a mapping of names to values")
+        raise RemoteError("options must be a mapping of names to values")
     return value
 
 
@@ -61,12 +62,12 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return a space as plain data. Raises WireError for a type outside the protocol."""
+    """Return a space as plain data. Raises RemoteError for a type outside the protocol."""
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}
     if kind not in SPACES:
-        raise WireError(f"{space!r:.200} cannot be sent")
+        raise RemoteError(f"{space!r:.200} cannot be sent")
     arguments = {name: getattr(space, name) for name in SPACES[kind][1]}
     if "dtype" in arguments:
         arguments["dtype"] = arguments["dtype"].str
@@ -74,7 +75,7 @@ def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
 
 
 def from_space(plain: Any) -> spaces.Space[Any]:
-    """Return the space of plain data. Raises WireError for invalid data."""
+    """Return the space of plain data. Raises RemoteError for invalid data."""
     try:
         if plain["type"] == "Dict":
             return spaces.Dict({key: from_space(one) for key, one in plain["spaces"].items()})
@@ -82,7 +83,7 @@ def from_space(plain: Any) -> spaces.Space[Any]:
         space: spaces.Space[Any] = kind(**{name: plain[name] for name in names})
         return space
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise WireError(f"a space is invalid: {plain!r:.80}") from error
+        raise RemoteError(f"a space is invalid: {plain!r:.80}") from error
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return the result of `env.reset()` or `env.step()` as a frame."""
+    """Return the active agents of `env` and the result of its reset or step as a frame."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
@@ -114,41 +115,48 @@ def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
     return pack([list(env.agents), observations, *table, infos])
 
 
-def unpack_outcome(frame: bytes, kinds: Sequence[type]) -> tuple[list[str], Reset | Step]:
+def unpack_outcome(
+    frame: bytes, kinds: Sequence[type], observed: Mapping[str, Any], required: Iterable[str]
+) -> tuple[list[str], Any]:
     """Return the active agents and the result of a reset (no `kinds`) or step (RESULTS).
 
-    Raises WireError if the frame is invalid.
+    Raises RemoteError if the frame is invalid: it must have results for the `required` agents and
+    for no others than those in `observed`, the observation spaces by agent.
     """
     match unpack(frame):
         case [list() as playing, dict() as observations, *table] if len(table) == len(kinds) + 1:
             agents = list(observations)
         case _:
-            raise WireError("a frame must contain agents and mappings by agent")
-    if not all(agent in agents for agent in playing):
-        raise WireError("a frame has agents without observations")
+            raise RemoteError("a frame must contain agents and mappings by agent")
+    known = all(agent in observed for agent in agents)
+    if not known or not all(agent in agents for agent in (*playing, *required)):
+        raise RemoteError("a frame has other agents than those that play")
+    for agent, seen in observations.items():
+        shape = observed[agent].shape
+        if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
+            raise RemoteError(f"an observation of {agent} does not have the shape {shape}")
     for kind, column in zip((*kinds, dict), table, strict=True):
         right = isinstance(column, dict) and list(column) == agents
         if not right or not all(type(value) is kind for value in column.values()):
-            raise WireError(f"a frame must have a {kind.__name__} for each agent")
+            raise RemoteError(f"a frame must have a {kind.__name__} for each agent")
         if kind is float and not all(map(math.isfinite, column.values())):
-            raise WireError("rewards must be finite")
-    outcome: Any = (observations, *table)
-    return playing, outcome
+            raise RemoteError("rewards must be finite")
+    return playing, (observations, *table)
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return the actions of a step, and the answers from which some were parsed."""
+    """Return the actions of a step, with the texts of TextActions, as JSON."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 
 
 def unpack_actions(data: bytes) -> dict[str, Any]:
-    """Return the actions of a step. Raises WireError for invalid data."""
+    """Return agent -> action from `pack_actions`. Raises RemoteError for invalid data."""
     match unpack(data):
         case [dict() as actions, dict() as texts]:
             pass
         case _:
-            raise WireError("actions must be two mappings by agent")
+            raise RemoteError("actions must be two mappings by agent")
     for agent, text in texts.items():
         if isinstance(text, str) and isinstance(actions.get(agent), int):
             actions[agent] = TextAction(actions[agent], text)

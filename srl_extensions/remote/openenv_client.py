@@ -8,9 +8,9 @@ trainer = GRPOTrainer(..., environment_factory=partial(FocalAgent, "http://127.0
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import numpy as np
 from pettingzoo import ParallelEnv
@@ -122,8 +122,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self._describe = describe or listed
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
         self.text_view = ServerView(rules, parse_penalty=0.1)
-        parts = urlsplit(url) if isinstance(url, str) else None
-        if parts is None or parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
+        if not re.match(r"(http|ws)s?://[^/]", str(url)):
             raise EnvConfigError(f"url must be one such as http://127.0.0.1:8000, got {shown(url)}")
         self._url = url
         self._client: Any = None
@@ -166,9 +165,6 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         reward = float(reply.reward or 0.0)
         return {AGENT: seen}, {AGENT: reward}, {AGENT: reply.done}, {AGENT: cut}, {AGENT: {}}
 
-    def render(self) -> None:
-        """Return None: these games have no pictures."""
-
     def close(self) -> None:
         """End the session."""
         if self._client is not None:
@@ -176,7 +172,10 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             client.close()
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method of OpenEnv's client, after connecting. A failure ends the session."""
+        """Return the result of a method of OpenEnv's client, after connecting.
+
+        Raises EnvError, and ends the session, if the method fails or takes too long.
+        """
         if self._client is None:
             self._client = _Client(
                 self._url,
@@ -192,12 +191,13 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             raise self._refused(f"{type(error).__name__}: {error}") from error
 
     def _refused(self, why: object) -> EnvError:
-        """End the session and return an error about the server."""
+        """End the session; return an EnvError with the server's address and the reason `why`."""
         self.close()
         message = " ".join(printable(str(why), multiline=False).split())
         return EnvError(f"{self._url}: {message[:QUOTED]}")
 
     def _sent(self, action: Any) -> Mapping[str, Any]:
+        """Return the server's action for an agent's text."""
         return {self._field: action}
 
     def _text(self, observation: Mapping[str, Any]) -> str:
@@ -221,20 +221,26 @@ class PartnerGame(OpenEnvGame):
     """Game on an OpenEnv server of ours, whose partners play all agents but one.
 
     The first text of an episode contains the rules. The server reads the answers, and subtracts the
-    penalty of an answer that it cannot read from the reward. `environment` is a game of the server,
-    by default its first.
+    penalty of an answer that it cannot read from the reward.
+
+    Args:
+        url: Address of the server.
+        environment: Name of a game of the server; by default its first.
+        timeout: Time limit of a reply in seconds.
 
     Raises:
         EnvError: For every failure and refusal of the server, and for a game of several agents.
     """
 
     def __init__(self, url: str, environment: str | None = None, *, timeout: float = 60.0) -> None:
-        rules = "You play a game on a server. Its rules come first."
-        # The server ends the episodes.
         super().__init__(
-            url, rules=rules, field="actions", describe=self._own_text, max_cycles=2**31,
+            url,
+            rules="You play a game on a server. Its rules come first.",
+            field="actions",
+            describe=self._own_text,
+            max_cycles=2**31,  # The server ends the episodes.
             timeout=timeout,
-        )  # fmt: skip
+        )
         self._chosen = {} if environment is None else {"environment": environment}
         if environment is not None:
             self._call("reset", **self._chosen)
@@ -270,7 +276,14 @@ class FocalAgent(wrappers.FocalAgent):
     """One agent of a game on a server, for TRL's `environment_factory`.
 
     Partners on the server play the other agents. The server needs one session per concurrent
-    completion. Raises EnvError for a game with several agents left.
+    completion.
+
+    Args:
+        url: Address of the server.
+        environment: Name of a game of the server; by default its first.
+
+    Raises:
+        EnvError: For every failure of the server, and for a game of several agents.
     """
 
     def __init__(self, url: str, environment: str | None = None) -> None:

@@ -131,7 +131,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play one turn. Raises EnvError for actions that do not fit the game."""
+        """Play one turn with the answers of all agents. Raises EnvError if an agent has none."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pettingzoo import ParallelEnv
 
 import srl_extensions.remote.environments_pb2 as pb
@@ -17,7 +16,7 @@ from srl_envs.errors import EnvError
 from srl_envs.records import read_record
 from srl_envs.text import SpacesOfAgents, TextView
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments
-from srl_extensions.remote.errors import RemoteError, WireError
+from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.messages import (
     RESULTS,
     Description,
@@ -45,15 +44,8 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     The text view and the rules that policies read are those of the same environment made in this
     process. Reading them raises EnvError if it cannot be made here, or if the server has another
-    release. If the session has ended, the next reset with a seed opens a new one.
-
-    Args:
-        server: The connection.
-        name: Name of the environment on the server.
-        options: Arguments of the environment.
-
-    Raises:
-        RemoteError: If the server refuses.
+    release. If the session has ended, the next reset with a seed opens a new one. Constructor and
+    calls raise RemoteError if the server cannot be reached or refuses.
     """
 
     render_mode = None
@@ -65,8 +57,9 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         described = self._open()
         self.metadata = described.metadata
         self.possible_agents = list(described.observation_spaces)
-        self.observation_spaces = _spaces(described.observation_spaces)
-        self.action_spaces = _spaces(described.action_spaces)
+        observed, acted = described.observation_spaces, described.action_spaces
+        self.observation_spaces = {agent: from_space(one) for agent, one in observed.items()}
+        self.action_spaces = {agent: from_space(one) for agent, one in acted.items()}
         self.teams = described.teams
         self._described = described
         if described.max_cycles is not None:
@@ -128,16 +121,10 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     def _received(
         self, frame: pb.Frame, kinds: Sequence[type] = (), required: Iterable[str] = ()
     ) -> Any:
-        """Return the result of a reset, or of a step with RESULTS for the required agents."""
-        playing, outcome = unpack_outcome(frame.content, kinds)
-        observations = outcome[0]
-        if not set(required) <= observations.keys() <= self.action_spaces.keys():
-            raise WireError("a frame has other agents than those that play")
-        for agent, seen in observations.items():
-            shape = self.observation_spaces[agent].shape
-            if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
-                raise WireError(f"an observation of {agent} does not have the shape {shape}")
-        self.agents = playing
+        """Store the active agents of a frame, and return its result; see `unpack_outcome`."""
+        self.agents, outcome = unpack_outcome(
+            frame.content, kinds, self.observation_spaces, required
+        )
         return outcome
 
     def _open(self) -> Description:
@@ -150,8 +137,4 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         try:
             return read_record(Description, json.loads(reply.environment))
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise WireError(f"the description is invalid: {error}") from error
-
-
-def _spaces(plain: Mapping[str, Any]) -> dict[str, Any]:
-    return {agent: from_space(one) for agent, one in plain.items()}
+            raise RemoteError(f"the description is invalid: {error}") from error

@@ -14,7 +14,7 @@ from srl_envs.tasks.multitask import Multitask
 from srl_envs.untrusted import read_bytes
 from srl_envs.validation import entries_of, is_loopback, nearest, set_fields, whole_number
 from srl_extensions.remote.client import TOKEN_VARIABLE
-from srl_extensions.remote.errors import Refused
+from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.sessions import SessionLimits
 
 SHORTEST_TOKEN = 16
@@ -78,38 +78,40 @@ class ServerSettings(SessionLimits):
             options: Keyword arguments of its constructor, from the client.
 
         Raises:
-            Refused: If the name is not served, or the options are refused by the constructor, name
-                code or files, request too much, or select levels held out from training.
+            RemoteError: If the name is not served, or the options are refused by the constructor,
+                name code or files, request too much, or select levels held out from training.
         """
         self._require(name)
         if options.get("render_mode") is not None:
-            raise Refused("INVALID_ARGUMENT", "render_mode must be None: pictures are not sent")
+            raise RemoteError("render_mode must be None: pictures are not sent")
         own = tuple(name for name in self.environments if ":" in name)
         try:
             env = registry.remake(name, options, allowing=own)
         except (EnvError, ImportError) as error:
             # The advice in the error is for the owner of a record, not for a client.
-            message = str(error).removesuffix(f": {loading.WAY_OUT}")
-            raise Refused("INVALID_ARGUMENT", message) from error
+            raise RemoteError(str(error).removesuffix(f": {loading.WAY_OUT}")) from error
         if isinstance(env.unwrapped, Multitask):
             for member in env.unwrapped.named.values():
                 self._require(member["name"])
         try:
             scenarios.refuse_levels("environment", name, options, env)
         except EnvError as error:
-            raise Refused("PERMISSION_DENIED", error) from error
+            raise RemoteError(error, "PERMISSION_DENIED") from error
         return env
 
     def _require(self, name: str) -> None:
         if name not in self.environments:
-            raise Refused(
-                "PERMISSION_DENIED",
+            raise RemoteError(
                 f"{name!r:.100} is not offered here{nearest(name[:100], self.environments)}",
+                "PERMISSION_DENIED",
             )
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:
-    """Return the tokens of a file or of SRL_ENV_TOKEN; raise EnvConfigError for a useless file."""
+    """Return the tokens of a file, one a line; without a file, that of SRL_ENV_TOKEN, if any.
+
+    Raises EnvConfigError if the file cannot be read or contains no token.
+    """
     if file is None:
         return tuple(filter(None, [os.environ.get(TOKEN_VARIABLE, "").strip()]))
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Opening:
         return dict(self.config.tracker_options.get(tracker, {}))  # type: ignore[call-overload]
 
 
-@dataclass(frozen=True)
+@dataclass
 class TrackerRun:
     """Run in one library. All calls come from one thread, and may raise any error."""
 
@@ -41,6 +41,10 @@ class TrackerRun:
     """Identifier with which the library continues the run, or None if it needs no identifier."""
     with_step: bool = False
     """True if `step` is logged as a metric."""
+    last: dict[str, int] = field(default_factory=dict)
+    """Last logged step of each kind of record. Earlier steps are not logged again."""
+    failed: bool = False
+    """True after an error. When the sink is closed, the run then receives no more records."""
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Log the metrics of a step."""
@@ -51,6 +55,7 @@ class TrackerRun:
 
 
 def _started(tracker: Any) -> Any:
+    """Start a tracker of `accelerate.tracking`, and return it."""
     from accelerate import PartialState
 
     PartialState()  # The loggers of accelerate require this state.

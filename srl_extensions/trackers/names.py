@@ -70,7 +70,7 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return the settings in a tree of mappings and lists by dotted name, without secrets."""
+    """Return the settings of a tree by dotted name below `path`, its own name, without secrets."""
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
@@ -93,7 +93,7 @@ def without_secrets(text: str) -> str:
 
 
 def segment(name: str) -> str:
-    """Return the name as a part of a metric's name that all libraries accept."""
+    """Return a name without characters that libraries refuse in a part of a metric's name."""
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 
@@ -104,7 +104,7 @@ def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tu
 
 
 def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the name and value of each number at any depth, including NaN and infinities."""
+    """Yield (`section`/key/..., number) for each number at any depth, also NaN and infinities."""
     for key, value in values.items():
         name = f"{section}/{_RENAMED.get(key, key)}"
         if isinstance(value, Mapping):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,17 +41,6 @@ class KnownRun(TypedDict):
 _STATE = TypeAdapter(dict[str, KnownRun], config=ConfigDict(extra="forbid", strict=True))
 
 
-@dataclass
-class OpenTracker:
-    """Tracker whose run is open."""
-
-    run: TrackerRun
-    last: dict[str, int] = field(default_factory=dict)
-    """Last logged step of each kind of record. Earlier steps are not logged again."""
-    failed: bool = False
-    """True after an error. At the end of the run, the tracker then receives no more records."""
-
-
 def check(config: RunConfig) -> None:
     """Raise TrackerError for the first configured tracker that is not installed."""
     for name in config.logging.trackers:
@@ -82,22 +71,20 @@ def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
 class TrackerSink:
     """All trackers of a run. If a tracker fails, a warning is logged and the run continues.
 
-    Steps count passes over the data of the stages, then rounds. All calls of the libraries come
-    from one thread, so that no round waits for a server.
-
-    Args:
-        opening: Arguments with which each tracker is opened.
-        passes: Stage to its number of passes, in the order of the stages.
-        rounds: Number of rounds of the run.
-
-    Raises:
-        TrackerError: If a tracker cannot be opened, or trackers.json cannot be read or written.
+    All calls of the libraries come from one thread, so that no round waits for a server.
     """
 
     def __init__(self, opening: Opening, passes: Mapping[str, int], rounds: int) -> None:
+        """Open all trackers with the arguments of `opening`.
+
+        Steps count the passes of each stage (`passes`, in the order of the stages), then `rounds`.
+        Raises TrackerError if a tracker cannot be opened, or trackers.json cannot be read or
+        written.
+        """
         self._passes, self._rounds = passes, rounds
         self._path = opening.folder / FILE
-        self._open: dict[str, OpenTracker] = {}
+        self._runs: dict[str, TrackerRun] = {}
+        """Name of each tracker -> its open run."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trackers")
         self._closing = False
         try:
@@ -107,14 +94,14 @@ class TrackerSink:
             raise
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Log the row of a pass or of a round."""
+        """Log the row of a pass, which has a `stage`, or of a round."""
         if "stage" in row:
             self._log(names.of_pass(row), row["stage"], row["round"])
         else:
             self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Log an evaluation, at the number of steps that precede it."""
+        """Log an evaluation at the number of steps before it; see `Sink` for `when`."""
         stages = list(self._passes)
         if when == "before":
             stages = []
@@ -130,58 +117,61 @@ class TrackerSink:
     def close(self) -> None:
         """Log the pending records and end the runs."""
         self._closing = True
-        for name, own in self._open.items():
-            ended = self._thread.submit(own.run.tracker.finish)
-            ended.add_done_callback(partial(self._check, name, own))
+        for name, run in self._runs.items():
+            self._submit(name, run, run.tracker.finish)
         self._thread.shutdown()
 
     def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        for name, own in self._open.items():
-            logged = self._thread.submit(self._record, own, numbers, kind, step)
-            logged.add_done_callback(partial(self._check, name, own))
+        for name, run in self._runs.items():
+            self._submit(name, run, partial(self._record, run, numbers, kind, step))
 
-    def _check(self, name: str, own: OpenTracker, done: Future[None]) -> None:
-        """Warn of the first error of a tracker."""
-        error = done.exception()
-        if error is not None:
-            if not own.failed:
+    def _submit(self, name: str, run: TrackerRun, call: Callable[[], None]) -> None:
+        """Make a call in the thread, and warn of the first error of the tracker."""
+
+        def check(done: Future[None]) -> None:
+            error = done.exception()
+            if error is not None and not run.failed:
                 _LOG.warning(
                     "%s failed to log a record, the run continues; metrics.jsonl in the run's "
                     "folder has all records: %s", name, one_line(error),
                 )  # fmt: skip
-            own.failed = True
+            run.failed |= error is not None
+
+        self._thread.submit(call).add_done_callback(check)
 
     # The following methods run in the thread.
 
     def _start(self, opening: Opening) -> None:
+        """Open the runs of all trackers; continue those of trackers.json if the run is resumed."""
         known = _read_state(self._path) if opening.step else {}
         for name in opening.config.trackers:
             own = known.get(name)
-            run_id = own["run_id"] if own else None
             try:
-                run = LIBRARIES[name](replace(opening, run_id=run_id))
+                run = LIBRARIES[name](replace(opening, run_id=own["run_id"] if own else None))
             except Exception as error:
                 raise TrackerError(
                     f"logging.trackers: {name} cannot be opened: {one_line(error)}"
                 ) from error
-            self._open[name] = OpenTracker(run, own["last"] if own else {})
+            if own:
+                run.last = own["last"]
+            self._runs[name] = run
         try:
             self._save()
         except OSError as error:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
-    def _record(self, own: OpenTracker, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        if step <= own.last.get(kind, -1) or (own.failed and self._closing):
-            return
-        own.run.log(numbers, step)
-        own.last[kind] = step
-        self._save()
+    def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
+        """Log a record, unless the tracker has this or a later one of its kind."""
+        if step > run.last.get(kind, -1) and not (run.failed and self._closing):
+            run.log(numbers, step)
+            run.last[kind] = step
+            self._save()
 
     def _save(self) -> None:
         state = {
-            name: {"run_id": own.run.run_id, "last": own.last}
-            for name, own in self._open.items()
-            if own.run.run_id is not None
+            name: {"run_id": run.run_id, "last": run.last}
+            for name, run in self._runs.items()
+            if run.run_id is not None
         }
         if state:
             with whole_file(self._path) as file:
@@ -195,6 +185,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _read_state(path: Path) -> dict[str, KnownRun]:
+    """Return the runs of trackers.json by tracker, {} if there is no such file."""
     try:
         return _STATE.validate_json(read_bytes(path)) if path.exists() else {}
     except (DocumentError, ValidationError) as error:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +32,8 @@ from srl_extensions.vllm.routing import RoutedTask, Router
 
 PROMPTS_PER_CALL = 64
 """Limit of a call, so that servers share a large group, and a failed call concerns few episodes."""
+PAUSE = 0.02
+"""Seconds between two checks for open requests."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,11 @@ class VLLMBackend:
         stop_ids: Iterable[int] = (),
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ):
-        """Create a backend for one base.
+        """Create a backend for a base that the router's servers hold as `base`.
 
-        Args:
-            router: Router of the base's servers.
-            tokenizer: Tokenizer of the model.
-            base: Name of the base on the servers.
-            name: Name in records; None uses `base`.
-            positions: Longest context in tokens.
-            vocabulary: Number of token ids; None counts those of the tokenizer.
-            stop_ids: Further ids that end an answer.
-            chat_template_kwargs: Arguments of the tokenizer's chat template.
+        `name` is used in records (None: `base`), `positions` is the longest context in tokens,
+        `vocabulary` the number of token ids (None: those of the tokenizer), `stop_ids` are further
+        ids that end an answer, and `chat_template_kwargs` arguments of the chat template.
         """
         self.name, self.base = name or base, base
         self.tokenizer, self.positions = tokenizer, positions
@@ -97,28 +93,22 @@ class VLLMBackend:
         # Publications and requests come from different threads.
         self._lock = threading.Lock()
         self._served: dict[str | None, Served] = {None: Served(ModelVersion(self.name), base)}
-        self._open: dict[str, set[Future[None]]] = {}
-        """Served name -> its open requests."""
+        self._open: Counter[str] = Counter()
+        """Served name -> number of its open requests."""
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Switch new requests to another version; open requests keep theirs.
+        """Switch new requests of `adapter` (None: the base) to the served name `served_as`.
 
-        Args:
-            adapter: Adapter that requests name; None is the base.
-            version: Version that the answers are marked with.
-            served_as: Name of the version, which is loaded on all servers.
+        All servers must have loaded it. Answers are marked with `version`; open requests keep the
+        version before.
         """
         with self._lock:
             self._served[adapter] = Served(version, served_as)
 
     async def drained(self, served_as: str) -> None:
         """Wait until a served name has no open requests."""
-        while True:
-            with self._lock:
-                requests = list(self._open.get(served_as, ()))
-            if not requests:
-                return
-            await asyncio.wait([asyncio.wrap_future(request) for request in requests])
+        while self._open[served_as]:
+            await asyncio.sleep(PAUSE)
 
     async def complete(self, request: Request) -> Completion:
         """Return the completion, from one call with other requests for the same weights.
@@ -132,14 +122,10 @@ class VLLMBackend:
         if request.answers is not None:
             trie = known_trie(request.answers, self.chat.end_of_turn)
         async with self._counted(request) as served:
-            if trie is not None and trie.answers == 1:
-                [answer] = request.answers or ()
-                ids = (*answer, self.chat.end_of_turn)
-                sampled = Sampled(ids, (0.0,) * len(ids), ended=True)
-            else:
-                versioned = _Versioned(request, served, request.conversation)
-                answers, place = await self._batcher.submit(versioned)
-                sampled = (await asyncio.shield(answers))[place]
+            answers, place = await self._batcher.submit(
+                _Versioned(request, served, request.conversation)
+            )
+            sampled = (await asyncio.shield(answers))[place]
         check_vocabulary(sampled, self.vocabulary, served.name)
         return completion(sampled, request, trie, served.version)
 
@@ -148,8 +134,10 @@ class VLLMBackend:
 
     @asynccontextmanager
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
-        """Yield a request's weights and count it as open in the body, or raise BackendError."""
-        answered: Future[None] = Future()
+        """Yield the served weights of a request, which counts as open in the body.
+
+        Raises BackendError if its adapter or version is not served.
+        """
         with self._lock:
             served = self._served.get(request.adapter)
             if served is None:
@@ -158,16 +146,14 @@ class VLLMBackend:
                     f"{[*self._served][1:]}: publish the adapter first"
                 )
             check_version(request, served.version)
-            waiting = self._open.setdefault(served.name, set())
-            waiting.add(answered)
+            self._open[served.name] += 1
         try:
             yield served
         finally:
             with self._lock:
-                waiting.remove(answered)
-                if not waiting:
-                    self._open.pop(served.name, None)
-            answered.set_result(None)
+                self._open[served.name] -= 1
+                if not self._open[served.name]:
+                    del self._open[served.name]
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
         """Send the requests in calls with equal settings; return call and index of each request."""

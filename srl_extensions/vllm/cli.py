@@ -68,12 +68,10 @@ def _started(config: Any) -> Fleet:
             "/opt/vllm/bin/python}}`, with the Python of the environment that has vLLM"
         )
     prepare_torch()
-    from srl_extensions.vllm.models import check_python, open_fleet, servable, served_bases
+    from srl_extensions.vllm.models import open_fleet, served_bases
     from srl_train.environment import build_env
 
-    check_python(backend.managed)
-    starts = servable(partial(build_env, config), config.models.bases)
-    sources = served_bases(config, starts)
+    _, sources = served_bases(config, partial(build_env, config))
     for base, source in sources.items():
         tell(f"starting {base} ({source}), which takes a minute")
-    return open_fleet(config, backend, sources)
+    return open_fleet(config, sources)

@@ -113,7 +113,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of the server."""
+    """Return the variables of the server, from those of this process (`inherited`)."""
     kept = {
         name: value
         for name, value in inherited.items()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AnyHttpUrl, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from srl_train.config.backend import BackendSection
 from srl_train.config.bounds import MOST_MODELS
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 SET_BY_RUN = ("host", "model", "port", "served-model-name", "uds")
 """Options of vLLM that would change the address of a server, or open its endpoints for weights,
 which require no key, to other machines."""
-OPTION_NAME = re.compile(r"[a-z][a-z0-9._-]*")
+OPTION_NAME = re.compile(r"[a-z][a-z0-9.-]*")
+ADDRESS = re.compile(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?")
 
 
 class ManagedServersConfig(Section):
@@ -41,21 +42,16 @@ class ManagedServersConfig(Section):
     @field_validator("options")
     @classmethod
     def _check_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name in options:
+        dashed = {name.replace("_", "-"): value for name, value in options.items()}
+        for name in dashed:
             # vLLM accepts the beginning of an option's name.
-            reserved = any(one.startswith(name.replace("_", "-")) for one in SET_BY_RUN)
+            reserved = any(one.startswith(name) for one in SET_BY_RUN)
             if reserved or not OPTION_NAME.fullmatch(name):
                 raise ConfigError(
                     f"options: got {name!r}; allowed: names in lower case, without leading dashes, "
                     f"of options that the run does not set itself ({', '.join(SET_BY_RUN)})"
                 )
-        return options
-
-    @property
-    def gpus_per_server(self) -> int:
-        """GPUs that share the layers of a server."""
-        given = {name.replace("_", "-"): value for name, value in self.options.items()}
-        return int(given.get("tensor-parallel-size", 1))
+        return dashed
 
 
 class VLLMBackendConfig(BackendSection):
@@ -76,8 +72,6 @@ class VLLMBackendConfig(BackendSection):
     max_divergence: Annotated[float, Field(gt=0)] = 0.1
     """Mean absolute difference in log-probability between sampler and trainer, over the tokens of
     an update, at which training stops."""
-    publish_every: Annotated[int, Field(ge=1)] = 1
-    """Updates of a model between two publications; samples are off-policy in between."""
     folder: str | None = None
     """Folder for published weights, which servers and Ray nodes on other machines must see under
     the same path. null takes a temporary folder."""
@@ -89,21 +83,14 @@ class VLLMBackendConfig(BackendSection):
                 "servers: give addresses of running servers here, or a section `managed` for "
                 "servers that the run starts, and not both"
             )
-        origins = set()
-        for url in self.servers:
-            plain = url.rstrip("/").removesuffix("/v1")
-            try:
-                address = AnyHttpUrl(plain)
-            except ValidationError:
-                address = None
-            wrong = not plain.isprintable() or any(letter in plain for letter in "@?#")
-            if address is None or wrong or address.path != "/" or not address.port:
+        plain = [url.rstrip("/").removesuffix("/v1") for url in self.servers]
+        for url in plain:
+            if not ADDRESS.fullmatch(url):
                 raise ConfigError(
                     f"servers: got {url!r}: give addresses such as http://127.0.0.1:8001, without "
                     "user, password and path"
                 )
-            origins.add(address)
-        if len(origins) < len(self.servers):
+        if len(set(plain)) < len(plain):
             raise ConfigError(f"servers: got {list(self.servers)}: give each server once")
         return self
 
@@ -112,11 +99,6 @@ class VLLMBackendConfig(BackendSection):
         """Mean difference in log-probability at which training stops."""
         return self.max_divergence
 
-    @property
-    def publication_lag(self) -> int:
-        """Largest number of updates that published weights are behind the learner."""
-        return self.publish_every - 1
-
     def check_run(self, config: RunConfig) -> None:
         """Raise ConfigError for other sections that do not work with these servers."""
         models = config.models
@@ -124,19 +106,6 @@ class VLLMBackendConfig(BackendSection):
             raise ConfigError(
                 f"backend.servers: got {len(self.servers)} where {models.count} whole models "
                 "train: give one for each, in order, or models.adapters for models on one base"
-            )
-        drawn = [name for name, pool in config.opponent_pools.items() if pool.draw == "nash"]
-        if drawn and self.publish_every > 1:
-            raise ConfigError(
-                f"backend.publish_every must be 1 with 'nash' in opponent_pools.{min(drawn)}.draw, "
-                f"which requires the newest weights, got {self.publish_every}"
-            )
-        bound = config.updates.max_staleness
-        if self.publication_lag > bound:
-            raise ConfigError(
-                f"backend.publish_every: got {self.publish_every}: samples would be "
-                f"{self.publication_lag} updates old and are dropped after {bound} "
-                f"(updates.max_staleness): give {bound + 1} or less"
             )
 
 

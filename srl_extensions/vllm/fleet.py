@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
@@ -60,20 +60,26 @@ class Fleet:
         members: Sequence[Member],
         concurrency: int,
         deadline: float,
-        sharing: Literal["fair", "priority"] = "fair",
         restarts: int = MAX_RESTARTS,
     ) -> None:
-        """Create a fleet whose servers are not watched yet: use `managed` or `attached`."""
+        """Bring all servers up at once and watch them; see `managed` and `attached`."""
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
-            member.base: Router(sharing=sharing, max_wait=deadline) for member in members
+            member.base: Router(deadline) for member in members
         }
         """Base -> router of its servers."""
         self._concurrency, self._restarts = concurrency, restarts
         self._on_up: list[OnUp] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._starting: dict[int, asyncio.Lock] = {}
-        """GPU -> lock of the server that starts there."""
+        self._starting = defaultdict[tuple[int, ...], asyncio.Lock](asyncio.Lock)
+        """GPUs -> lock of the server that starts there."""
+        try:
+            background_loop.run(self._open())
+        except BaseException as error:
+            self.close()
+            if isinstance(error, BaseExceptionGroup):
+                raise error.exceptions[0] from None
+            raise
 
     @classmethod
     def managed(
@@ -82,27 +88,20 @@ class Fleet:
         *,
         concurrency: int = CONCURRENCY,
         deadline: float = MAX_WAIT,
-        sharing: Literal["fair", "priority"] = "fair",
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Start servers and wait until they are ready.
+        """Start servers with these settings and wait until they are ready.
 
-        Args:
-            specs: Settings of each server.
-            concurrency: Limit on the open requests of each server.
-            deadline: Seconds that a request waits for a server, restarts included.
-            sharing: Division of the capacity among owners; see Router.
-            restarts: Restarts of each server; one more failure ends the run.
-
-        Raises:
-            ServingError: If a server does not become ready. All others are ended.
+        `concurrency` limits the open requests of each server, and `deadline` is the number of
+        seconds that a request waits for a server. `check` raises after more than `restarts`
+        failures of one server. Raises ServingError if a server does not become ready; all others
+        are ended then.
         """
         members = [
             Member(VLLMClient(spec.url, deadline=deadline), spec.served_name, ModelServer(spec))
             for spec in specs
         ]
-        fleet = cls(members, concurrency, deadline, sharing, restarts)
-        return fleet._opened(fleet._bring_up)
+        return cls(members, concurrency, deadline, restarts)
 
     @classmethod
     def attached(
@@ -113,24 +112,17 @@ class Fleet:
         deadline: float = MAX_WAIT,
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Use servers that run already.
+        """Use running servers: `urls` has their addresses by the served name of their base.
 
-        Args:
-            urls: Addresses of the servers of each base, by its served name.
-            concurrency: Limit on the open requests of each server.
-            deadline: Seconds that a request waits for a server.
-            restarts: With 0, a server that does not reply ends the run; else it may return.
-
-        Raises:
-            BackendError: If a server does not complete a token for its base.
+        The other arguments are those of `managed`; with `restarts` above 0, a server that fails
+        may return without limit. Raises BackendError if a server completes no token for its base.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)
             for base, of_base in urls.items()
             for url in of_base
         ]
-        fleet = cls(members, concurrency, deadline, restarts=restarts)
-        return fleet._opened(fleet._take_in)
+        return cls(members, concurrency, deadline, restarts)
 
     def on_up(self, load: OnUp) -> None:
         """Register a coroutine `load(base, client)` for servers that are up again.
@@ -159,23 +151,11 @@ class Fleet:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def _opened(self, bring_in: Callable[[Member], Coroutine[Any, Any, None]]) -> Fleet:
-        """Call `bring_in` for all servers at once, watch them in the background, return self."""
-
-        async def opening() -> None:
-            async with asyncio.TaskGroup() as group:
-                for member in self.members:
-                    group.create_task(bring_in(member))
-            self._tasks = [asyncio.create_task(self._keep_up(member)) for member in self.members]
-
-        try:
-            background_loop.run(opening())
-        except BaseException as error:
-            self.close()
-            if isinstance(error, BaseExceptionGroup):
-                raise error.exceptions[0] from None
-            raise
-        return self
+    async def _open(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for member in self.members:
+                group.create_task(self._bring_up(member))
+        self._tasks = [asyncio.create_task(self._keep_up(member)) for member in self.members]
 
     async def _keep_up(self, member: Member) -> None:
         """Watch a server, and bring it back each time it fails.
@@ -193,7 +173,7 @@ class Fleet:
             router.remove(member.client)
             cause = f"{name} does not answer"
             if server is not None:
-                cause = f"{name} died: {await asyncio.to_thread(server.cause_of_death)}"
+                cause = f"{name} died: {server.cause_of_death()}"
             log.warning("%s", cause)
             while not member.up:
                 if member.restarts >= self._restarts:
@@ -204,52 +184,48 @@ class Fleet:
                 try:
                     if server is None:
                         await asyncio.sleep(LOOK)
-                        await self._take_in(member)
                     else:
                         member.restarts += 1
-                        await in_thread(server.kill)
+                        await asyncio.to_thread(server.kill)
                         await asyncio.sleep(RESTART_WAIT)
-                        await self._bring_up(member)
+                    await self._bring_up(member)
                 except (ServingError, BackendError, OSError) as error:
                     cause = f"{name} did not come up again: {error}"
                     log.info("%s", cause)
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until the server's process has ended, its engine is dead, or it does not reply."""
+        """Wait until a server's process has ended, its engine is dead, or it does not reply.
+
+        An attached server is down after the first request or check that fails, because another
+        process may restart it.
+        """
         client, server = member.client, member.server
         heard = time.monotonic()
         while time.monotonic() - heard < HANGS_AFTER:
-            if server is None and not self.routers[member.base].servers[client.name].up:
-                return
-            if server is not None and not await asyncio.to_thread(server.alive):
-                return
-            healthy = await client.is_healthy(HANGS_AFTER)
-            if healthy is False or (server is None and not healthy):
-                return
+            if server is None:
+                running = self.routers[member.base].servers[client.name].up
+            else:
+                running = server.alive()
+            healthy = running and await client.is_healthy(HANGS_AFTER)
             if healthy:
                 heard = time.monotonic()
+            elif healthy is False or server is None:
+                return
             await asyncio.sleep(LOOK)
 
     async def _bring_up(self, member: Member) -> None:
-        """Start a server, wait until it is ready and has all weights, and open it to requests."""
-        server = member.server
-        assert server is not None
-        async with AsyncExitStack() as alone:
-            # Each server measures the free memory of its GPUs as it starts, so only one may start
-            # on a GPU. The order prevents two servers from waiting for each other.
-            for gpu in sorted(server.spec.gpus):
-                lock = self._starting.setdefault(gpu, asyncio.Lock())
-                await alone.enter_async_context(lock)
-            await in_thread(server.start)
-            await wait_ready(server, member.client, START_TIMEOUT)
-        await self._take_in(member)
-
-    async def _take_in(self, member: Member) -> None:
-        """Load the current weights on a server by `on_up`, then let it receive requests."""
-        client = member.client
-        if member.server is None:
+        """Start a server, or check that it runs; load the weights, and open it to requests."""
+        client, server = member.client, member.server
+        if server is None:
             await client.check_ready(member.base)
+        else:
+            gpus = server.spec.gpus
+            # A server measures the free memory of its GPUs as it starts, so servers on the same
+            # GPUs start one after another.
+            async with self._starting[gpus] if gpus else nullcontext():
+                server.start()
+                await wait_ready(server, client, START_TIMEOUT)
         for load in self._on_up:
             await load(member.base, client)
         member.up = True
@@ -262,7 +238,7 @@ class Fleet:
         for router in self.routers.values():
             router.close()
         servers = [member.server for member in self.members if member.server is not None]
-        await asyncio.gather(*(in_thread(server.stop) for server in servers))
+        await asyncio.gather(*(asyncio.to_thread(server.stop) for server in servers))
         for member in self.members:
             await member.client.close()
 
@@ -280,19 +256,7 @@ async def wait_ready(server: ModelServer, client: VLLMClient, timeout: float) ->
             raise ServingError(f"{name} completes no token: {error}") from error
         except BackendError as error:  # The server does not listen yet, or its engine just died.
             log.debug("%s is not ready: %s", name, error)
-        if not await asyncio.to_thread(server.alive):
-            cause = await asyncio.to_thread(server.cause_of_death)
-            raise ServingError(f"{name} ended as it started: {cause}")
+        if not server.alive():
+            raise ServingError(f"{name} ended as it started: {server.cause_of_death()}")
         await asyncio.sleep(min(LOOK, 0.25))
-    cause = await asyncio.to_thread(server.cause_of_death)
-    raise ServingError(f"{name} was not ready after {timeout:g} s: {cause}")
-
-
-async def in_thread(function: Callable[[], None]) -> None:
-    """Call a blocking function; a cancellation waits until the call has ended."""
-    running = asyncio.ensure_future(asyncio.to_thread(function))
-    try:
-        await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
+    raise ServingError(f"{name} was not ready after {timeout:g} s: {server.cause_of_death()}")

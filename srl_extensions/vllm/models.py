@@ -7,10 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -28,15 +28,14 @@ from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import CONCURRENCY, MAX_RESTARTS, Fleet
 from srl_extensions.vllm.placement import find_gpus, place
-from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, write_weights
+from srl_extensions.vllm.publisher import ServedPublisher, write_weights
 from srl_extensions.vllm.routing import MAX_WAIT
 from srl_extensions.vllm.server import free_port, logs_folder
 from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
-from srl_train.errors import ConfigError, TrainingError
-from srl_train.loading import Samplers, SamplerStart, learning_models
+from srl_train.errors import ConfigError
+from srl_train.loading import InProcessPublisher, Samplers, SamplerStart, learning_models
 from srl_train.player_names import TINY
-from srl_train.publisher import WeightPublisher
 
 BASE = "base"
 """Served name of the base that adapters share; a whole model is served under its own name."""
@@ -49,30 +48,10 @@ Apply = Callable[..., Any]
 called in the process of a model's learner."""
 
 
-@dataclass(frozen=True)
-class TokenFacts:
-    """Properties of a base model that requests depend on, as plain data."""
-
-    name: str
-    """Name in records."""
-    tokenizer: Any
-    positions: int | None
-    """Longest context in tokens."""
-    vocabulary: int
-    """Number of token ids."""
-    stop_ids: frozenset[int]
-    """Tokens that end an answer."""
-
-    @classmethod
-    def of(cls, backend: HuggingFaceBackend) -> TokenFacts:
-        """Return the properties of a model that is loaded in this process."""
-        stop_ids = backend.chat.stop_ids
-        return cls(backend.name, backend.tokenizer, backend.positions, backend.vocabulary, stop_ids)
-
-    def backend(self, fleet: Fleet, base: str, **settings: Any) -> VLLMBackend:
-        """Return a backend for the servers of `base`, with further arguments of VLLMBackend."""
-        facts = {**vars(self), **settings}
-        return VLLMBackend(fleet.routers[base], facts.pop("tokenizer"), base=base, **facts)
+def token_facts(backend: HuggingFaceBackend) -> dict[str, Any]:
+    """Return the arguments of VLLMBackend that describe a model loaded here, as plain data."""
+    facts = {name: getattr(backend, name) for name in ("name", "tokenizer", "positions")}
+    return {**facts, "vocabulary": backend.vocabulary, "stop_ids": backend.chat.stop_ids}
 
 
 class ServedModels:
@@ -85,31 +64,28 @@ class ServedModels:
     def __init__(
         self, config: RunConfig, make_env: Callable[[], Any], logs: Path | None = None
     ) -> None:
-        models, pools = config.models, config.opponent_pools
-        assert isinstance(config.backend, VLLMBackendConfig)
-        if config.backend.managed is not None:
-            check_python(config.backend.managed)
+        models = config.models
         frozen = {n: base for n, base in models.frozen_models.items() if not is_api_name(base)}
-        starts = servable(make_env, {**models.bases, **frozen})
-        self._config, self._backend, self._logs = config, config.backend, logs
-        self.is_local = config.backend.managed is not None
+        starts, self._sources = served_bases(config, make_env, frozen)
+        self._config, self._backend, self._logs = config, section_of(config), logs
+        self.is_local = self._backend.managed is not None
         """True if the servers accept requests of this machine only."""
         self.starts = {name: starts[name] for name in models.names}
         """Model in training -> folder or hub name that its learner loads."""
-        self._sources = served_bases(config, self.starts)
         self._shapes = {name: name for name in models.names}
-        """Sampled name -> model in training with parameters of the same shapes."""
+        """Name that is sampled -> model in training with parameters of the same shapes."""
         self._frozen: list[str] = []
         if models.adapters is not None:
             # Servers on CPUs confuse the plain base with adapters, so a frozen model on the
             # adapters' base is served as an adapter of zeros.
             self._frozen = [name for name in frozen if starts[name] == self._sources[BASE]]
-            self._shapes |= {pool: section.models[0] for pool, section in pools.items()}
+            pools = config.opponent_pools
+            self._shapes |= {name: pool.models[0] for name, pool in pools.items()}
             self._shapes |= dict.fromkeys(self._frozen, models.names[0])
         self._served = {name: BASE if models.adapters else name for name in self._shapes}
-        """Model, opponent pool or frozen model that samples in the servers -> its served base."""
+        """Name that is sampled -> its served base."""
         self._ends = ExitStack()
-        self._folder = Path(self._ends.enter_context(folder_for_weights(config.backend.folder)))
+        self._folder = Path(self._ends.enter_context(folder_for_weights(self._backend.folder)))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
         """Start or attach to the servers; `learners` (by model) describe and write the weights.
@@ -119,22 +95,23 @@ class ServedModels:
             BackendError: If a server cannot be reached.
         """
         self._learners = learners
-        self._fleet = open_fleet(self._config, self._backend, self._sources, self._logs)
+        self._fleet = open_fleet(self._config, self._sources, self._logs)
         self._ends.callback(self._fleet.close)
         self.check = self._fleet.check
         # Adapters share one base, which the first learner describes.
         described = dict(zip(self._sources, learners.values(), strict=False))
         found = {base: learner(_facts_and_probe) for base, learner in described.items()}
-        self.facts = {base: facts for base, (facts, _) in found.items()}
-        """Served base -> its properties."""
+        template = {"chat_template_kwargs": self._config.models.chat_template_kwargs}
+        self.facts = {base: facts | template for base, (facts, _) in found.items()}
+        """Served base -> arguments of its VLLMBackend."""
         _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
-        """Return sampled name -> backend in this process."""
-        return _backends(self._config, self._fleet, self.facts, self._served)
+        """Return the backends in this process, by sampled name."""
+        return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function for `players` other processes that opens samplers at the servers."""
+        """Return a function that opens samplers at the servers in one of `players` processes."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -143,7 +120,7 @@ class ServedModels:
             _attach, urls=urls, facts=self.facts, served=self._served, concurrency=concurrency
         )
 
-    def open_publisher(self, samplers: Mapping[str, VersionedSampler]) -> ServedPublisher:
+    def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
         """Return the run's publisher; `samplers` are by served base."""
         models = self._config.models
 
@@ -161,7 +138,6 @@ class ServedModels:
             dtype=models.dtype,
             adapters=models.adapters is not None,
             keep=KEPT_VERSIONS,
-            every=self._config.backend.publication_lag + 1,
         )
         self._ends.callback(publisher.close)
         if self._frozen:
@@ -175,21 +151,14 @@ class ServedModels:
         self._ends.close()
 
 
-class PublishedElsewhere(WeightPublisher):
-    """Publisher of a process without learners, which always raises."""
-
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Raise TrainingError."""
-        raise TrainingError(f"{name} can be published only by the process with its learner")
-
-
 def _attach(
     config: RunConfig,
     urls: Mapping[str, Sequence[str]],
-    facts: Mapping[str, TokenFacts],
+    facts: Mapping[str, Mapping[str, Any]],
     served: Mapping[str, str],
     concurrency: int,
 ) -> Samplers:
+    """Open the samplers of a player at servers that the driver watches; see `attachment`."""
     latest = time.monotonic() + MAX_WAIT
     while True:
         try:
@@ -199,17 +168,17 @@ def _attach(
             if time.monotonic() > latest:
                 raise
             time.sleep(1.0)
-    backends = _backends(config, fleet, facts, served)
-    return Samplers({}, backends, PublishedElsewhere(), fleet.close)
+    nothing = InProcessPublisher({}, {}, frozenset())  # The process with the learners publishes.
+    return Samplers({}, _backends(fleet, facts, served), nothing, fleet.close)
 
 
 def _backends(
-    config: RunConfig, fleet: Fleet, facts: Mapping[str, TokenFacts], served: Mapping[str, str]
+    fleet: Fleet, facts: Mapping[str, Mapping[str, Any]], served: Mapping[str, str]
 ) -> dict[str, VLLMBackend]:
-    """Return the backend of each sampler in `served` (name -> served base)."""
-    template = config.models.chat_template_kwargs
+    """Return the backend of each sampler in `served` (name -> served base), one for each base."""
     of_bases = {
-        base: one.backend(fleet, base, chat_template_kwargs=template) for base, one in facts.items()
+        base: VLLMBackend(fleet.routers[base], base=base, **arguments)
+        for base, arguments in facts.items()
     }
     return {name: of_bases[base] for name, base in served.items()}
 
@@ -217,15 +186,15 @@ def _backends(
 # Functions that run in the process of a learner; see Apply.
 
 
-def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[TokenFacts, list[int]]:
-    """Return the facts of a base, and token ids from the beginning of an episode."""
+def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
+    """Return `token_facts` of a base, and up to PROBED_TOKENS token ids of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]
         mask = infos[agent].get("action_mask")
         seen = AgentObservation(agent, observations[agent], mask)
         [prompt] = backend.chat.prompts([turn_of(env.unwrapped.text_view, seen)])
-    return TokenFacts.of(backend), list(prompt[-PROBED_TOKENS:])
+    return token_facts(backend), list(prompt[-PROBED_TOKENS:])
 
 
 def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
@@ -271,13 +240,18 @@ def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
         ) from error
 
 
-def open_fleet(
-    config: RunConfig,
-    backend: VLLMBackendConfig,
-    sources: Mapping[str, str],
-    logs: Path | None = None,
-) -> Fleet:
-    """Start or attach to the servers of `sources` (served base -> folder or hub name)."""
+def section_of(config: RunConfig) -> VLLMBackendConfig:
+    """Return the section `backend`, which must be that of vLLM."""
+    assert isinstance(config.backend, VLLMBackendConfig)
+    return config.backend
+
+
+def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None = None) -> Fleet:
+    """Start or attach to the servers of `sources` (served base -> folder or hub name).
+
+    `logs` is the folder for the logs of servers that are started; None selects one in the cache.
+    """
+    backend = section_of(config)
     # Players in other processes would not notice that a whole model restarts from its base.
     restarts = 0 if config.engine.name == "ray" and not config.models.adapters else MAX_RESTARTS
     if backend.managed is not None:
@@ -289,30 +263,33 @@ def open_fleet(
     return Fleet.attached(urls, restarts=restarts)
 
 
-def servable(make_env: Callable[[], Any], bases: Mapping[str, str]) -> dict[str, str]:
-    """Return the folder or hub name of each model: for 'tiny', a variant that vLLM can serve."""
-    starts = dict(bases)
-    embedded = [name for name, base in bases.items() if base == TINY]
+def served_bases(
+    config: RunConfig, make_env: Callable[[], Any], frozen: Mapping[str, str] = MappingProxyType({})
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the folder or hub name of each model, and of each base that servers hold.
+
+    `frozen` is name -> base of frozen models. For 'tiny', a variant that vLLM can serve is written
+    to the cache. Adapters share one base, and a whole model has its own.
+
+    Raises:
+        ConfigError: If the interpreter of managed servers is missing or cannot import vLLM, or
+            adapters have several bases.
+    """
+    models, managed = config.models, section_of(config).managed
+    if managed is not None:
+        check_python(managed)
+    starts = {**models.bases, **frozen}
+    embedded = [name for name, base in starts.items() if base == TINY]
     if embedded:
         folder = str(tiny.folder(make_env, size=tiny.SERVABLE))
         starts |= dict.fromkeys(embedded, folder)
-    return starts
-
-
-def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]:
-    """Return the folder or hub name of each served base, from those of the models (`starts`).
-
-    Adapters share one base, and a whole model has its own. Raises ConfigError for adapters of
-    several bases.
-    """
-    under = {name: adapter_base(start) or start for name, start in starts.items()}
-    adapters = config.models.adapters
-    if adapters and len({source_of(base)[0] for base in under.values()}) > 1:
+    under = {name: adapter_base(starts[name]) or starts[name] for name in models.names}
+    if models.adapters and len({source_of(base)[0] for base in under.values()}) > 1:
         raise ConfigError(
             "models.base must be one base for all models with models.adapters and backend.name "
             f"vllm, got {sorted(set(under.values()))}"
         )
-    return {BASE if adapters else name: under[name] for name in config.models.names}
+    return starts, {BASE if models.adapters else name: base for name, base in under.items()}
 
 
 def check_python(managed: ManagedServersConfig) -> None:
@@ -347,14 +324,14 @@ def server_specs(
             f"this machine, or left out, got {list(managed.gpus)}"
         )
     options: list[str] = []  # A true value is a flag, a false one its negation.
-    for name, value in managed.options.items():
-        flag = name.replace("_", "-")
+    for flag, value in managed.options.items():
         if isinstance(value, bool):
             options.append(f"--{flag}" if value else f"--no-{flag}")
         else:
             options += [f"--{flag}", str(value)]
     servers = [name for name in sources for _ in range(managed.replicas)]
-    placements = place(len(servers), used, each=managed.gpus_per_server)
+    each = int(managed.options.get("tensor-parallel-size", 1))
+    placements = place(len(servers), used, each=each)
     models, ports = config.models, list[int]()
     # Each model and pool has its newest, past and next version; each frozen model has one.
     learning = models.count + len(config.opponent_pools)

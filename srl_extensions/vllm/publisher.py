@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from peft import PeftModel, get_peft_model_state_dict
@@ -24,7 +24,7 @@ from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.sampling import Sampling
-from srl_extensions.vllm.backend import check_vocabulary
+from srl_extensions.vllm.backend import VLLMBackend, check_vocabulary
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.routing import MAX_WAIT
@@ -43,29 +43,16 @@ others."""
 PAUSE = 0.2
 """Seconds between two attempts to reach a server that is being restarted."""
 Write = Callable[[str, Mapping[str, Tensor], Sequence[Sequence[int]], Path], Tensor]
-"""Writes the weights of a model, pool or frozen model to an empty folder. Returns the learner's
-log-probabilities (PROBES, vocabulary) after each of the probes."""
+"""Function (name, weights, probes, folder) that writes the weights of a model, pool or frozen model
+to an empty folder, and returns the learner's log-probabilities (PROBES, vocabulary) after each of
+the probes."""
 
 log = logging.getLogger(__name__)
 
 
-class VersionedSampler(Protocol):
-    """Sampler of published versions; see VLLMBackend for its attributes."""
-
-    name: str
-    base: str
-    stop_ids: frozenset[int]
-
-    def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Sample from `served_as` for new requests of `adapter` (None: the base)."""
-
-    async def drained(self, served_as: str) -> None:
-        """Wait until a served name has no open requests."""
-
-
 @dataclass(frozen=True)
 class Publication:
-    """Version of weights on disk that servers hold."""
+    """Version of weights on disk that servers load."""
 
     version: ModelVersion
     served_as: str
@@ -81,16 +68,16 @@ class Publication:
 
 
 class ServedPublisher(WeightPublisher):
-    """Publisher of adapters to the servers of their base, and of whole models to their servers.
+    """Publisher of adapters to the servers of their base, or of whole models to their servers.
 
-    Every server loads a new version and its log-probabilities are compared with the learner's
+    Every server loads a new version, and its log-probabilities are compared with the learner's
     before the version answers. Older versions are unloaded once they have no open requests.
     Servers that the fleet restarts load the weights again.
     """
 
     def __init__(
         self,
-        samplers: Mapping[str, VersionedSampler],
+        samplers: Mapping[str, VLLMBackend],
         fleet: Fleet,
         write: Write,
         *,
@@ -99,32 +86,23 @@ class ServedPublisher(WeightPublisher):
         dtype: str,
         adapters: bool = True,
         keep: int = 0,
-        every: int = 1,
     ) -> None:
-        """Create a publisher that has published nothing.
+        """Create a publisher of weights of type `dtype` for `samplers`, which are by name.
 
-        Args:
-            samplers: Sampler of each model, pool and frozen model.
-            fleet: Servers.
-            write: Writes weights in the format of the servers.
-            folder: Folder of all publications.
-            probe: Token ids after whose prefixes log-probabilities are compared.
-            dtype: Data type of the weights.
-            adapters: Whether models are adapters of one base.
-            keep: Past versions of each name that stay loaded.
-            every: Updates between two publications of a model.
+        Names are models, pools and frozen models: `adapters` of one base, or whole models. Players
+        in other processes have a PlayerSampler with the same methods. All publications are
+        subfolders of `folder`. Log-probabilities are compared after prefixes of `probe` (token
+        ids). `keep` past versions of each name stay loaded.
         """
         self.fleet, self.folder = fleet, folder
         self.answering: dict[str, Publication] = {}
         """Name -> version that new requests are answered from."""
         self._samplers, self._write, self._adapters = samplers, write, adapters
-        self._keep, self._every = keep, every
+        self._keep = keep
         self._probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
         self._tolerance = TOLERANCES.get(dtype, 0.5)
         self._versions: dict[str, list[Publication]] = {}
         """Name -> versions to hold; the last may not answer yet."""
-        self._held: dict[str, set[str]] = {}
-        """Server -> folder names of the versions that it holds."""
         self._changing = asyncio.Lock()
         fleet.on_up(self._reload)
 
@@ -149,19 +127,20 @@ class ServedPublisher(WeightPublisher):
         served_as = unique if self._adapters else sampler.base
         background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
 
-    def publish_update(self, name: str, version: int, publish: Callable[[], None]) -> None:
-        """Call `publish` if at least `every` updates of the model are unpublished."""
-        current = self.current(name)
-        if version - (int(current.version) if current else 0) >= self._every:
-            publish()
-
     def current(self, name: str) -> ModelVersion | None:
         """Return the version that new requests of `name` are answered from, if there is one."""
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
         """Unload all publications and remove their folders."""
-        background_loop.run(self._unload())
+        background_loop.run(self._close())
+
+    async def _close(self) -> None:
+        versions, self._versions = self._versions, {}
+        self.answering.clear()
+        for name, held in versions.items():
+            for one in held:
+                await self._forget(name, one)
 
     async def _publish(self, name: str, new: Publication) -> None:
         """Load a version on every server, sample new requests from it, and unload old versions."""
@@ -181,17 +160,9 @@ class ServedPublisher(WeightPublisher):
                 await sampler.drained(old.served_as)
             await self._forget(name, old)
 
-    async def _unload(self) -> None:
-        versions, self._versions = self._versions, {}
-        self.answering.clear()
-        for name, held in versions.items():
-            for one in held:
-                await self._forget(name, one)
-
     async def _reload(self, base: str, client: VLLMClient) -> None:
-        """Load all versions of a base on a server that was restarted."""
+        """Load all held versions of the models of a base on a server that was restarted."""
         async with self._changing:
-            self._held[client.url] = set(await client.models())
             for name, held in self._versions.items():
                 if self._samplers[name].base == base and held:
                     # A whole model changes after its open requests have ended.
@@ -200,7 +171,10 @@ class ServedPublisher(WeightPublisher):
                         await self._load(name, client, one)
 
     async def _load_everywhere(self, name: str, new: Publication) -> None:
-        """Load a version on every server that is up; `_reload` loads the version on the others."""
+        """Load a version on every server that is up; `_reload` loads the version on the others.
+
+        Raises BackendError if a server refuses the version, or none is up for MAX_WAIT seconds.
+        """
         latest = time.monotonic() + MAX_WAIT
         while True:
             async with self._changing:
@@ -220,16 +194,11 @@ class ServedPublisher(WeightPublisher):
             await asyncio.sleep(PAUSE)
 
     async def _load(self, name: str, client: VLLMClient, new: Publication) -> None:
-        """Load a version on a server and compare its log-probabilities with the learner's."""
-        held = self._held.setdefault(client.url, set())
-        if new.folder.name in held:
-            return
+        """Load a version on a server. Raises BackendError if its log-probabilities are wrong."""
         if new.is_whole:
-            held.clear()
             await client.update_weights(new.folder)
-        else:
+        elif new.served_as not in await client.models():
             await client.load_adapter(new.served_as, new.folder)
-        held.add(new.folder.name)
         sampled = await client.complete(
             new.served_as,
             self._probes,
@@ -251,14 +220,14 @@ class ServedPublisher(WeightPublisher):
             )
 
     async def _forget(self, name: str, old: Publication) -> None:
-        for client in self.fleet.clients(self._samplers[name].base):
-            held = self._held.get(client.url, set())
-            if old.folder.name in held and not old.is_whole:
-                held.discard(old.folder.name)
-                try:
+        """Unload an adapter from all servers, and remove the folder of a publication."""
+        clients = [] if old.is_whole else self.fleet.clients(self._samplers[name].base)
+        for client in clients:
+            try:
+                if old.served_as in await client.models():
                     await client.unload_adapter(old.served_as)
-                except BackendError as error:  # The server has ended, or no longer holds it.
-                    log.warning("%s was not unloaded: %s", old.served_as, error)
+            except BackendError as error:  # The server has ended.
+                log.warning("%s was not unloaded: %s", old.served_as, error)
         # The folder must outlive the name: a server may read an evicted adapter again.
         shutil.rmtree(old.folder, ignore_errors=True)
 

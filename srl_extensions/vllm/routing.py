@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 
@@ -29,7 +30,7 @@ class RoutedTask:
     """Properties of a request that routing depends on."""
 
     owner: str
-    """Model whose requests share capacity."""
+    """Model that the request counts for."""
     cost: int = 1
     """Size in tokens, the unit of shares."""
     prefix: Hashable = None
@@ -38,14 +39,11 @@ class RoutedTask:
 
 @dataclass
 class OwnerStats:
-    """Counts of one owner's requests."""
+    """Counts of one owner's successful requests."""
 
-    running: int = 0
     done: int = 0
-    failed: int = 0
-    """Failed or cancelled requests."""
     tokens: int = 0
-    """Sum of the costs of finished requests."""
+    """Sum of the costs of these requests."""
     score: float | None = None
 
 
@@ -76,17 +74,10 @@ class Router(Generic[S]):
     in one event loop.
     """
 
-    def __init__(
-        self, *, sharing: Literal["fair", "priority"] = "fair", max_wait: float = MAX_WAIT
-    ) -> None:
-        """Create a router without servers.
-
-        Args:
-            sharing: Equal shares ("fair"), or shares in proportion to exp(score) ("priority").
-            max_wait: Seconds that a request waits for a server.
-        """
-        self.owners: dict[str, OwnerStats] = {}
-        self._by_score, self._max_wait = sharing == "priority", max_wait
+    def __init__(self, max_wait: float = MAX_WAIT) -> None:
+        """Create a router without servers, in which a request waits at most `max_wait` seconds."""
+        self.owners = defaultdict[str, OwnerStats](OwnerStats)
+        self._max_wait = max_wait
         self._states: dict[S, ServerState] = {}
         self._waiting: dict[asyncio.Future[ServerState], RoutedTask] = {}
         """Requests without a server, in the order of their arrival."""
@@ -118,61 +109,52 @@ class Router(Generic[S]):
                 turn.set_exception(BackendError("no server takes part any more"))
 
     def set_score(self, owner: str, score: float) -> None:
-        """Set the score of an owner, which is -10 to 10; a higher score receives a larger share.
+        """Give an owner a share in proportion to exp(score), which is 1 without a score.
 
-        Raises:
-            ServingError: If `sharing` is "fair", or the score is outside the limits.
+        Raises ServingError if the score is not -10 to 10.
         """
-        if not self._by_score:
-            raise ServingError("sharing is 'fair', which has no scores: use sharing='priority'")
         if not abs(score) <= LARGEST_SCORE:
-            limit = f"-{LARGEST_SCORE:g} to {LARGEST_SCORE:g}"
-            raise ServingError(f"score of {owner} must be {limit}, got {score}")
-        self._stats_of(owner).score = score
+            raise ServingError(
+                f"score of {owner} must be at most {LARGEST_SCORE:g} in size, got {score}"
+            )
+        self.owners[owner].score = score
 
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
-        """Return the result of `call` for the server that the task is sent to.
+        """Return the result of `call`, a function that sends the request `task` to a server.
 
-        Args:
-            task: Owner, size and prefix of the request.
-            call: Function that sends the request to a server. If it raises ServerUnavailable, the
-                request moves to another server.
+        If `call` raises ServerUnavailable, the request moves to another server.
 
         Raises:
-            BackendError: After `close`, after `max_wait` seconds without a server, after
+            BackendError: After `close`, after `max_wait` seconds without a server, after more than
                 MOST_MOVES failed servers, and as raised by `call`.
         """
-        owner = self._stats_of(task.owner)
-        trouble = None
-        try:
-            for _ in range(MOST_MOVES + 1):
-                state = await self._turn(task)
-                owner.running += 1
-                try:
-                    result = await call(state.server)
-                except ServerUnavailable as error:
-                    trouble, loop = error, asyncio.get_running_loop()
-                    state.rests_until = loop.time() + REST
-                    loop.call_later(REST, self._dispatch)
-                else:
-                    state.rests_until = 0.0
-                    state.done += 1
-                    owner.done += 1
-                    owner.tokens += task.cost
-                    return result
-                finally:
-                    owner.running -= 1
-                    self._leave(state)
-            raise BackendError(
-                f"{task.owner}: servers failed {MOST_MOVES + 1} times under one request, which may "
-                f"be the cause: {trouble}"
-            ) from trouble
-        except BaseException:
-            owner.failed += 1
-            raise
+        owner, trouble = self.owners[task.owner], None
+        for _ in range(MOST_MOVES + 1):
+            state = await self._turn(task)
+            try:
+                result = await call(state.server)
+            except ServerUnavailable as error:
+                trouble, loop = error, asyncio.get_running_loop()
+                state.rests_until = loop.time() + REST
+                loop.call_later(REST, self._dispatch)
+            else:
+                state.rests_until = 0.0
+                state.done += 1
+                owner.done += 1
+                owner.tokens += task.cost
+                return result
+            finally:
+                self._leave(state)
+        raise BackendError(
+            f"{task.owner}: servers failed {MOST_MOVES + 1} times under one request, which may be "
+            f"the cause: {trouble}"
+        ) from trouble
 
     async def _turn(self, task: RoutedTask) -> ServerState:
-        """Wait until a server is free for the request, and return its state."""
+        """Wait until a server is free for the request, count the request there, return its state.
+
+        Raises BackendError after `close`, and after `max_wait` seconds.
+        """
         if self._closed:
             raise BackendError("no server takes part any more")
         turn: asyncio.Future[ServerState] = asyncio.get_running_loop().create_future()
@@ -198,7 +180,7 @@ class Router(Generic[S]):
             self._waiting.pop(turn, None)
 
     def _dispatch(self) -> None:
-        """Send waiting requests to free servers."""
+        """Give waiting requests to servers that do not rest and are below their limit."""
         now = asyncio.get_running_loop().time()
         while True:
             states = list(self._states.values())
@@ -209,7 +191,7 @@ class Router(Generic[S]):
             turn = min(waiting, key=lambda one: self._used[self._waiting[one].owner])
             task = self._waiting.pop(turn)
             self._clock = self._used[task.owner]
-            self._used[task.owner] += task.cost / math.exp(self._stats_of(task.owner).score or 0.0)
+            self._used[task.owner] += task.cost / math.exp(self.owners[task.owner].score or 0.0)
             # The server of the prefix keeps its cache, unless it is busy.
             chosen = min(free, key=lambda state: (state.running / state.capacity, state.done))
             if task.prefix is not None:
@@ -220,9 +202,6 @@ class Router(Generic[S]):
             turn.set_result(chosen)
 
     def _leave(self, state: ServerState) -> None:
-        """Count a request of this server as ended, and send waiting requests."""
+        """Count one open request less for a server, and send waiting requests."""
         state.running -= 1
         self._dispatch()
-
-    def _stats_of(self, owner: str) -> OwnerStats:
-        return self.owners.setdefault(owner, OwnerStats())

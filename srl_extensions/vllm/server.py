@@ -49,7 +49,7 @@ class ModelServer:
 
     def alive(self) -> bool:
         """Return True if the process runs."""
-        return self.process is not None and self.process.poll() is None
+        return (process := self.process) is not None and process.poll() is None
 
     def start(self) -> None:
         """Start the process and append its output to `log`.
@@ -87,21 +87,24 @@ class ModelServer:
 
     def stop(self) -> None:
         """End the server; open requests have GRACE seconds."""
-        if self.process is not None and self.alive():
-            self.process.terminate()
+        if (process := self.process) is not None and self.alive():
+            process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(launcher.GRACE + MARGIN)
+                process.wait(launcher.GRACE + MARGIN)
         self.kill()
 
     def kill(self) -> None:
-        """End all processes of the last start and wait until the port is free."""
-        if self.process is None:
+        """End all processes of the last start and wait until the port is free.
+
+        Another thread may call this at the same time.
+        """
+        process, self.process = self.process, None
+        if process is None:
             return
         # The group may consist of another user's processes once all its own have ended.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self.process = None
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         latest = time.monotonic() + END_SECONDS
         while not is_free(self.spec.port) and time.monotonic() < latest:
             time.sleep(0.02)

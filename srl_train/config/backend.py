@@ -41,11 +41,6 @@ class BackendSection(Section):
         """
         return None
 
-    @property
-    def publication_lag(self) -> int:
-        """Largest number of updates by which samplers may be behind the learner."""
-        return 0
-
     def check_run(self, config: RunConfig) -> None:
         """Raise ConfigError if another section of the run does not work with this backend."""
 

@@ -16,7 +16,7 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import backend as huggingface
 from srl_agents.llm.backends.huggingface.loading import source_of
 from srl_agents.llm.chat_format import TEMPLATES
-from srl_extensions.export.export import export
+from srl_extensions.export.command import export
 from srl_train.adapters import adapter_tokenizer
 from srl_train.build import build_run
 from srl_train.config.yaml_file import from_tree

@@ -3,11 +3,11 @@
 import pickle
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 from srl_extensions.cluster import engine
 from srl_extensions.cluster.players import PlayerWorker
-from srl_extensions.vllm.models import PublishedElsewhere
 from srl_train.errors import TrainingError
 
 ONE_AT_A_TIME = threading.Lock()
@@ -21,8 +21,15 @@ class DirectActor:
         self._attempts = attempts
         self.name, self.deaths, self._stopped, self._object = name, 0, False, None
         self._kind, self._arguments, self._dies = kind, pickle.dumps(arguments), dies
+        self._thread = ThreadPoolExecutor(1)
+
+    def submit(self, method, *arguments):
+        return self._thread.submit(self._call, method, *arguments)
 
     def call(self, method, *arguments):
+        return self.submit(method, *arguments).result()
+
+    def _call(self, method, *arguments):
         for _ in range(self._attempts):
             if self._stopped:
                 raise TrainingError(f"{self.name} ended with the run")
@@ -39,9 +46,7 @@ class DirectActor:
 
     def _alone(self):
         """Return the lock of a call; players that wait for servers need none."""
-        publisher = self._kind is PlayerWorker and self._object and self._object._players.publisher
-        building_served = self._kind is PlayerWorker and pickle.loads(self._arguments)[3]
-        waits = building_served or isinstance(publisher, PublishedElsewhere)
+        waits = self._kind is PlayerWorker and pickle.loads(self._arguments)[3]
         return nullcontext() if waits else ONE_AT_A_TIME
 
     def _end(self):

@@ -75,18 +75,6 @@ def test_run_with_deaths_equals_an_undisturbed_run(short_run, monkeypatch, strat
     assert same(everything(run), everything(local))
 
 
-def test_set_weights_keeps_the_known_weights(short_run, monkeypatch):
-    cluster = use(monkeypatch, DirectCluster())
-    run = build_run(on_ray(short_run()))
-    learner, actor = run.learners["model_0"], cluster.actors["the learner of model_0"]
-    learner.set_weights({name: own + 1.0 for name, own in learner.weights().items()})
-    with monkeypatch.context() as patch:
-        patch.setattr(actor, "call", None)
-        known = learner.weights()
-    learner._weights = None
-    assert same(learner.weights(), known)
-
-
 def test_several_players_play_the_same_episodes(short_run, monkeypatch):
     use(monkeypatch, DirectCluster())
     config = short_run(rollout__groups_per_round=2)

@@ -16,11 +16,6 @@ from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, play_round, same, without_times
 
-SERVED = {
-    "name": "vllm",
-    "servers": ["http://127.0.0.1:1", "http://127.0.0.1:2"],
-    "publish_every": 2,
-}
 SECONDS = 60
 """Longest wait of a test in seconds."""
 
@@ -252,7 +247,6 @@ def texts(episodes):
         (1, {"updates__sample_budget": {"model_0": 4}, "rollout__groups_per_round": 2}, 0),
         (3, {"updates__sample_budget": {"model_0": 4}, "rollout__groups_per_round": 2}, 1),
         (2, {"updates__sample_budget": {"model_0": 8}}, 2),
-        (2, {"backend": SERVED, "models__adapters": {}}, 1),
     ],
 )
 def test_room_follows_the_staleness_bound(bound, settings, expected, short_run):

@@ -65,7 +65,7 @@ def test_client_has_a_limit_of_calls(start, monkeypatch):
     monkeypatch.setattr(grpc_server, "MOST_CALLS", 1)
     running = start(tokens=TOKENS)
     with silent(running, f"{SERVICE}/Describe", TOKENS[0]) as call:
-        while not running.gate.calls:
+        while not running.service.calls:
             time.sleep(0.01)
         assert status(running, "Describe", b"", TOKENS[0]) == "RESOURCE_EXHAUSTED"
         with connect(running.address, token=TOKENS[1]) as other:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from srl_envs.env_checker import _same as same
 from srl_envs.text import TextSpace
 from srl_extensions.remote import environments_pb2 as pb
-from srl_extensions.remote.errors import WireError
+from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.messages import from_space, pack, to_space, unpack
 
 PROTOCOL = Path(pb.__file__).parent
@@ -55,7 +55,7 @@ def test_arrays_and_unusual_values(value):
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, np.array(["a"]), np.array([None]), 1j])
 def test_unsupported_values_are_refused(value):
-    with pytest.raises(WireError):
+    with pytest.raises(RemoteError):
         pack(value)
 
 
@@ -80,7 +80,7 @@ ARRAY = {"__numpy__": "array", "dtype": "<f4", "shape": [2], "data": [0, 1]}
     ],
 )  # fmt: skip
 def test_invalid_data_is_refused(data):
-    with pytest.raises(WireError):
+    with pytest.raises(RemoteError):
         unpack(data)
 
 
@@ -112,7 +112,7 @@ def test_spaces_survive_and_sample_equally(space):
     ],
 )
 def test_invalid_spaces_are_refused(plain_space):
-    with pytest.raises(WireError):
+    with pytest.raises(RemoteError):
         from_space(plain_space)
 
 

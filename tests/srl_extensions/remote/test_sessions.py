@@ -8,12 +8,13 @@ from functools import partial
 import pytest
 
 from srl_envs import make
-from srl_extensions.remote import sessions as layer
-from srl_extensions.remote.errors import Refused
+from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.sessions import SessionLimits, Sessions
 from tests.srl_extensions.remote import misbehaving
 
-ENV = partial(make, "coop_compete_v0", num_agents=2, max_cycles=10**9)
+
+def new_env():
+    return make("coop_compete_v0", num_agents=2, max_cycles=10**9), None
 
 
 def reset(env):
@@ -52,27 +53,25 @@ def scenario(test):
     return run
 
 
-async def begun(sessions, client="one", env=ENV):
+async def begun(sessions, client="one", env=new_env):
     """Return a session that has been reset."""
     session, _ = await sessions.open(client, env)
-    await sessions.advance(client, "reset", session, reset)
+    await sessions.advance(client, session, reset)
     return session
 
 
 @scenario
-async def test_sessions_are_limited_per_client_and_in_total(make_sessions):
-    sessions = make_sessions(max_sessions=3, max_sessions_per_client=2)
-    first, _ = await sessions.open("one", ENV)
-    await sessions.open("one", ENV)
-    with pytest.raises(Refused, match="at most 2 sessions per client"):
-        await sessions.open("one", ENV)
-    await sessions.open("other", ENV)
-    with pytest.raises(Refused, match="at most 3 sessions on this server"):
-        await sessions.open("other", ENV)
+async def test_sessions_of_a_client_are_limited(make_sessions):
+    sessions = make_sessions(max_sessions=2)
+    first, _ = await sessions.open("one", new_env)
+    await sessions.open("one", new_env)
+    with pytest.raises(RemoteError, match="at most 2 sessions per client"):
+        await sessions.open("one", new_env)
+    await sessions.open("other", new_env)
     for session in (first, first, "unknown"):
         await sessions.close("one", session)
-    await sessions.open("other", ENV)
-    assert (sessions.counts["one"], sessions.counts["other"]) == (1, 2)
+    await sessions.open("one", new_env)
+    assert (sessions.count("one"), sessions.count("other")) == (2, 1)
 
 
 @scenario
@@ -80,8 +79,8 @@ async def test_ids_cannot_be_guessed_and_belong_to_one_client(make_sessions):
     sessions = make_sessions()
     ids = [await begun(sessions) for _ in range(20)]
     assert {len(one) for one in set(ids)} == {22}  # 128 bits
-    with pytest.raises(Refused) as refused:
-        await sessions.advance("other", "step", ids[0], step)
+    with pytest.raises(RemoteError) as refused:
+        await sessions.advance("other", ids[0], step)
     assert refused.value.code == "NOT_FOUND"
     await sessions.close("other", ids[0])
     assert len(sessions.open_sessions) == 20
@@ -93,7 +92,7 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
     sessions = make_sessions(clock=lambda: now[0], lease=10.0)
     used, left = await begun(sessions), await begun(sessions)
     now[0] = 9.0
-    await sessions.advance("one", "step", used, step)
+    await sessions.advance("one", used, step)
     now[0] = 12.0
     assert [one.id for one in sessions.expired()] == [left]
     now[0] = 30.0
@@ -104,42 +103,24 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
 
 
 @scenario
-async def test_episode_has_a_limit_of_steps(make_sessions):
-    sessions = make_sessions()
-    session = await begun(sessions)
-    for _ in range(2):
-        for _ in range(3):
-            await sessions.advance("one", "step", session, step)
-        with pytest.raises(Refused, match="at most 3 steps"):
-            await sessions.advance("one", "step", session, step)
-        await sessions.advance("one", "reset", session, reset)
-
-
-@pytest.fixture(autouse=True)
-def short_episodes(monkeypatch, request):
-    if "limit_of_steps" in request.node.name:
-        monkeypatch.setattr(layer, "MOST_STEPS", 3)
-
-
-@scenario
 async def test_step_that_hangs_ends_its_session(make_sessions):
     sessions = make_sessions(threads=2, step_seconds=0.2)
-    hanging = await begun(sessions, env=misbehaving.hanging)
+    hanging = await begun(sessions, env=lambda: (misbehaving.hanging(), None))
     other = await begun(sessions, "other")
-    with pytest.raises(Refused, match=r"longer than 0\.2 s"):
-        await sessions.advance("one", "step", hanging, step)
+    with pytest.raises(RemoteError, match=r"longer than 0\.2 s"):
+        await sessions.advance("one", hanging, step)
     assert hanging not in sessions.open_sessions
-    await sessions.advance("other", "step", other, step)
+    await sessions.advance("other", other, step)
 
 
 @scenario
-async def test_one_client_cannot_use_all_threads(make_sessions):
+async def test_calls_of_one_client_do_not_delay_another(make_sessions):
     sessions = make_sessions(threads=2)
     other = await begun(sessions, "other")
-    ids = [await begun(sessions, env=misbehaving.hanging) for _ in range(3)]
-    stepping = [asyncio.ensure_future(sessions.advance("one", "step", one, step)) for one in ids]
+    ids = [await begun(sessions, env=lambda: (misbehaving.hanging(), None)) for _ in range(3)]
+    stepping = [asyncio.ensure_future(sessions.advance("one", one, step)) for one in ids]
     await asyncio.to_thread(misbehaving.BEGAN.wait)
-    await sessions.advance("other", "step", other, step)
+    await sessions.advance("other", other, step)
     assert not any(one.done() for one in stepping)
     misbehaving.FREE.set()
     await asyncio.gather(*stepping)
@@ -148,11 +129,11 @@ async def test_one_client_cannot_use_all_threads(make_sessions):
 @scenario
 async def test_session_serves_one_call_at_once(make_sessions):
     sessions = make_sessions()
-    session = await begun(sessions, env=misbehaving.hanging)
-    stepping = asyncio.ensure_future(sessions.advance("one", "step", session, step))
+    session = await begun(sessions, env=lambda: (misbehaving.hanging(), None))
+    stepping = asyncio.ensure_future(sessions.advance("one", session, step))
     await asyncio.to_thread(misbehaving.BEGAN.wait)
-    with pytest.raises(Refused, match="another call"):
-        await sessions.advance("one", "step", session, step)
+    with pytest.raises(RemoteError, match="another call"):
+        await sessions.advance("one", session, step)
     closing = asyncio.ensure_future(sessions.close("one", session))
     misbehaving.FREE.set()
     await asyncio.gather(stepping, closing)
@@ -161,9 +142,9 @@ async def test_session_serves_one_call_at_once(make_sessions):
 @scenario
 async def test_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
-    session = await begun(sessions, env=misbehaving.Failing)
-    with pytest.raises(Refused, match="the environment failed: ZeroDivision") as refused:
-        await sessions.advance("one", "step", session, step)
+    session = await begun(sessions, env=lambda: (misbehaving.Failing(), None))
+    with pytest.raises(RemoteError, match="the environment failed: ZeroDivision") as refused:
+        await sessions.advance("one", session, step)
     assert refused.value.code == "INTERNAL"
     assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
     assert session not in sessions.open_sessions
@@ -171,12 +152,12 @@ async def test_environment_that_fails_ends_its_session(make_sessions):
 
 @scenario
 async def test_environment_exceptions_release_thread_and_session(make_sessions):
-    sessions = make_sessions(threads=1, max_sessions_per_client=1)
+    sessions = make_sessions(threads=1, max_sessions=1)
 
     def broken(error):
         raise misbehaving.ERRORS[error]
 
     for error in misbehaving.ERRORS:
-        with pytest.raises(Refused, match="the environment failed"):
+        with pytest.raises(RemoteError, match="the environment failed"):
             await sessions.open("one", partial(broken, error))
     await begun(sessions)

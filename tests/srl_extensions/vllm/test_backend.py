@@ -209,14 +209,6 @@ def test_unknown_token_ids_fail_only_their_own_request(stub, adapters, monkeypat
         background_loop.run(endpoint.close())
 
 
-def test_single_legal_answer_needs_no_request(served, adapters, stub):
-    here, _ = adapters
-    only = here.chat.answer("cooperate")
-    [answer] = complete(served, request_of(here, answers=(only,), adapter="red"))
-    assert answer.ids == (*only, here.chat.end_of_turn) and set(answer.logprobs) == {0.0}
-    assert answer.allowed == tuple((token,) for token in answer.ids) and not stub.bodies
-
-
 def test_episodes_continue_on_another_server_after_a_death(tiny_folder, stub, adapters):
     here, _ = adapters
     with stub_server(tiny_folder) as other:

@@ -140,7 +140,7 @@ def test_servers_that_share_a_gpu_start_one_after_another(spec, new_fleet, monke
         starting.remove(name)
 
     monkeypatch.setattr(fleets, "wait_ready", ready)
-    gpus = {"a": (0, 1), "b": (1,), "c": (2,), "d": (0,), "e": ()}
+    gpus = {"a": (0, 1), "b": (0, 1), "c": (2,), "d": (0, 1), "e": ()}
     new_fleet(*(spec(served_name=name, gpus=own) for name, own in gpus.items()))
     assert len(together) == 5
     assert not any({"a", "b"} <= set(seen) or {"a", "d"} <= set(seen) for seen in together)

@@ -44,11 +44,15 @@ def test_server_specs_follow_the_configuration(tiny_folder, monkeypatch):
 
 def test_adapters_of_several_bases_are_refused(tiny_folder, tmp_path):
     config = from_tree(
-        {"models": {"adapters": {}, "count": 2}, "backend": {"name": "transformers"}}
+        {
+            "models": {"adapters": {}, "count": 2},
+            "backend": {"name": "vllm", "servers": ["http://127.0.0.1:8001"]},
+        }
     )
-    starts = {"model_0": tiny_folder, "model_1": str(tmp_path)}
+    two = config.replaced(models=config.models.replaced(base=(tiny_folder, str(tmp_path))))
     with pytest.raises(ConfigError, match=r"models\.base"):
-        models.served_bases(config, starts)
-    assert models.served_bases(config, dict.fromkeys(starts, tiny_folder)) == {
-        models.BASE: tiny_folder
-    }
+        models.served_bases(two, None)
+    one = config.replaced(models=config.models.replaced(base=tiny_folder))
+    starts, sources = models.served_bases(one, None)
+    assert starts == dict.fromkeys(one.models.names, tiny_folder)
+    assert sources == {models.BASE: tiny_folder}

@@ -121,20 +121,11 @@ def test_whole_models_have_a_server_each(served_run, tiny_folder):
         trainer.close()  # The servers must still run.
 
 
-def test_samples_between_publications_count_as_stale(served_run, stub):
-    trainer = served_run(stub, rounds=3, backend={"publish_every": 2})
-    staleness = [
-        trainer.train_round().row["models"]["model_0"]["staleness"]["max"] for _ in range(3)
-    ]
-    assert staleness == [0, 1, 0]
-
-
 @pytest.mark.parametrize(
     "settings, words",
     [
         ({"models__sampling": {"top_p": 0.9}}, "top_p or top_k"),
         ({"backend": {"servers": []}}, "servers: give addresses"),
-        ({"backend": {"publish_every": 9}}, "publish_every: got 9"),
         ({"models__adapters": None}, r"backend.servers: got 1 where 2 whole models"),
         (
             {"models__adapters": None, "models__count": 1, "engine__play_ahead": True},

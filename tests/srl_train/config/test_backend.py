@@ -24,7 +24,7 @@ def test_wrong_server_addresses_are_refused(servers):
 
 @pytest.mark.parametrize("name", ["host", "hos", "served_model_name", "--host", "host=0.0.0.0"])
 def test_options_cannot_change_the_address_of_a_server(name):
-    options = {"max-num-seqs": 8, "async_scheduling": True}
-    assert ManagedServersConfig(options=options).options == options
+    options = ManagedServersConfig(options={"max-num-seqs": 8, "async_scheduling": True}).options
+    assert options == {"max-num-seqs": 8, "async-scheduling": True}
     with pytest.raises(ConfigError, match="options: got"):
         ManagedServersConfig(options={name: "0.0.0.0"})
