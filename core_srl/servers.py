@@ -6,11 +6,13 @@ import asyncio
 import logging
 import shutil
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,19 +22,22 @@ from core_srl.errors import loading
 from core_srl.llm_config import LLMConfig, LLMResponse, LoRAConfig, sampling_with
 from core_srl.models import MODERN_MODELS
 from srl_agents.errors import ServingError
+from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.huggingface.loading import folder_of
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.model_folders import folder_for
-from srl_envs.validation import whole_number
+from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
+from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import token_facts
 from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
+from srl_extensions.vllm.routing import RoutedTask
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
 
@@ -40,11 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class _Servers(ABC):
-    """vLLM servers of this machine that are started and stopped together.
-
-    Subclasses define `_start`, which starts the servers, blocks until they are ready, and sets
-    `_fleet`.
-    """
+    """vLLM servers of this machine that are started and stopped together."""
 
     def __init__(self, base_port: int, num_gpus: int, python: str) -> None:
         self.base_port = whole_number("base_port", base_port, 1, 65535)
@@ -53,13 +54,12 @@ class _Servers(ABC):
         self._fleet: Fleet | None = None
 
     async def start(self) -> None:
-        """Start the servers and wait until they answer; after an error, none of them runs.
+        """Start the servers and wait until they answer.
 
         Raises:
-            ServingError: If a server does not start (with the end of its log), or if the servers
-                run already.
+            ServingError: If a server does not start, with words of its log; if they run already.
+            PlacementError: For a model that does not fit.
             BackendError: "Model loading failed".
-            ConfigError: If a UnifiedScheduler has no model.
         """
         if self._fleet is not None:
             raise ServingError("the servers run already: stop() them first")
@@ -70,7 +70,7 @@ class _Servers(ABC):
             raise
 
     async def stop(self) -> None:
-        """Stop the servers; do nothing if they do not run."""
+        """Stop the servers, if they run."""
         fleet, self._fleet = self._fleet, None
         if fleet is not None:
             await asyncio.to_thread(fleet.close)
@@ -79,10 +79,6 @@ class _Servers(ABC):
     def _start(self) -> None: ...
 
     def _running(self) -> Fleet:
-        """Return the running servers.
-
-        Raises ServingError if they were not started, or one failed too often to be restarted.
-        """
         if self._fleet is None:
             raise ServingError("the servers do not run: await start() first")
         self._fleet.check()
@@ -90,29 +86,36 @@ class _Servers(ABC):
 
 
 class UnifiedScheduler(_Servers):
-    """Several models, each behind a vLLM server of this machine.
+    """Several models behind vLLM servers of this machine, which share their requests.
 
-    The servers have the ports from base_port on, in the order of registration, and are dealt to the
-    GPUs in turn, or use the CPU if there are none.
+    Each model adds a server at the next port from base_port on: on GPUs, or on the CPU if there are
+    none. Models with the same weights share their servers.
     """
 
     def __init__(
-        self, base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
+        self,
+        base_port: int = 8001,
+        num_gpus: int = 8,
+        *,
+        sharing: Literal["fair", "priority"] = "fair",
+        python: str = sys.executable,
     ) -> None:
-        """Create the scheduler without starting servers.
+        """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
 
         Args:
             base_port: Port of the first server, 1 to 65535.
             num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+            sharing: "fair" for equal shares of common servers, "priority" for shares by score.
             python: Interpreter of the environment with vLLM; by default the running one.
         """
         super().__init__(base_port, num_gpus, python)
+        self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
         self._models: dict[str, str] = {}
         self._specs: dict[str, ServerSpec] = {}
         self._clients: dict[str, OpenAIModel] = {}
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
-        """Add a model; the next start() starts a server for it.
+        """Add a model, before the servers start.
 
         Args:
             model_id: New name of the model in this scheduler.
@@ -134,7 +137,7 @@ class UnifiedScheduler(_Servers):
     async def submit_task(
         self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
     ) -> dict[str, LLMResponse]:
-        """Send a prompt to several models at once; return model id -> answer.
+        """Return the answers to a prompt by model id.
 
         Args:
             task: User message, the whole conversation.
@@ -143,7 +146,6 @@ class UnifiedScheduler(_Servers):
 
         Raises:
             ConfigError: For unknown models and settings.
-            ServingError: If the servers do not run.
             BackendError: If a model does not answer.
         """
         chosen = list(self._models if selected_models is None else selected_models)
@@ -153,53 +155,88 @@ class UnifiedScheduler(_Servers):
             )
         settings = sampling_with(LLMConfig().sampling, sampling)
         request = ChatRequest(({"role": "user", "content": task},), settings)
-        self._running()
-        answers = await asyncio.gather(*(self._clients[one].answer(request) for one in chosen))
-        found = (LLMResponse(**vars(answer)) for answer in answers)
-        return dict(zip(chosen, found, strict=True))
+        fleet = self._running()
+        answers = await asyncio.gather(*(self._answer(fleet, one, request) for one in chosen))
+        return dict(zip(chosen, answers, strict=True))
+
+    def set_score(self, model_id: str, score: float) -> None:
+        """Set a model's score, by which a competitive scheduler shares.
+
+        Args:
+            model_id: Registered id.
+            score: Number from -10 to 10; shares are in proportion to exp(score).
+
+        Raises:
+            ServingError: If the servers do not run, share fairly, or the score is too large.
+        """
+        if self.sharing == "fair":
+            raise ServingError("sharing is 'fair', which has no scores: use sharing='priority'")
+        self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:
-        """Return {"models": model id -> model_name, port, url, gpus and number of answers}.
-
-        No model is listed before the servers were started.
-        """
-        return {
-            "models": {
-                model_id: {
-                    "model_name": spec.served_name,
-                    "port": spec.port,
-                    "url": spec.url,
-                    "gpus": spec.gpus,
-                    "answers": self._clients[model_id].usage.answers,
-                }
-                for model_id, spec in self._specs.items()
+        """Return port, url, GPUs and OwnerStats of each model; no models unless servers run."""
+        models = {}
+        for model_id, spec in self._specs.items() if self._fleet is not None else ():
+            own = self._running().routers[spec.served_name].owners.get(model_id)
+            models[model_id] = {
+                "model_name": spec.served_name,
+                "port": spec.port,
+                "url": spec.url,
+                "gpus": spec.gpus,
+                **(asdict(own) if own else {}),
             }
-        }
+        return {"sharing": self.sharing, "models": models}
 
     def _start(self) -> None:
         if not self._models:
             raise ConfigError("no model is registered: register_model('qwen3')")
+        # Servers of the same weights have consecutive ports.
+        bases = list(dict.fromkeys(self._models.values()))
+        owners = sorted(self._models, key=lambda one: bases.index(self._models[one]))
         with loading():
-            folders = [str(folder_of(name)) for name in self._models.values()]
-        placements = place(len(folders), find_gpus()[: self.num_gpus])
-        for number, (model_id, name) in enumerate(self._models.items()):
-            self._specs[model_id] = spec = ServerSpec(
-                model=folders[number],
-                served_name=name,
+            folders = {base: folder_of(base) for base in bases}
+        placements = place(len(owners), find_gpus()[: self.num_gpus])
+        self._specs = {
+            owner: ServerSpec(
+                model=str(folders[self._models[owner]]),
+                served_name=self._models[owner],
                 port=self.base_port + number,
                 log_folder=logs_folder(),
-                gpus=placements[number].gpus,
-                memory_fraction=placements[number].memory_fraction,
+                gpus=placed.gpus,
+                memory_fraction=placed.memory_fraction,
                 python=self._python,
             )
-            url = f"{spec.url}/v1"
-            self._clients[model_id] = OpenAIModel(name, api_key="none", base_url=url)
+            for number, (owner, placed) in enumerate(zip(owners, placements, strict=True))
+        }
         self._fleet = Fleet.managed([*self._specs.values()])
 
+    async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
+        base = self._models[model_id]
 
-create_unified_scheduler = create_cooperative_scheduler = create_competitive_scheduler = (
-    UnifiedScheduler
-)
+        async def call(endpoint: VLLMClient) -> LLMResponse:
+            if endpoint.url not in self._clients:
+                url = f"{endpoint.url}/v1"
+                self._clients[endpoint.url] = OpenAIModel(base, api_key="none", base_url=url)
+            return LLMResponse(**vars(await self._clients[endpoint.url].answer(request)))
+
+        task = RoutedTask(owner=model_id)
+        return await background_loop.await_(fleet.routers[base].run(task, call))
+
+
+create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
+
+
+def create_competitive_scheduler(
+    base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
+) -> UnifiedScheduler:
+    """Create a scheduler with shares of common servers by score (`set_score`).
+
+    Args:
+        base_port: Port of the first server, 1 to 65535.
+        num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+        python: Interpreter of the environment with vLLM; by default the running one.
+    """
+    return UnifiedScheduler(base_port, num_gpus, sharing="priority", python=python)
 
 
 class DistributedLoRAScheduler(_Servers):
@@ -217,7 +254,7 @@ class DistributedLoRAScheduler(_Servers):
         manager: LoRAManager | None = None,
         python: str = sys.executable,
     ) -> None:
-        """Create the scheduler without starting servers.
+        """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
 
         Args:
             base_port: Port of the first server, 1 to 65535.
@@ -225,9 +262,6 @@ class DistributedLoRAScheduler(_Servers):
             manager: Manager whose base and adapters are served; by default a new one of the
                 default base on the CPU, with adapter i on GPU i.
             python: Interpreter of the environment with vLLM; by default the running one.
-
-        Raises:
-            ValueError: For a value that is not allowed, or an adapter of another port or GPU.
         """
         super().__init__(base_port, num_gpus, python)
         self._ports = range(base_port, base_port + max(1, num_gpus))
@@ -247,38 +281,31 @@ class DistributedLoRAScheduler(_Servers):
         self._specs: dict[int, ServerSpec] = {}
         self._backends: dict[int, VLLMBackend] = {}
         self._publisher: ServedPublisher | None = None
+        self._publishing = threading.Lock()
 
     def backend(self, lora_id: int) -> VLLMBackend:
-        """Return the backend that samples on an adapter's server.
+        """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`.
 
-        Requests name the adapter, for example `adapter="lora_0"`. Raises ServingError if the
-        servers do not run.
+        Args:
+            lora_id: Number of the adapter.
         """
         self._running()
         return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
-        """Return the status of all servers and adapters.
-
-        Returns:
-            base (its name), servers: port -> url and model (name in requests), empty if none runs,
-            and adapters: lora_id -> port and version (None if it is not served).
-        """
-        specs = {} if self._fleet is None else self._specs
-        versions = {} if self._publisher is None else self._publisher.answering
-        adapters = {}
+        """Return url, model and state of each server, and port and version of each adapter."""
+        servers, adapters = {}, {}
+        for port, spec in self._specs.items() if self._fleet is not None else ():
+            up = any(own.up for own in self._running().routers[spec.served_name].servers.values())
+            servers[port] = {"url": spec.url, "model": spec.served_name, "up": up}
         for lora_id, config in self._configs.items():
-            served = versions.get(config.name)
-            version = None if served is None else served.version.version
+            served = self._publisher and self._publisher.answering.get(config.name)
+            version = served and served.version.version
             adapters[lora_id] = {"port": config.port, "version": version}
-        return {
-            "base": self.manager.base,
-            "servers": {port: {"url": s.url, "model": s.served_name} for port, s in specs.items()},
-            "adapters": adapters,
-        }
+        return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:
-        """Stop the servers and remove their adapters from disk; the manager keeps its weights."""
+        """Stop the servers, if they run."""
         self.manager.on_version = lambda lora_id: None
         await super().stop()
         if self._publisher is not None:
@@ -288,7 +315,9 @@ class DistributedLoRAScheduler(_Servers):
     def _start(self) -> None:
         gpus = find_gpus()[: self.num_gpus]
         if self.num_gpus > len(gpus):
-            log.warning("num_gpus is %d: servers share %d GPUs", self.num_gpus, len(gpus))
+            log.warning(
+                "num_gpus is %d, %d are here, which servers share", self.num_gpus, len(gpus)
+            )
         base, backend = self.manager.base, self.manager.backend
         dtype = str(backend.model.dtype).removeprefix("torch.")
         for port, placed in zip(self._ports, place(len(self._ports), gpus), strict=True):
@@ -326,21 +355,18 @@ class DistributedLoRAScheduler(_Servers):
             self._publish(lora_id)
 
     def _publish(self, lora_id: int) -> None:
-        """Load the newest version of an adapter on its server; skip adapters made after start()."""
-        if lora_id not in self._configs:
+        """Load the newest version of an adapter on its server, unless it answers already."""
+        if lora_id not in self._configs:  # An adapter that was made after the start.
             return
         self._running()
         assert self._publisher is not None
-        with self.manager.backend.lock:  # No version is swapped in between.
-            status = self.manager.get_lora_status()[lora_id]
-            weights = self.manager.weights(lora_id)
-            self._publisher.publish(status["name"], status["version"], weights)
+        with self._publishing, self.manager.backend.lock:  # No version is swapped in between.
+            status, weights = self.manager.get_lora_status(), self.manager.weights(lora_id)
+            name, version = status[lora_id]["name"], status[lora_id]["version"]
+            self._publisher.publish(name, version, weights)
 
     def _write(self, name: str, weights: Any, probes: Any, folder: Path) -> Tensor:
-        """Save an adapter to `folder`; return its log-probabilities (probes, vocabulary).
-
-        `probes` are prefixes of the last one. `weights` is unused: the manager has the weights.
-        """
+        """Save an adapter to `folder`; return its log-probabilities after each probe."""
         self.manager.save(int(name.removeprefix("lora_")), folder)
         model = self.manager.backend.model
         tokens = torch.tensor([probes[-1]], device=model.device)

@@ -340,7 +340,7 @@ class Samplers:
     modules: Mapping[str, Any]
     """Model -> module of its learner, if it trains in this process."""
     backends: Mapping[str, Any]
-    """Model or opponent pool -> its backend."""
+    """Model, opponent pool, or frozen model that the backend opened -> its backend."""
     publisher: WeightPublisher
     close: Callable[[], None] = lambda: None
     """Function that ends the servers of the samplers."""
@@ -385,7 +385,7 @@ def build_backends(
         adapters = frozenset(backends) if models.adapters is not None else frozenset()
         how = Loading.of(models)
         for name, base in models.frozen_models.items():
-            if name in chat:
+            if name in chat or name in backends:
                 continue
             if (inside := in_checkpoint(base)) is not None:
                 folder, model = inside

@@ -152,7 +152,7 @@ def test_servers_share_available_gpus(started, port, tiny_folder, monkeypatch, c
     assert {spec.adapter_slots for spec in started[0]} == {3}
     assert {spec.dtype for spec in started[0]} == {"float32"}, "as the weights were saved"
     assert started[0][0].memory_fraction == 0.45
-    assert "servers share 2 GPUs" in caplog.text
+    assert "num_gpus is 3, 2 are here" in caplog.text
 
 
 def test_incompatible_adapter_is_refused(manager, port):

@@ -12,6 +12,7 @@ import pytest
 from core_srl import (
     UnifiedScheduler,
     create_competitive_scheduler,
+    create_cooperative_scheduler,
     create_unified_scheduler,
     servers,
 )
@@ -92,15 +93,17 @@ def test_models_are_served_at_their_ports_and_answer(python, model):
     answers, alone, statistics, scheduler = asyncio.run(use())
     assert not any(listens(port) for port in range(first, first + 3))
     where = {model_id: one["port"] for model_id, one in statistics["models"].items()}
-    assert where == {"a": first, "b": first + 1, "c": first + 2}
-    assert [answers[one].text for one in "abc"] == [f"cooperate? at {first + k}" for k in range(3)]
-    assert (alone.text, alone.model) == (f"compete? at {first + 1}", own)
-    assert statistics["models"]["b"]["answers"] == 2 and statistics["models"]["b"]["gpus"] == ()
+    # Models with the same weights have consecutive ports and share both servers.
+    assert where == {"a": first, "c": first + 1, "b": first + 2}
+    assert answers["b"].text == f"cooperate? at {first + 2}"
+    assert {answers[one].text for one in "ac"} <= {f"cooperate? at {first + k}" for k in (0, 1)}
+    assert (alone.text, alone.model) == (f"compete? at {first + 2}", own)
+    assert statistics["models"]["b"]["done"] == 2 and statistics["models"]["b"]["gpus"] == ()
     with pytest.raises(ServingError, match=r"the servers do not run: await start\(\)"):
         asyncio.run(scheduler.submit_task("more"))
 
 
-def test_running_servers_are_not_changed(python, model):
+def test_scores_share_the_capacity_of_competing_models(python, model):
     name = model("shared")
     scheduler = create_competitive_scheduler(free_ports(1), 0, python=python)
     scheduler.register_model("a", name)
@@ -108,6 +111,8 @@ def test_running_servers_are_not_changed(python, model):
     async def use():
         await scheduler.start()
         try:
+            scheduler.set_score("a", 1.0)
+            assert scheduler.get_system_statistics()["models"]["a"]["score"] == 1.0
             with pytest.raises(ConfigError, match="register models before start"):
                 scheduler.register_model("b", name)
             with pytest.raises(ServingError, match="the servers run already"):
@@ -116,6 +121,9 @@ def test_running_servers_are_not_changed(python, model):
             await scheduler.stop()
 
     asyncio.run(use())
+    assert scheduler.sharing == "priority"
+    with pytest.raises(ServingError, match="has no scores"):
+        create_cooperative_scheduler().set_score("a", 1.0)
 
 
 def test_unknown_model_or_task_is_refused():
@@ -130,3 +138,5 @@ def test_unknown_model_or_task_is_refused():
     for chosen, sampling, words in ((["x"], {}, "selected_models"), (None, {"heat": 2}, "heat")):
         with pytest.raises(ConfigError, match=words):
             asyncio.run(scheduler.submit_task("hello", chosen, **sampling))
+    with pytest.raises(ValueError, match="sharing"):
+        UnifiedScheduler(sharing="even")
