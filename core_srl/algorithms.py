@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from core_srl.config import minibatches
+from core_srl.llm_config import refuse_ignored
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.config.section import Section
@@ -45,7 +46,7 @@ class CompetenceType(Enum):
 
 
 class CooperationFactor(Section):
-    """Kind and amount of cooperation; each amount applies to one kind."""
+    """Kind and amount of cooperation; a field that the kind does not read must be its default."""
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: Share = 0.0
@@ -55,6 +56,16 @@ class CooperationFactor(Section):
     knowledge_transfer_rate: Share = 0.1
     """KNOWLEDGE_TRANSFER: share of the mean weights in each model's weights, every round."""
 
+    @model_validator(mode="after")
+    def _refuse_ignored(self) -> Self:
+        ignored = {
+            CooperationType.TEAM_BASED: "cooperation_strength",
+            CooperationType.SHARED_REWARDS: "shared_reward_ratio",
+            CooperationType.KNOWLEDGE_TRANSFER: "knowledge_transfer_rate",
+        }
+        ignored.pop(self.cooperation_type, None)
+        return refuse_ignored(self, ignored.values(), "cooperation_type")
+
 
 class CompetenceFactor(Section):
     """Baselines that an agent's answers are compared with; abilities are measured, not set."""
@@ -63,22 +74,25 @@ class CompetenceFactor(Section):
     experience_decay: Share = 0.95
     """SPECIALIZED: decay of a role's average return per episode."""
 
+    @model_validator(mode="after")
+    def _refuse_ignored(self) -> Self:
+        general = self.competence_type is CompetenceType.GENERAL
+        return refuse_ignored(self, ["experience_decay"] * general, "competence_type")
+
 
 def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor) -> dict[str, Any]:
-    """Return the settings of a RunConfig that both factors determine, by dotted name.
+    """Return the settings of both factors by dotted name, for `yaml_file.from_tree({}, ...)`.
 
     Raises:
-        ConfigError: For TEAM_BASED with SPECIALIZED, which require different credit schemes.
+        ConfigError: If both require a credit assignment.
     """
     kind = cooperation.cooperation_type
     team_based = kind is CooperationType.TEAM_BASED
-    shares = {
-        CooperationType.TEAM_BASED: cooperation.cooperation_strength,
-        CooperationType.SHARED_REWARDS: cooperation.shared_reward_ratio,
-    }
+    shared = kind is CooperationType.SHARED_REWARDS
+    share = cooperation.shared_reward_ratio if shared else cooperation.cooperation_strength
     found: dict[str, Any] = {
         "mode.name": "cooperative",
-        "mode.cooperation_strength": shares.get(kind, 0.0),
+        "mode.cooperation_strength": share,
         "credit.name": "team_joint" if team_based else "per_agent",
     }
     if kind is CooperationType.KNOWLEDGE_TRANSFER:
@@ -95,11 +109,7 @@ def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor
 
 
 class RLConfig(Section):
-    """Documented settings of an algorithm.
-
-    Raises:
-        ConfigError: For a value that is not allowed. It is a ValueError.
-    """
+    """Documented settings of an algorithm. Raises ConfigError, a ValueError."""
 
     algorithm: Annotated[RLAlgorithm, Field(strict=False)] = RLAlgorithm.PPO
     learning_rate: float = 3e-4
@@ -108,17 +118,17 @@ class RLConfig(Section):
     cooperation_factor: CooperationFactor = CooperationFactor()
     competence_factor: CompetenceFactor = CompetenceFactor()
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """Limit on the samples of an optimizer step; a sample is one agent's part of an episode."""
+    """Limit on the samples of an optimizer step."""
 
     def applied_to(self, config: RunConfig | None = None) -> RunConfig:
-        """Return a copy of a run's configuration in which these settings are replaced.
+        """Return the configuration of a run with these settings.
 
         Args:
-            config: Configuration of the run; None selects the default RunConfig.
+            config: Configuration with all other settings; None selects the defaults.
 
         Raises:
-            ConfigError: If settings are incompatible, or no number of equal optimizer steps keeps a
-                round's samples within batch_size per step.
+            ConfigError: If settings are incompatible, or a round's samples cannot be divided into
+                steps of batch_size.
         """
         config = config or RunConfig()
         rollout = config.rollout

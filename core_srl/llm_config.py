@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from core_srl.models import MODERN_MODELS
 from srl_agents.episode import Tokens
@@ -15,6 +15,7 @@ from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.sampling import Sampling
 from srl_train.config.models import AdapterConfig, SamplingConfig
 from srl_train.config.section import Section
+from srl_train.errors import ConfigError
 
 DEFAULT_MODEL = MODERN_MODELS["qwen3"]
 ANSWER_TOKENS = 2048
@@ -41,12 +42,22 @@ class UpdateStrategy(Enum):
     """AdamW without weight decay, whose moments persist."""
 
 
-class LLMConfig(Section):
-    """Documented settings of a manager; settings of another backend have no effect.
+S = TypeVar("S", bound=Section)
 
-    Raises:
-        ConfigError: For a value that is not allowed. It is a ValueError.
+
+def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
+    """Return the section. Raises ConfigError if a field of `ignored` differs from its default.
+
+    `kind` is the field that decides which other fields are ignored.
     """
+    for name in ignored:
+        if getattr(section, name) != type(section).model_fields[name].default:
+            raise ConfigError(f"{name} has no effect where {kind} is {getattr(section, kind)}")
+    return section
+
+
+class LLMConfig(Section):
+    """Documented settings of a manager. Raises ConfigError for a setting its backend ignores."""
 
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
     model_name: Text = DEFAULT_MODEL
@@ -72,6 +83,14 @@ class LLMConfig(Section):
             raise ValueError("Unsupported LLM backend, must be an LLMBackend")
         return given
 
+    @model_validator(mode="after")
+    def _refuse_ignored(self) -> Self:
+        in_process = self.backend is LLMBackend.HUGGINGFACE
+        ignored = ["api_key"] if in_process else ["device", "enable_lora", "max_length"]
+        if self.backend is not LLMBackend.VLLM:
+            ignored.append("port")
+        return refuse_ignored(self, ignored, "backend")
+
     @property
     def sampling(self) -> Sampling:
         """Default sampling settings of nodes."""
@@ -80,9 +99,9 @@ class LLMConfig(Section):
 
 @dataclass(frozen=True)
 class LLMResponse(ChatAnswer):
-    """Answer to a node's prompt.
+    """Answer to a node.
 
-    Of a model in this process, `model` is NAME@VERSION and `finish_reason` "stop" or "length".
+    With shared weights `model` is NAME@VERSION, and `finish_reason` is "stop" or "length".
     """
 
     tokens: Tokens | None = None
@@ -90,19 +109,12 @@ class LLMResponse(ChatAnswer):
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
-    """Return a copy of `usual` with `changes`, setting -> value.
-
-    Raises ConfigError for unknown settings and values that are not allowed.
-    """
+    """Return `usual` with changed settings. Raises ConfigError."""
     return SamplingConfig(**{**asdict(usual), **changes}).build()
 
 
 class LoRAConfig(AdapterConfig):
-    """Documented settings of a LoRA adapter.
-
-    Raises:
-        ConfigError: For a value that is not allowed. It is a ValueError.
-    """
+    """Documented settings of a LoRA adapter. Raises ConfigError, a ValueError."""
 
     lora_id: Annotated[int, Field(ge=0)]
     """Number of the adapter among those of one base."""

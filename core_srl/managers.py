@@ -6,7 +6,6 @@ import threading
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +34,7 @@ class _Node:
 
 
 class SharedLLMManager:
-    """One model with several conversations, called nodes.
+    """Nodes that converse with one model and share its weights.
 
     Each node has its own system prompt, sampling and history. Threads may use different
     nodes at the same time.
@@ -67,7 +66,7 @@ class SharedLLMManager:
         return self._model.backend
 
     def register_node(self, node_id: str, node_config: Mapping[str, Any] | None = None) -> None:
-        """Add a node with an empty conversation, or replace the node of this name by such a node.
+        """Start the conversation of a node, or restart that of a registered one.
 
         Args:
             node_id: Name of the node.
@@ -90,7 +89,7 @@ class SharedLLMManager:
                 self._model.end(former.conversation)
 
     def generate_for_node(self, node_id: str, prompt: str, **kwargs: Any) -> LLMResponse:
-        """Append a prompt and the model's answer to a node's conversation; return the answer.
+        """Return the model's answer to the next prompt of a node's conversation.
 
         Args:
             node_id: Name of a registered node.
@@ -123,8 +122,8 @@ class SharedLLMManager:
             learning_rate: Learning rate of this AdamW step.
 
         Returns:
-            version (number of updates so far), parameters (number of updated tensors),
-            gradient_norm, learning_rate and affected_nodes (names of all nodes).
+            version, parameters (number of updated ones), gradient_norm, learning_rate and
+            affected_nodes.
 
         Raises:
             UpdateError: For gradients that do not fit or are not finite, frozen weights and models
@@ -134,13 +133,7 @@ class SharedLLMManager:
         return done | {"learning_rate": learning_rate, "affected_nodes": list(self._nodes)}
 
     def get_global_stats(self) -> dict[str, Any]:
-        """Return statistics of the manager.
-
-        Returns:
-            llm_model, llm_backend, weights_version (None for an API), total_updates,
-            registered_nodes_count, total_requests, total_prompt_tokens, total_completion_tokens,
-            and node_usage_stats (node -> requests, prompt_tokens, completion_tokens).
-        """
+        """Return requests and tokens, in total and by node, and the version of the weights."""
         usage = {
             name: {
                 "requests": node.usage.answers,
@@ -168,7 +161,7 @@ _ApiConversation = tuple[np.random.Generator, tuple[Message, ...]]
 
 
 class _ApiModel:
-    """Model behind an API, with the methods of SharedWeights; it has no weights to update."""
+    """Model behind an API, whose weights cannot be updated."""
 
     version = None
 
@@ -213,38 +206,52 @@ class _ApiModel:
         )
 
 
-def create_qwen3_manager(
-    model_name: str,
-    device: str = "auto",
-    *,
-    max_length: int = 32768,
-    temperature: float = 0.7,
-) -> SharedLLMManager:
-    """Load a model into this process and return a new manager of it.
+def create_qwen3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
+    """Create a manager of a Qwen model: temperature 0.7, at most 32,768 tokens.
 
     Args:
         model_name: Folder, PEFT adapter or hub name.
         device: Torch device; "auto" selects a GPU if there is one.
-        max_length: Limit on the tokens of a conversation, prompts and answers together.
-        temperature: Temperature of nodes without their own.
+    """
+    return SharedLLMManager(LLMConfig(model_name=model_name, device=device))
+
+
+def create_qwen_coder_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
+    """Create a manager of a Qwen model for programs: temperature 0.3, at most 16,384 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
     """
     return SharedLLMManager(
-        LLMConfig(
-            model_name=model_name, device=device, max_length=max_length, temperature=temperature
-        )
+        LLMConfig(model_name=model_name, device=device, max_length=16384, temperature=0.3)
     )
 
 
-create_qwen_coder_manager = partial(create_qwen3_manager, max_length=16384, temperature=0.3)
-"""create_qwen3_manager with defaults for programs."""
-create_qwen_math_manager = partial(create_qwen3_manager, max_length=8192, temperature=0.2)
-"""create_qwen3_manager with defaults for mathematics."""
-create_llama3_manager = partial(create_qwen3_manager, max_length=131072)
-"""create_qwen3_manager with the longest conversations of Llama 3.1."""
+def create_qwen_math_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
+    """Create a manager of a Qwen model for mathematics: temperature 0.2, at most 8,192 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
+    return SharedLLMManager(
+        LLMConfig(model_name=model_name, device=device, max_length=8192, temperature=0.2)
+    )
+
+
+def create_llama3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
+    """Create a manager of a Llama 3 model: temperature 0.7, at most 131,072 tokens.
+
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+    """
+    return SharedLLMManager(LLMConfig(model_name=model_name, device=device, max_length=131072))
 
 
 def create_openai_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
-    """Return a new manager of a model behind OpenAI's API or a server at OPENAI_BASE_URL.
+    """Create a manager of a model behind OpenAI's API or a server at OPENAI_BASE_URL.
 
     `model_name` is the model's name in the API; without `api_key`, OPENAI_API_KEY has the key. For
     a model that accepts no temperature, register nodes with temperature 1, which is not sent.
@@ -255,7 +262,7 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
 
 
 def create_claude_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
-    """Return a new manager, with temperature 1, of a model behind Anthropic's API.
+    """Create a manager of a model behind Anthropic's API, which only accepts temperature 1.
 
     `model_name` is the model's name in the API; without `api_key`, ANTHROPIC_API_KEY has the key.
     """

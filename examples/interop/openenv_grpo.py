@@ -65,7 +65,7 @@ class ByToolCalls(PartnerGame):
 
     def __init__(self, url):
         super().__init__(url)
-        self.text_view = replace(self.text_view, text=SYSTEM)
+        self.text_view = replace(self.text_view, instructions=SYSTEM)
 
     def sample_answers(self, agent, rng, count):
         """Yield calls of `play` in the format of chat models."""

@@ -18,6 +18,15 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 """Tuple of names, which is a list in YAML."""
 LONGEST = 80
 """Maximum number of characters of a value that an error quotes."""
+RENAMED = {
+    "kept_tokens": "kv_cache_tokens",
+    "nash_games": "nash_episodes",
+    "of": "models",
+    "player_gpus": "rollout_worker_gpus",
+    "players": "rollout_workers",
+    "value_normalisation": "value_normalization",
+}
+"""Former name of a setting to its present name, for error messages."""
 
 
 class Section(BaseModel):
@@ -51,6 +60,9 @@ class Section(BaseModel):
         for key in tree if isinstance(tree, Mapping) else ():
             if key not in cls.model_fields:
                 chosen = f" where {cls.CHOICE} is {tree[cls.CHOICE]!r}" if cls.CHOICE else ""
+                if (new := RENAMED.get(key)) and (chosen or new in cls.model_fields):
+                    unknown = "" if new in cls.model_fields else f", which is unknown{chosen}"
+                    raise ConfigError(f"{key}: renamed to {new!r}{unknown}")
                 fix = nearest(key, cls.model_fields)
                 raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree

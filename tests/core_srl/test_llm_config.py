@@ -30,17 +30,21 @@ SPECIALIZED = CompetenceType.SPECIALIZED
         (LLMConfig, {"backend": "mock"}, "Unsupported LLM backend"),
         (LLMConfig, {"max_length": 1}, "max_length"),
         (LLMConfig, {"backend": "vllm", "port": 0}, "port"),
+        (LLMConfig, {"api_key": "secret"}, "api_key has no effect where backend is"),
+        (LLMConfig, {"backend": "vllm", "enable_lora": True}, "enable_lora"),
         (LLMConfig, {"colour": "red"}, "colour"),
         (LoRAConfig, {"lora_id": -1}, "lora_id"),
         (LoRAConfig, {"lora_id": 0, "target_modules": "q_proj"}, "target_modules"),
         (MonitoringConfig, {"log_file_path": ""}, "log_file_path"),
         (RLConfig, {"algorithm": "sac"}, "algorithm"),
+        (CooperationFactor, {"shared_reward_ratio": 0.9}, "shared_reward_ratio"),
+        (CompetenceFactor, {"experience_decay": 0.5}, "experience_decay"),
     ],
 )
 def test_error_names_an_invalid_setting_in_one_line(kind, settings, named):
     with pytest.raises(ConfigError, match=re.escape(named)) as caught:
         kind(**settings)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and "secret" not in str(caught.value)
 
 
 def test_settings_do_not_change():
@@ -66,7 +70,7 @@ def test_node_settings_replace_default_sampling():
 @pytest.mark.parametrize(
     ("factor", "settings"),
     [
-        ({"cooperation_strength": 0.4, "knowledge_transfer_rate": 0.3}, {}),  # of other kinds
+        ({}, {}),
         (
             {"cooperation_type": "TEAM_BASED", "cooperation_strength": 0.4},
             {"mode.cooperation_strength": 0.4, "credit.name": "team_joint"},

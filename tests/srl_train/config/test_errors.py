@@ -15,6 +15,10 @@ UNKNOWN = [
     ('"a\\e[2J": 1', "a\\x1b[2J: unknown setting"),
     ("updates: {mix: 0.5}", "updates.mix: unknown setting where strategy is 'asynchronous'"),
     ("sft: {epoch: 1}", "sft.epoch: unknown setting; did you mean 'epochs'"),
+    ("backend: {kept_tokens: 5}", "backend.kept_tokens: renamed to 'kv_cache_tokens'"),
+    ("engine: {name: ray, players: 2}", "engine.players: renamed to 'rollout_workers'"),
+    ("engine: {players: 2}", "engine.players: renamed to 'rollout_workers', which is unknown"),
+    ("opponent_pools: {past: {of: [model_0]}}", "opponent_pools.past.of: renamed to 'models'"),
 ]
 WRONG = [
     ("rounds", "rounds: 0"),
@@ -68,7 +72,7 @@ def refusal(text, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "message"), UNKNOWN)
-def test_unknown_setting_error_names_the_nearest_setting(text, message, tmp_path):
+def test_unknown_setting_error_names_the_nearest_or_renamed_setting(text, message, tmp_path):
     assert message in refusal(text, tmp_path)
 
 
