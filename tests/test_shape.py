@@ -61,7 +61,7 @@ PLACES = dict.fromkeys(
         "srl_extensions/*",
         "srl_train/checkpoints.py",
         "srl_train/resume.py",
-        "srl_train/learners/trl_grpo.py",
+        "srl_train/learners/trl_arguments.py",
         "compat/mrlm/mrlm/config.py",
         "core_srl/*.py",
         "benchmarks/*",

@@ -21,8 +21,9 @@ from trl import SFTConfig as TrlSftConfig
 from srl_extensions.offline.config import DpoConfig, OfflineConfig, SftConfig
 from srl_extensions.offline.data import COLUMNS, Demonstration, Preference, References
 from srl_train import processes
+from srl_train.learners.trl_arguments import common_arguments
 from srl_train.learners.trl_grpo import REFERENCE
-from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
+from srl_train.learners.trl_stepped import SteppedLearner, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 T = TypeVar("T")

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from datasets import Dataset
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
 from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
-from srl_train.config.section import shown
-from srl_train.errors import ConfigError, TrainingError
+from srl_train.errors import TrainingError
 from srl_train.learners.logprobs import answer_log_probs
 from srl_train.learners.lora import ADAPTER
-from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
+from srl_train.learners.trl_arguments import common_arguments, grpo_arguments
+from srl_train.learners.trl_stepped import SteppedLearner, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.samples import JointState, TokenSample
 
@@ -370,25 +369,3 @@ def _episode_return(
     prompts: Sequence[str], completions: Sequence[str], sample: Sequence[TokenSample], **_: Any
 ) -> list[float]:
     return [one.episode_return for one in sample]
-
-
-_STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
-
-
-def grpo_arguments(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
-    """Return TRL's GRPOConfig with the learner's `arguments` and the `options` of the user.
-
-    The options are the setting `trl` and replace arguments. Raises ConfigError for an option whose
-    type or value TRL does not accept.
-    """
-    kinds = get_type_hints(GRPOConfig)
-    for name, value in options.items():
-        try:
-            TypeAdapter(kinds[name], config=_STRICT).validate_python(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise ConfigError(f"trl.{name}: {first['msg']}, got {shown(first['input'])}") from None
-    try:
-        return GRPOConfig(**{**arguments, **options})
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"trl: {error}") from error

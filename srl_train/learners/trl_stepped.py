@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -226,34 +225,6 @@ class SteppedLearner(Learner):
         self._trainer.state.global_step = counters["global_step"]
         if state.get("reference"):
             self.set_reference(state["reference"])
-
-
-def common_arguments(
-    config: OptimizerConfig, model: Any, steps: int, accumulation: int = 1
-) -> dict[str, Any]:
-    """Return the keyword arguments of TrainingArguments that all learners share.
-
-    `steps` is the number of optimizer steps of the run, `accumulation` of passes per step.
-    """
-    return {
-        # Required by transformers; nothing is written there.
-        "output_dir": str(Path(tempfile.gettempdir()) / "core-srl-unused"),
-        "save_strategy": "no",
-        "report_to": [],
-        "disable_tqdm": True,
-        "use_cpu": next(model.parameters()).device.type == "cpu",
-        "bf16": False,
-        "activation_checkpointing": False,
-        "remove_unused_columns": False,
-        "dataloader_pin_memory": False,
-        "gradient_accumulation_steps": accumulation,
-        "max_steps": steps,
-        "learning_rate": config.learning_rate,
-        "lr_scheduler_type": config.schedule,
-        "warmup_steps": config.warmup_steps,
-        "weight_decay": config.weight_decay,
-        "max_grad_norm": config.max_grad_norm,
-    }
 
 
 @contextlib.contextmanager

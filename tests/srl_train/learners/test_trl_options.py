@@ -7,7 +7,7 @@ from trl import GRPOConfig
 
 from srl_train.config.learning.learners import TRL_OPTIONS, GrpoConfig
 from srl_train.errors import ConfigError
-from srl_train.learners.trl_grpo import grpo_arguments
+from srl_train.learners.trl_arguments import grpo_arguments
 from tests.srl_train.learners.reference.grpo import relative_error, small_model, some_samples
 from tests.srl_train.learners.small_learner import EXACT, first_gradients, learner
 
