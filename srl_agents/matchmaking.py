@@ -51,13 +51,13 @@ class Matchmaking:
         *,
         seed: int = 0,
     ) -> None:
-        """Create an assignment by `name`.
+        """Create an assignment; `seats` is agent -> player of the agents with a fixed player.
 
-        Names are fixed (see assign_agents), rotating (fixed, shifted by one agent per group),
-        uniform (random) and round_robin.
+        `name` is "fixed" (see assign_agents), "rotating" (fixed, shifted by one agent per group),
+        "uniform" (models drawn per group) or "round_robin" (models drawn in a balanced schedule).
 
-        Raises ValueError as assign_agents does, and if models are drawn but `seats` names a player
-        for every agent.
+        Raises ValueError for an unknown agent in `seats`. "fixed" and "rotating" also raise it for
+        a model without an agent, and the others if `seats` contains every agent.
         """
         self.agents = tuple(agents)
         self._fixed, self._name, self._seed = dict(seats), name, seed
@@ -90,7 +90,7 @@ class Matchmaking:
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return agent -> player for each of the first `groups` groups of an evaluation."""
+        """Return agent -> player in `groups` evaluation groups; here "uniform" is "round_robin"."""
         return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ class Matchmaking:
         return math.ceil(self.mean_held(player))
 
     def _ordered(self, group: int) -> list[str]:
-        """Return the model of each free agent in a group by the schedule, without "uniform"."""
+        """Return the models of the free agents in a group; "round_robin" replaces "uniform"."""
         if self.draws:
             return self._round_robin(group)
         first = group % len(self._in_turn) if self.varies else 0

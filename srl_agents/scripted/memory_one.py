@@ -40,7 +40,7 @@ STRATEGIES: Mapping[str, Sequence[float]] = {
 def situations(own_NT: Actions, other_NT: Actions, actions: int = 2) -> Actions:
     """Return the situation (N, T) before each step of an episode, for N pairs of players.
 
-    `actions` is the number of actions of a player.
+    Values are START, then 1 + actions * own + other of the step before, for `actions` actions.
     """
     before_NT = np.empty_like(own_NT)
     before_NT[:, 0] = START

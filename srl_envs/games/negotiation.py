@@ -334,7 +334,7 @@ class SocialNegotiation(TalkingGame):
         return rows
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add the outcome and its measures to the last infos of an episode."""
+        """Add the outcome of an episode and its measures to the last infos, one per agent."""
         bargain, agreed = self.bargain, self.bargain.agreed
         measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:

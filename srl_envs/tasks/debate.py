@@ -61,7 +61,7 @@ class JudgeError(EnvError):
 
 
 def other(side: str) -> str:
-    """Return the side of the opponent."""
+    """Return the opponent's side: "con" for "pro", and the reverse."""
     return CON if side == PRO else PRO
 
 
@@ -128,7 +128,7 @@ class DebateEnv(FreeTextGame):
     turns, pro, con (1 for the side of the agent), 0, may speak now, speeches of the agent / rounds.
     Infos: `motion`, `side`, `round`, `words` (of the last speech), `unreadable` (the reason, or
     None). The last infos also have `score`, `opponent_score`, `winner`, `success` (the agent won),
-    and the data of the verdict, with the prefix "judge_".
+    and the data of the verdict, with the prefix "judge_". Reset option: `motion`, a text.
 
     Args:
         topics: Motions, or a JSONL file of motions; by default, the shipped motions.
@@ -265,7 +265,7 @@ class DebateEnv(FreeTextGame):
 def sample_speeches(
     rng: np.random.Generator, motion: str, side: str, count: int
 ) -> tuple[str, ...]:
-    """Draw up to `count` different speeches for one side of a motion, from stock sentences."""
+    """Draw up to `count` different stock speeches on a motion, for side "pro" or "con"."""
     stems = content_words(motion)
     words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:STEM] in stems]
     stock = [*SENTENCES, *(ABOUT.format(word=word) for word in words[:2])]
@@ -280,7 +280,7 @@ def sample_speeches(
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Load motions from a JSONL file: a text, or an object with "motion", on each line.
 
-    Raises EnvConfigError for an invalid line, whose number the message contains.
+    Raises EnvConfigError if the file cannot be read, and for an invalid line, with its number.
     """
     return tuple(loading.read_rows(path, "topics", lambda row, number: _motion(row)))
 

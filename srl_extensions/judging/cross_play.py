@@ -55,7 +55,7 @@ class PairGame:
     second_return: float | None
     turns: int
     winner: Literal["first", "second", "draw"] | None = None
-    """None if the environment names no winner."""
+    """None for a failed game, no named winner, or a winning team with agents of both players."""
     failure: str | None = None
 
 
@@ -175,11 +175,11 @@ def play_cross(
 def _winner(
     episode: Episode, held: Sequence[str], rest: Sequence[str], teams: Mapping[str, str]
 ) -> Literal["first", "second", "draw"] | None:
-    """Return the player whose agent, team or side is the `winner` in the last infos.
+    """Return "first", "second" or "draw" by the `winner` in the last infos, or None.
 
     `held` are the agents of the first player, `rest` those of the second; `teams` maps agent ->
-    team. The result is None if the infos name no winner, or a team or side with agents of both
-    players.
+    team. A winner is an agent, team or side. The result is None if there is none, or both players
+    or neither have its agents.
     """
     ends = {agent: episode.end_of(agent) for agent in episode.seats}
     named = next((end["winner"] for end in ends.values() if end.get("winner") is not None), None)

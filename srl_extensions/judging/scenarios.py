@@ -141,9 +141,9 @@ def play_scenario(
     background: Mapping[str, Policy] | None = None,
     runner: EpisodeRunner = UNRECORDED,
 ) -> list[Episode]:
-    """Play a scenario with the arguments of `score`, and return the episodes.
+    """Play `samples` episodes of each of `episodes` starts of a scenario, and return all, by start.
 
-    The samples of one start follow each other. `runner` limits and records the episodes. Raise
+    `focal` and `background` are as in `score`. `runner` limits and records the episodes. Raise
     ValueError or PolicyError for an invalid argument.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]

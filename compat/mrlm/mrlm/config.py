@@ -167,7 +167,7 @@ class ExperimentConfig(Section):
 def load_config(path: str | Path) -> ExperimentConfig:
     """Read an experiment from a YAML file with the sections of ExperimentConfig.
 
-    Raises ConfigError for an unknown setting or a value that is not allowed.
+    Raises ConfigError for an unreadable file, an unknown setting or a value that is not allowed.
     """
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")

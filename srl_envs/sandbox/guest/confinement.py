@@ -130,9 +130,9 @@ class Place:
         return request
 
     def make_folder(self) -> None:
-        """Create the working folder and the shared memory of a run, if the run has namespaces.
+        """Enter a new, empty working folder WORK and IPC namespace, if the run has namespaces.
 
-        Without namespaces, the working folder remains that of the worker, which is removed.
+        Otherwise, the run is in the worker's folder, which is deleted, and can create no files.
         """
         if not self.namespaces:
             return

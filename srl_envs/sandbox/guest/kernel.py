@@ -1,7 +1,7 @@
 """Linux system calls that Python's standard library does not offer.
 
 Only the standard library is imported here: this module runs in the interpreter of the sandbox. The
-constants are those of the kernel (see the manual pages named in the docstrings).
+constants are those of the kernel (see the manual pages in the docstrings). Failures raise OSError.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 
 
 def make_root(folder: str) -> None:
-    """Make a mount point the root of all paths, and unmount the old root; pivot_root(2)."""
+    """Make a mount point the root and working folder, and unmount the old root; pivot_root(2)."""
     os.chdir(folder)
     _done(_libc.pivot_root(b".", b"."), "pivot_root")
     _done(_libc.umount2(b".", DETACH), "umount2")
@@ -92,7 +92,7 @@ def drop_capabilities() -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Apply a compiled seccomp filter to this process irrevocably; seccomp(2)."""
+    """Apply NO_NEW_PRIVILEGES and a seccomp filter to this process irrevocably; seccomp(2)."""
     set_option(NO_NEW_PRIVILEGES)  # The kernel requires it.
     kept = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(kept))
@@ -110,7 +110,7 @@ def landlock_version() -> int:
 
 
 def name_host(name: str) -> None:
-    """Set the host name in the namespace of this process; uname(2)."""
+    """Set the host and domain name in the namespace of this process; sethostname(2)."""
     for call in (_libc.sethostname, _libc.setdomainname):
         _done(call(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
 
