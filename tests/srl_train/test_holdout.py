@@ -60,19 +60,6 @@ def test_every_member_of_several_environments_is_checked():
 RIGHT_SPOILS = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
 
 
-def spoiled(obs_mode="llm", render_mode=None):
-    return registry.make("bandit_v0", **RIGHT_SPOILS, obs_mode=obs_mode)
-
-
-def test_environments_made_by_functions_are_checked():
-    name = f"{__name__}:spoiled"
-    options = {"environments": {"a": {"name": name}}}
-    section = EnvironmentConfig(name="multitask_v0", options=options)
-    env = registry.make(section.name, **section.options)
-    with pytest.raises(EnvConfigError, match=r"scenario bandit_v0\.right_spoils"):
-        refuse_levels(section, env)
-
-
 @pytest.mark.parametrize(
     ("name", "options"), [("bandit_v0", RIGHT_SPOILS), ("debate_v0", {"split": "test"})]
 )

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srl_envs.env_checker import _same as same
+from srl_envs.env_checker import _equal as same
 from srl_envs.text import TextSpace
 from srl_extensions.remote import environments_pb2 as pb
 from srl_extensions.remote.errors import RemoteError

@@ -5,7 +5,7 @@ import pytest
 
 import srl_envs
 from srl_envs import vector
-from srl_envs.env_checker import _same as same
+from srl_envs.env_checker import _equal as same
 from srl_envs.env_checker import check_environment
 from srl_envs.text import TextEnv
 from srl_envs.vector.loop import SyncVectorGame
