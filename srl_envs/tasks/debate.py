@@ -280,7 +280,7 @@ def sample_speeches(
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Load motions from a JSONL file: a text, or an object with "motion", on each line.
 
-    Raises EnvConfigError for an invalid line, whose number the message contains.
+    Raises EnvConfigError for an unreadable file or an invalid line, with its number in the message.
     """
     return tuple(loading.read_rows(path, "topics", lambda row, number: _motion(row)))
 
@@ -397,7 +397,7 @@ class RuleJudge:
     name = "rules"
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return the mean scores of the sides."""
+        """Return a Verdict: per side the mean score of its speeches, 0 if it has none."""
         scores = {}
         for side in SIDES:
             marks = [score_speech(debate, speech)[0] for speech in debate.by(side)]
