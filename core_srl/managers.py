@@ -43,9 +43,6 @@ class SharedLLMManager:
     def __init__(self, config: LLMConfig) -> None:
         """Load the model, or create the client of its API.
 
-        Args:
-            config: Model and its settings.
-
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
             PolicyError: For a temperature that the API does not accept.
@@ -89,11 +86,11 @@ class SharedLLMManager:
                 self._model.end(former.conversation)
 
     def generate_for_node(self, node_id: str, prompt: str, **kwargs: Any) -> LLMResponse:
-        """Return the model's answer to the next prompt of a node's conversation.
+        """Return the answer, an LLMResponse with `text`, to the next prompt of a node.
 
         Args:
             node_id: Name of a registered node.
-            prompt: Next user message.
+            prompt: Next user message of the conversation.
             kwargs: temperature, top_p, top_k or max_new_tokens of this answer, by default the
                 node's.
 
@@ -133,7 +130,10 @@ class SharedLLMManager:
         return done | {"learning_rate": learning_rate, "affected_nodes": list(self._nodes)}
 
     def get_global_stats(self) -> dict[str, Any]:
-        """Return requests and tokens, in total and by node, and the version of the weights."""
+        """Return a dict with total_requests, total_prompt_tokens, total_completion_tokens and more.
+
+        node_usage_stats has these counts by node, without total_; weights_version: None for an API.
+        """
         usage = {
             name: {
                 "requests": node.usage.answers,

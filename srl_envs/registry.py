@@ -192,8 +192,7 @@ def entry(name: str) -> Entry:
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return `options` with the `max_cycles` for language models, unless they contain one.
 
-    Games whose default suits language models get none. The options of each member of multitask_v0
-    are completed in the same way.
+    Games with a suitable default get none. The same applies to the members of multitask_v0.
 
     Args:
         name: Name of the environment, also of one on a server.
@@ -227,8 +226,9 @@ def make(name: str, /, **parameters: Any) -> Any:
         **parameters: Keyword arguments of the environment.
 
     Raises:
-        EnvConfigError: The name or a parameter is unknown, or a value is not allowed.
-        EnvError: A server refuses the request.
+        EnvConfigError: Unknown name or parameter, invalid value, or result not a ParallelEnv.
+        EnvError: A server cannot be reached or refuses the request.
+        ImportError: An optional dependency is missing.
     """
     constructor: Callable[..., Any]
     defaults: dict[str, Any] = {}
@@ -297,7 +297,7 @@ def remake(
 
     Raises:
         UntrustedError: The record names more than is allowed.
-        EnvConfigError: See `make`.
+        EnvConfigError, ImportError: See `make`.
     """
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise EnvConfigError(f"{name}: options must be a mapping of names, got {options!r:.200}")

@@ -109,7 +109,7 @@ class ChatFormat:
             template_kwargs: Arguments of the template.
 
         Raises:
-            BackendError: The template is missing, fails, or is not append-only.
+            BackendError: The template is missing, fails, is not append-only, or has no end token.
         """
         if not tokenizer.chat_template:
             raise BackendError(

@@ -85,7 +85,7 @@ def load_problems(
 
     `read` makes a problem of the JSON value and the number (from 1) of a line. Raises
     EnvConfigError if `families`, an argument that excludes a path, is given as well, if the file
-    has no problem, or for an invalid line, whose number the message contains.
+    is unreadable or has no problem, or for an invalid line, with its number in the message.
     """
     if path is None:
         return None

@@ -397,7 +397,7 @@ class RuleJudge:
     name = "rules"
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return the mean scores of the sides."""
+        """Return a Verdict: per side the mean score of its speeches, 0 if it has none."""
         scores = {}
         for side in SIDES:
             marks = [score_speech(debate, speech)[0] for speech in debate.by(side)]

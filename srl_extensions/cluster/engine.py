@@ -149,7 +149,7 @@ class RayEngine(Engine):
     def stage_learner(
         self, model: str, section: StageConfig, planned_steps: int, seed: int
     ) -> StageLearner:
-        """Return the learner of a model for an offline stage, in the model's actor."""
+        """Open a stage in the model's actor with the run's seed, not `seed`; return its learner."""
         return cast(StageLearner, self._learners[model].in_stage(section, planned_steps))
 
     def api_usage(self) -> dict[str, Usage]:

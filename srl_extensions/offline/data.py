@@ -92,7 +92,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first line of a file is an episode; raise DataError for an empty file."""
+    """Return True if the first line has "schema_version"; raise DataError if it cannot be read."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
@@ -101,7 +101,7 @@ def begins_with_episode(path: str | Path) -> bool:
 def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> list[Episode]:
     """Read the episodes of a file in order, without failed and empty ones.
 
-    Raise DataError for a line that is no episode of `environment` with `agents`.
+    Raise DataError for an unreadable file, or a line not an episode of `environment` and `agents`.
     """
     episodes = []
     for where, line in _lines(path):
@@ -143,7 +143,7 @@ _PAIR = TypeAdapter(PreferenceRow)
 def read_preferences(path: str | Path) -> list[PreferenceRow]:
     """Read the rows of a file in TRL's formats, without other columns.
 
-    Raise DataError, which names the file and the line, for any other row.
+    Raise DataError for an unreadable file, or, with the number of the line, for any other row.
     """
     rows = []
     for where, line in _lines(path):

@@ -114,8 +114,8 @@ class Fleet:
     ) -> Fleet:
         """Use running servers: `urls` has their addresses by the served name of their base.
 
-        The other arguments are those of `managed`; with `restarts` above 0, a server that fails
-        may return without limit. Raises BackendError if a server completes no token for its base.
+        Other arguments as in `managed`, but with `restarts` above 0 a server may fail without limit
+        (with 0, `check` raises). Raises BackendError if a server completes no token for its base.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)

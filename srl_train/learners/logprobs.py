@@ -163,9 +163,9 @@ def _in_contexts(
 
 @contextmanager
 def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[None]:
-    """Make the backbone return only the hidden states (1, N, H) at N places of its batch.
+    """Make the backbone return only the hidden states (1, N, H) at N places, in the block.
 
-    `rows` and `columns` are index tensors (N,) of the places.
+    `rows` and `columns` are index tensors (N,) of the places in the batch.
     """
 
     def pick(module: Any, inputs: Any, output: Any) -> Any:
@@ -192,7 +192,7 @@ def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tenso
 
 @contextmanager
 def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
-    """Make the head compute only the logits of `ids`, in their order; None changes nothing."""
+    """Make the head compute only the logits of `ids`, in their order, in the block; None: all."""
     if ids is None:
         yield
         return

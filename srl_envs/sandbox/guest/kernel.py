@@ -51,23 +51,23 @@ def _call(number: int, *arguments: int | bytes | None) -> int:
 
 
 def set_option(option: int, value: int = 1) -> None:
-    """Set an option of this process, such as DEATH_SIGNAL; prctl(2)."""
+    """Set an option of this process, such as DEATH_SIGNAL, or raise OSError; prctl(2)."""
     zero = ctypes.c_ulong(0)
     _done(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
 
 
 def unshare(namespaces: int) -> None:
-    """Move this process to new namespaces (NEW_ constants), for NEW_PID only its children."""
+    """Move this process (NEW_PID: only its children) to NEW_ namespaces, or raise OSError."""
     _done(_libc.unshare(namespaces), "unshare")
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace, of a kind among the NEW_ constants, of a descriptor; setns(2)."""
+    """Enter a descriptor's namespace, of a NEW_ kind, or raise OSError; setns(2)."""
     _done(_libc.setns(namespace, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Attach a file system, of type `kind` or None, at the folder `target` (manual: mount, 2)."""
+    """Attach a file system (type `kind` or None) at `target`, or raise OSError (mount, 2)."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -75,7 +75,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 
 
 def make_root(folder: str) -> None:
-    """Make a mount point the root and working folder, and unmount the old root; pivot_root(2)."""
+    """Make a mount point the root and working folder, or raise OSError; pivot_root(2)."""
     os.chdir(folder)
     _done(_libc.pivot_root(b".", b"."), "pivot_root")
     _done(_libc.umount2(b".", DETACH), "umount2")
@@ -83,7 +83,7 @@ def make_root(folder: str) -> None:
 
 
 def drop_capabilities() -> None:
-    """Drop all capabilities of this process irrevocably; capabilities(7)."""
+    """Drop all capabilities of this process irrevocably, or raise OSError; capabilities(7)."""
     for capability in range(_LAST_CAPABILITY + 1):
         # Errors are ignored: with NO_NEW_PRIVILEGES, no capability can be gained.
         _libc.prctl(_DROP_BOUNDING, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3)
@@ -92,7 +92,7 @@ def drop_capabilities() -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Apply NO_NEW_PRIVILEGES and a seccomp filter to this process irrevocably; seccomp(2)."""
+    """Apply NO_NEW_PRIVILEGES and a compiled seccomp filter irrevocably, or raise OSError."""
     set_option(NO_NEW_PRIVILEGES)  # The kernel requires it.
     kept = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(kept))
@@ -110,13 +110,13 @@ def landlock_version() -> int:
 
 
 def name_host(name: str) -> None:
-    """Set the host and domain name in the namespace of this process; sethostname(2)."""
+    """Set the host and domain name in this process's namespace, or raise OSError."""
     for call in (_libc.sethostname, _libc.setdomainname):
         _done(call(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
 
 
 def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -> int:
-    """Create a Landlock ruleset for `restrict_files` and return its descriptor.
+    """Create a Landlock ruleset for `restrict_files` and return its descriptor, or raise OSError.
 
     It permits reading of `readable` and, except execution, all use of `writable`, which are folders
     with their contents, or files. From versions 4 and 6 of the interface, it also forbids TCP, and
@@ -140,7 +140,7 @@ def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -
 
 
 def restrict_files(rules: int) -> None:
-    """Apply a Landlock ruleset to this process irrevocably; landlock_restrict_self(2)."""
+    """Apply a Landlock ruleset irrevocably, or raise OSError; landlock_restrict_self(2)."""
     _done(_call(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
 
 

@@ -389,7 +389,7 @@ class _Row:
 
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    """Set all modules to evaluation mode in the block, and restore their modes afterwards."""
+    """Set all modules to evaluation mode in the block if `model.training`, then restore them."""
     training = [module for module in model.modules() if module.training] if model.training else []
     for module in training:
         module.training = False
