@@ -200,5 +200,4 @@ def build_credit(config: RunConfig, env: Any) -> Credit:
     hooks = "branching" if config.rollout.branching else name
     if hooks not in CREDIT_HOOKS:
         return Credit(scheme)
-    credit: Credit = CREDIT_HOOKS.load(hooks)(config, env, scheme)
-    return credit
+    return CREDIT_HOOKS.load(hooks)(config, env, scheme)  # type: ignore[no-any-return]

@@ -2,9 +2,6 @@
 
 Every scheme is a pure function from groups of episodes, the agents' roles and a state to one
 advantage per agent and step and the next state. Episodes of a group start from the same seed.
-To add a scheme, write a function that returns the scheme, add its name to a section (`PlainCredit`
-if it has no settings), and add an entry to `CREDIT_SCHEMES`. A scheme that replays episodes also
-has hooks in `CREDIT_HOOKS`.
 
 Axes are in the names of arguments: `_ET` is episodes by steps, `_T` is steps.
 """
@@ -281,6 +278,28 @@ def whole_round(section: Any, discount: float, scale: str) -> CreditScheme:
     return scheme
 
 
+CREDIT_SCHEMES = PluginTable(
+    "core_srl.credit_schemes",
+    {
+        "per_agent": Plugin(lambda section, discount, scale: None),
+        "leave_one_out": Plugin(leave_one_out),
+        "agent_turn": Plugin(agent_turn),
+        "team_joint": Plugin(team_joint),
+        "round": Plugin(whole_round),
+        "difference": Plugin("srl_extensions.research.replays:difference"),
+        "role": Plugin("srl_extensions.research.schemes:role"),
+        "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
+        "counterfactual": Plugin("srl_extensions.research.replays:counterfactual"),
+    },
+    ConfigError,
+)
+"""Name to a function from (section `credit`, discount per step, scale) to the scheme.
+
+The scale is `algorithm.scale_rewards`: "none" disables the division by a deviation. The result None
+leaves advantages to TRL, which compares episode returns (GRPO, Shao et al. 2024, eq. 4.1.2).
+"""
+
+
 # Configuration.
 
 
@@ -290,17 +309,14 @@ class CreditSection(Section):
     CHOICE: ClassVar = "name"
 
 
-class PlainCredit(CreditSection):
-    """Schemes without settings."""
+WITH_SETTINGS = ("role", "advantage_alignment", "counterfactual")
+PlainName = Literal[tuple(name for name in CREDIT_SCHEMES if name not in WITH_SETTINGS)]  # type: ignore[valid-type]
 
-    name: Literal[
-        "per_agent",
-        "leave_one_out",
-        "agent_turn",
-        "team_joint",
-        "round",
-        "difference",
-    ] = "per_agent"
+
+class PlainCredit(CreditSection):
+    """Schemes without settings, including schemes of installed packages."""
+
+    name: PlainName = "per_agent"  # type: ignore[valid-type]
     """Credit scheme (docs/training/credit.md)."""
 
 
@@ -337,28 +353,6 @@ CreditConfig = Annotated[
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]
-
-CREDIT_SCHEMES = PluginTable(
-    "core_srl.credit_schemes",
-    {
-        "per_agent": Plugin(lambda section, discount, scale: None),
-        "leave_one_out": Plugin(leave_one_out),
-        "agent_turn": Plugin(agent_turn),
-        "team_joint": Plugin(team_joint),
-        "round": Plugin(whole_round),
-        "role": Plugin("srl_extensions.research.schemes:role"),
-        "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
-        "difference": Plugin("srl_extensions.research.replays:difference"),
-        "counterfactual": Plugin("srl_extensions.research.replays:counterfactual"),
-    },
-    ConfigError,
-)
-"""Name to a function from (section `credit`, discount per step, scale) to the scheme.
-
-The scale is `algorithm.scale_rewards`: "none" disables the division by a deviation. The result None
-leaves advantages to the learner: with `per_agent` all steps of an agent share the advantage of its
-episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes.
-"""
 
 
 # Schemes with hooks.

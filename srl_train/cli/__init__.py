@@ -77,7 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.excepthook = print_traceback
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(next((word for word in words if word in COMMANDS), None))
-    args = parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}; see srl {args.command} --help")
     if args.command is None:
         parser.print_help()
         return 0

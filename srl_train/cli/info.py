@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from srl_envs.loading import missing, pip_line
 from srl_train.cli.notices import tell
 
-STRATEGIES = ("asynchronous", "synchronized", "federated", "selective")  # without torch
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add no arguments."""
@@ -28,11 +26,12 @@ def run(args: argparse.Namespace) -> int:
     if missing(("train",)):
         tell(f"settings of training: not ready: {pip_line('train')}")
         return 0
+    from srl_train.config.learning.updates import STRATEGY_NAMES
     from srl_train.credit import CREDIT_SCHEMES
     from srl_train.learners import ALGORITHMS
     from srl_train.modes import MODES
 
-    tell(f"update strategies (updates.strategy): {', '.join(STRATEGIES)}")
+    tell(f"update strategies (updates.strategy): {', '.join(STRATEGY_NAMES)}")
     tell(f"modes (mode.name): {', '.join(MODES)}")
     tell(f"credit schemes (credit.name): {', '.join(CREDIT_SCHEMES)}")
     tell(f"algorithms (algorithm.name): {', '.join(ALGORITHMS)}")

@@ -29,11 +29,7 @@ class EchoModel:
         self.name, self.words, self.usage = f"echo:{words}", words, Usage()
 
     def check(self, sampling):
-        """Accept all sampling settings; a model with limits raises PolicyError here.
-
-        Args:
-            sampling: Sampling settings of an agent.
-        """
+        """Accept all sampling settings of an agent; a model with limits raises PolicyError."""
 
     async def answer(self, request):
         """Answer a conversation.
@@ -80,24 +76,17 @@ class EchoSampler:
     version: int = 0
 
     async def complete(self, request):
-        """Sample a completion.
-
-        Args:
-            request: Request with context, sampling settings and seed.
+        """Sample a completion of a request, which has a context, sampling settings and a seed.
 
         Returns:
-            A Completion: token ids with their log-probabilities, 0 for a certain answer.
+            Completion with token ids and their log-probabilities, 0 for a certain answer.
         """
         ids = (*self.chat.answer(self.words), self.chat.end_of_turn)
         model = ModelVersion(self.name, version=self.version)
         return Completion(ids, (0.0,) * len(ids), ended=True, model=model)
 
     def release(self, conversation):
-        """Do nothing: this backend has no caches.
-
-        Args:
-            conversation: Id of a conversation that has ended.
-        """
+        """Do nothing at the end of a conversation, given by its id: there are no caches."""
 
 
 @dataclass
@@ -107,13 +96,7 @@ class EchoPublisher(WeightPublisher):
     samplers: dict
 
     def publish(self, name, version, tensors):
-        """Set the version of a model's sampler.
-
-        Args:
-            name: Name of the model.
-            version: Number of its weight updates.
-            tensors: Its new weights, which are ignored.
-        """
+        """Set the version of the model's sampler, its number of updates; ignore new weights."""
         self.samplers[name].version = version
 
 

@@ -1,6 +1,8 @@
 """Every assignment against numbers worked by hand."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 from pydantic import TypeAdapter
@@ -198,3 +200,17 @@ def test_the_order_of_agents_does_not_matter(name):
     turned = [game(dict(reversed(own.items()))) for own in (one, other)]
     whole = advantages(name, [[game(one), game(other)]], TEAMS)
     assert advantages(name, [turned], TEAMS) == whole
+
+
+def test_schemes_and_strategies_of_installed_packages_are_settings(tmp_path):
+    package = tmp_path / "theirs-1.dist-info"
+    package.mkdir()
+    groups = (
+        "[core_srl.credit_schemes]\nlast = a:b\n[core_srl.strategies]\nown = a:b\nselective = a:b"
+    )
+    (package / "entry_points.txt").write_text(groups)
+    program = (
+        f"import sys; sys.path.append({str(tmp_path)!r}); from srl_train import RunConfig;"
+        "RunConfig(credit={'name': 'last'}, updates={'strategy': 'own'})"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import metadata
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -13,6 +14,11 @@ INDEPENDENT = "asynchronous"
 """Strategy in which no model's update depends on another model."""
 CUSTOM = "custom"
 """Strategy recorded for a run whose strategy was passed to the Trainer as an object."""
+_OWN = (INDEPENDENT, "synchronized", "federated", "selective")
+_ADDED = (entry.name for entry in metadata.entry_points(group="core_srl.strategies"))
+STRATEGY_NAMES = tuple(dict.fromkeys((*_OWN, *_ADDED)))
+"""Names in `srl_train.updates.STRATEGIES`; those of installed packages have no own section."""
+PlainName = Literal[(INDEPENDENT, CUSTOM, *STRATEGY_NAMES[len(_OWN) :])]  # type: ignore[valid-type]
 Groups = Annotated[tuple[Annotated[Names, Field(min_length=1)], ...], Field(strict=False)]
 
 
@@ -28,7 +34,7 @@ class UpdatesSection(Section):
 class AsynchronousConfig(UpdatesSection):
     """Independent updates: each model updates when its own sample budget is full."""
 
-    strategy: Literal["asynchronous", "custom"] = "asynchronous"
+    strategy: PlainName = "asynchronous"  # type: ignore[valid-type]
     """Update strategy, which combines the updates of the models (docs/training/updates.md).
     `custom` is only recorded, for a strategy that was passed to the Trainer as an object."""
     sample_budget: Mapping[str, Annotated[int, Field(ge=2)]] = {}

@@ -31,7 +31,7 @@ def test_no_command_prints_the_help(capsys):
 def test_unknown_argument_is_printed_without_control_characters(capsys):
     with pytest.raises(SystemExit):
         cli.main(["info", "\x1b[2J\u202e"])
-    assert capsys.readouterr().err.endswith("unrecognized arguments: \\x1b[2J\\u202e\n")
+    assert capsys.readouterr().err.endswith(": \\x1b[2J\\u202e; see srl info --help\n")
 
 
 def test_project_error_is_one_line_with_exit_code_2(command, capsys):
