@@ -265,7 +265,10 @@ def served_name(name: str) -> str:
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
     """Make an environment as a PettingZoo AECEnv with PettingZoo's usual checks; see `make`."""
-    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
+    unchecked = _unchecked_aec(name, **parameters)
+    checked = OrderEnforcingWrapper(AssertOutOfBoundsWrapper(unchecked))
+    checked.last = unchecked.last  # Each attribute that it reads through the wrappers takes time.
+    return checked
 
 
 def _unchecked_aec(name: str, /, **parameters: Any) -> AECEnv:
