@@ -40,7 +40,7 @@ PLAYOUTS = 20
 """Number of random episodes from which the names of actions are collected."""
 MOST_MOVES = 500
 """Maximum number of moves of each of these episodes."""
-MOST_KNOWN = 1024  # observations that are kept, as games of few positions repeat them
+MOST_KNOWN = 256  # observations that are kept; small games repeat them
 
 
 def load_game(name: str) -> pyspiel.Game:
