@@ -411,9 +411,8 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         observations, infos = self.env.reset(seed=seed, options=options)
         self._keep(observations, infos)
         self._begun = True
-        if self.history:
-            turns = self.history
-            self._past = {agent: TextHistory(turns, TEXT_LENGTH) for agent in self.possible_agents}
+        turns = self.history or 0
+        self._past = {a: TextHistory(turns, TEXT_LENGTH) for a in self.possible_agents if turns}
         return self._with_history(self._situations), infos
 
     def step(self, actions: Mapping[str, str]) -> Step:

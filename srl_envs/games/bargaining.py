@@ -126,8 +126,7 @@ class NegotiationRules:
         rising = generator.random(count) < 0.5
         points = []
         for _ in range(self.num_agents):
-            # One number at a time is the same random stream, and faster than short arrays.
-            cuts = sorted(int(generator.integers(0, POINTS + 1)) for _ in range(count - 1))
+            cuts = sorted(generator.integers(0, POINTS + 1, count - 1).tolist())
             points.append(
                 tuple(
                     _ramp(after - before, len(options), up)
@@ -138,7 +137,7 @@ class NegotiationRules:
             )
             rising = rising ^ (generator.random(count) < self.conflict)
         low, high = RESERVATIONS
-        return points, [int(generator.integers(low, high + 1)) for _ in range(self.num_agents)]
+        return points, generator.integers(low, high + 1, self.num_agents).tolist()
 
 
 @lru_cache(maxsize=1024)

@@ -306,11 +306,10 @@ class SocialNegotiation(TalkingGame):
 
     def _look(self) -> Sequence[base.Row]:
         """Return each agent's observation vector, and store the masks of legal actions."""
-        bargain, size = self.bargain, self.rules.num_agents
+        bargain, size, deals = self.bargain, self.rules.num_agents, self.bargain.proposals
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
         no_flags, no_points = (0.0,) * len(self._flags[0]), (0,) * size
-        deals = bargain.proposals
         flags = [no_flags if deal is None else self._flags[deal] for deal in deals]
         utilities = [no_points if deal is None else bargain.utilities[deal] for deal in deals]
         rows: list[base.Row] = []
