@@ -217,12 +217,12 @@ def parse_statement(
     text = answer.strip()
     if not text:
         return ParseFailure("the answer was empty")
-    lines = text.splitlines()
-    several_lines = [text] if len(lines) > 1 else []
-    if not several_lines and "<" not in text:
+    if text.isprintable() and "<" not in text:
         action = action_of(text.casefold())
         if isinstance(action, int):
-            return action  # the usual answer, without the other readings
+            return action  # the usual answer, of one line, without the other readings
+    lines = text.splitlines()
+    several_lines = [text] if len(lines) > 1 else []
     found = set()
     failure = NO_CHOICE
     for statement in (*several_lines, lines[-1], *tagged(text)[-1:]):
@@ -318,10 +318,10 @@ WAITING = "It is not your turn. Any answer plays your only legal action."
 
 def only_action(info: Mapping[str, Any]) -> int | None:
     """Return the single legal action of an agent that is not to move, given its info, else None."""
-    mask = info.get("action_mask")
-    if info.get(TO_MOVE, True) or mask is None:
+    mask = None if info.get(TO_MOVE, True) else info.get("action_mask")
+    if mask is None:
         return None
-    legal = np.flatnonzero(mask)
+    legal = np.asarray(mask).nonzero()[0]
     return int(legal[0]) if len(legal) == 1 else None
 
 
@@ -412,7 +412,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self._keep(observations, infos)
         self._begun = True
         turns = self.history or 0
-        self._past = {agent: TextHistory(turns, TEXT_LENGTH) for agent in self.possible_agents}
+        self._past = {a: TextHistory(turns, TEXT_LENGTH) for a in self.possible_agents if turns}
         return self._with_history(self._situations), infos
 
     def step(self, actions: Mapping[str, str]) -> Step:
@@ -454,10 +454,10 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return the rules, earlier turns and `texts` (agent -> current situation), by agent."""
         view: TextView = self.env.unwrapped.text_view
-        return {
-            agent: self._past[agent].with_rules(view_for(view, self._seen[agent]).rules(agent), now)
-            for agent, now in texts.items()
-        }
+        rules = {agent: view_for(view, self._seen[agent]).rules(agent) for agent in texts}
+        if self.history:
+            return {a: self._past[a].with_rules(rules[a], now) for a, now in texts.items()}
+        return {a: f"{rules[a]}\n\n{now}"[:TEXT_LENGTH] for a, now in texts.items()}
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
         """Store what the next step needs, given the observations and infos of the last call.

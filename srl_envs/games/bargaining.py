@@ -241,11 +241,11 @@ def assessment(
     """
     ends = tuple(reservations) if agreed is None else utilities[agreed]
     by_agent = zip(zip(*utilities, ends, strict=True), reservations, strict=True)
-    gains = ([max(0, worth - least) for worth in worths] for worths, least in by_agent)
+    gains = ([w - least if w > least else 0 for w in worths] for worths, least in by_agent)
     *products, reached = map(math.prod, zip(*gains, strict=True))
     best = max(products)
     greatest = max(map(sum, (*utilities, reservations)))
-    dominated = any(deal != ends and all(map(operator.ge, deal, ends)) for deal in utilities)
+    dominated = any(deal > ends and all(map(operator.ge, deal, ends)) for deal in utilities)
     return {
         "utilities": [end / POINTS for end in ends],
         "pareto_efficient": not dominated,

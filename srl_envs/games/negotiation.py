@@ -143,6 +143,8 @@ class NegotiationView:
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
         """See TextView. Issues are in any order; a failure names the wrong part of a proposal."""
+        if isinstance(answer, str) and answer in self._actions:
+            return self._actions[answer]  # the usual answer
 
         def action_of(statement: str) -> int | ParseFailure | None:
             plain = " ".join(statement.split())
@@ -247,7 +249,7 @@ class SocialNegotiation(TalkingGame):
         self._pass_only = (actions == bargaining.PASS).astype(np.int8)
         self._flags = [
             tuple(
-                int(option == chosen)
+                float(option == chosen)
                 for (_, options), chosen in zip(self.rules.issues, deal, strict=True)
                 for option in range(len(options))
             )
@@ -304,17 +306,12 @@ class SocialNegotiation(TalkingGame):
 
     def _look(self) -> Sequence[base.Row]:
         """Return each agent's observation vector, and store the masks of legal actions."""
-        bargain, size = self.bargain, self.rules.num_agents
+        bargain, size, deals = self.bargain, self.rules.num_agents, self.bargain.proposals
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
-        nothing = (0,) * len(self._flags[0]), (0,) * size
-        flags, utilities = zip(
-            *(
-                nothing if deal is None else (self._flags[deal], bargain.utilities[deal])
-                for deal in bargain.proposals
-            ),
-            strict=True,
-        )
+        no_flags, no_points = (0.0,) * len(self._flags[0]), (0,) * size
+        flags = [no_flags if deal is None else self._flags[deal] for deal in deals]
+        utilities = [no_points if deal is None else bargain.utilities[deal] for deal in deals]
         rows: list[base.Row] = []
         self._legal_now: list[np.ndarray] = []
         for agent, in_order in enumerate(self._in_order):

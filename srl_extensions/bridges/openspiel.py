@@ -6,7 +6,9 @@ alone, and its action is ignored. Chance outcomes are drawn from the environment
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +40,7 @@ PLAYOUTS = 20
 """Number of random episodes from which the names of actions are collected."""
 MOST_MOVES = 500
 """Maximum number of moves of each of these episodes."""
+MOST_KNOWN = 256  # observations that are kept; small games repeat them
 
 
 def load_game(name: str) -> pyspiel.Game:
@@ -120,6 +123,7 @@ class OpenSpielGame(RoundGame):
         )
         self._position = self.game.new_initial_state()
         self._returns: list[float] = []
+        self._known: dict[tuple[int, str], tuple[np.ndarray, np.ndarray, str]] = {}
         agents = [f"player_{player}" for player in range(self.game.num_players())]
         self._choices = {
             agent: names_of_actions(self.game, player) for player, agent in enumerate(agents)
@@ -166,12 +170,12 @@ class OpenSpielGame(RoundGame):
         agents, position = list(self.agents), self._position
         played, illegal = [], {}
         for player, agent in enumerate(agents):
-            action = actions[agent]
-            if not self.action_spaces[agent].contains(action):
+            action, legal = actions[agent], position.legal_actions(player)
+            is_legal = isinstance(action, int) and action in (legal or [0])
+            if not is_legal and not self.action_spaces[agent].contains(action):
                 raise EnvError(
                     f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
                 )
-            legal = position.legal_actions(player)
             illegal[agent] = bool(legal) and action not in legal
             played.append(legal[0] if illegal[agent] else int(action))
         if position.is_simultaneous_node():
@@ -215,7 +219,7 @@ class OpenSpielGame(RoundGame):
         while self._position.is_chance_node():
             outcomes, chances = zip(*self._position.chance_outcomes(), strict=True)
             drawn = self.np_random.random() * sum(chances)
-            number = int(np.searchsorted(np.cumsum(chances), drawn, side="right"))
+            number = bisect_right(list(accumulate(chances)), drawn)
             self._position.apply_action(outcomes[min(number, len(outcomes) - 1)])
 
     def _first(self) -> Reset:
@@ -236,16 +240,22 @@ class OpenSpielGame(RoundGame):
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
         """Return a player's observation of a position, and its int8 mask of legal actions."""
-        legal = position.legal_actions(player)
-        mask = np.zeros(self.game.num_distinct_actions(), np.int8)
-        mask[legal or [0]] = 1
-        vector = self._vector(position, player)
+        place = player, position.history_str()
+        if place not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            legal = position.legal_actions(player)
+            mask = np.zeros(self.game.num_distinct_actions(), np.int8)
+            mask[legal or [0]] = 1
+            text = self._text(position, player, legal) if self.obs_mode == "llm" else ""
+            self._known[place] = self._vector(position, player), mask, text
+        vector, mask, text = self._known[place]
         if self.obs_mode == "vector":
-            return vector, mask
-        observation: dict[str, Any] = {"observation": vector, "action_mask": mask.copy()}
+            return vector.copy(), mask.copy()
+        observation: dict[str, Any] = {"observation": vector.copy(), "action_mask": mask.copy()}
         if self.obs_mode == "llm":
-            observation["text"] = self._text(position, player, legal)
-        return observation, mask
+            observation["text"] = text
+        return observation, mask.copy()
 
     def _vector(self, position: pyspiel.State, player: int) -> np.ndarray:
         if self._tensor_of_state:

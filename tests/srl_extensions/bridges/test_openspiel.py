@@ -78,6 +78,21 @@ def test_seeds_draw_the_cards():
     assert len(deals) > 15  # Of the 30 deals of two of six cards.
 
 
+def test_kept_observations_are_neither_shared_nor_too_many(monkeypatch):
+    env = make("openspiel:kuhn_poker")
+    first = env.reset(seed=0)
+    expected = repr(first)
+    for seen, info in zip(*(by_agent.values() for by_agent in first), strict=True):
+        for array in (seen["observation"], seen["action_mask"], info["action_mask"]):
+            array[:] = 7
+    assert repr(env.reset(seed=0)) == expected
+    monkeypatch.setattr("srl_extensions.bridges.openspiel.MOST_KNOWN", 2)
+    for seed in range(5):
+        env.reset(seed=seed)
+        assert len(env._known) <= 2
+    assert repr(env.reset(seed=0)) == expected
+
+
 def test_illegal_actions_are_replaced():
     env = make("openspiel:tic_tac_toe")
     env.reset(seed=0)
