@@ -59,7 +59,8 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     ) -> dict[str, torch.Tensor] | None:
         """Play the episode of a row; return tensors of shape (1, tokens), or None if rejected.
 
-        Raise PolicyError for an invalid row, and RolloutError if the episode fails.
+        "rewards" has shape (1,). Log reward, steps and parse failures in AReaL's statistics. Raise
+        PolicyError or EnvConfigError for an invalid row, and RolloutError if the episode fails.
         """
         game, seed = game_of(data)
         played = await play_focal(

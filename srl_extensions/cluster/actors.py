@@ -59,7 +59,7 @@ class Host:
         self._identity = secrets.token_hex(8)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method of the object."""
+        """Return the result of a method of the object, which the first call builds."""
         if self._object is None:
             self._object = self._kind(*self._arguments)
         return getattr(self._object, method)(*arguments)
@@ -127,9 +127,9 @@ class Actor:
         ) from lost
 
     def _was_restarted(self) -> bool:
-        """Wait for the process, and return True if it is not that of the last call.
+        """Wait for the process and store its identity; return True if an earlier one differs.
 
-        A process is unreachable for some seconds when its node was lost, before Ray restarts it.
+        If it is the same, sleep for a second: Ray restarts the process of a lost node only later.
         """
         before, self._identity = self._identity, ray.get(self._handle.identity.remote())
         if self._identity == before:
@@ -225,13 +225,13 @@ class Cluster:
 
 
 def _handle_sigterm(handler: Any) -> None:
-    """Replace Ray's handler, which ends the cluster while the run still uses it."""
+    """Set the handler of SIGTERM instead of Ray's, in the main thread and unless None."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
 
 
 def _check_reachable(address: str) -> None:
-    """Raise ConfigError for an address without a listener, which Ray would try for minutes."""
+    """Raise ConfigError if HOST:PORT is malformed or accepts no connection within 10 seconds."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), CONNECTED_WITHIN).close()

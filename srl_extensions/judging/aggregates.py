@@ -35,8 +35,7 @@ class Estimate(NamedTuple):
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean of the middle half of the scores of all tasks, with its interval.
 
-    `seed` is that of the bootstrap. Raise ValueError if a task has no score, or a score is not
-    finite.
+    `seed` is that of the bootstrap. Raise ValueError for missing scores, NaN and infinities.
     """
     return _estimate(lambda by_task: _trimmed(np.concatenate(by_task, axis=1)), scores, seed)
 
@@ -44,7 +43,7 @@ def interquartile_mean(scores: Scores, seed: int) -> Estimate:
 def mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean over tasks of the mean over runs, with its interval.
 
-    Arguments and errors are those of `interquartile_mean`.
+    `seed` is that of the bootstrap. Raise ValueError for missing scores, NaN and infinities.
     """
 
     def of_means(by_task: Sequence[Floats]) -> Floats:

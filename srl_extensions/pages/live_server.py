@@ -112,7 +112,7 @@ def server(
 
 
 def refusal(request: Request, token: str | None, names: Sequence[str]) -> Response | None:
-    """Return the answer to a request that is not allowed, or None if it is allowed.
+    """Return the answer (status 421 or 401) to a refused request, or None if it is allowed.
 
     Requests must come from pages of this server. If there is a token, requests of documents must
     present it as `Authorization: Bearer`; the page itself and its scripts are public.

@@ -205,7 +205,7 @@ class PlayAhead:
         return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
-        """Return True if all models have trained on the round; raise the error of a learner."""
+        """Clear `_news`; return True if all models trained on a round. Raise a learner's error."""
         self._news.clear()
         for learner in self._learners:
             for learning in learner.updates.values():

@@ -184,8 +184,9 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name".
 
-    Token and certificate are those of the process's environment variables; see `connect`. Raises
-    UntrustedError if a record of others contains the URL.
+    Token and certificate are those of `connect`. Raises EnvConfigError for another URL,
+    UntrustedError in a record of others, and RemoteError if no server answers or the server
+    refuses.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

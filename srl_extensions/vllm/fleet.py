@@ -62,7 +62,7 @@ class Fleet:
         deadline: float,
         restarts: int = MAX_RESTARTS,
     ) -> None:
-        """Bring all servers up at once and watch them; see `managed` and `attached`."""
+        """Bring all servers up and watch them; if one fails, end all and raise its error."""
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
             member.base: Router(deadline) for member in members
@@ -125,10 +125,7 @@ class Fleet:
         return cls(members, concurrency, deadline, restarts)
 
     def on_up(self, load: OnUp) -> None:
-        """Register a coroutine `load(base, client)` for servers that are up again.
-
-        It is awaited before the first request of such a server.
-        """
+        """Register `load(base, client)`, awaited before the first request of a server up again."""
         self._on_up.append(load)
 
     def clients(self, base: str) -> list[VLLMClient]:
@@ -142,7 +139,7 @@ class Fleet:
                 task.result()
 
     def close(self) -> None:
-        """End the servers that were started; requests that still wait for a server fail."""
+        """End the servers that were started, and wait; requests that wait for a server fail."""
         background_loop.run(self._close())
 
     def __enter__(self) -> Fleet:
