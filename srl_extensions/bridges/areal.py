@@ -47,7 +47,7 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
         Args:
             gconfig: Sampling settings of AReaL.
             tokenizer: A tokenizer or its name.
-            trusted: See FocalGame.make.
+            trusted: Allow options and partners of rows that name code, files or an API model.
         """
         self.tokenizer = load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.chat = ChatFormat(self.tokenizer, gconfig.stop_token_ids)

@@ -336,7 +336,7 @@ class GameAgent(FocalAgent):
 
     Args:
         game: Environment, trained agent and partners of all other agents.
-        trusted: See FocalGame.make.
+        trusted: Allow options and partners that name code, files or an API model.
 
     Raises:
         EnvError: If the partners leave more than one agent.

@@ -66,7 +66,7 @@ class Host:
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]  # Ray has no types here.
     def identity(self) -> str:
-        """Return the identity of this process, which a restart changes."""
+        """Return 16 random hexadecimal digits of this process, which a restart changes."""
         return self._identity
 
 
@@ -95,7 +95,7 @@ class Actor:
         return self._thread.submit(self._call, method, *arguments)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method of the object; raises as `submit` and its future."""
+        """Return the result of a method of the object; raises TrainingError and its exceptions."""
         return self.submit(method, *arguments).result()
 
     def stop(self) -> None:
@@ -192,7 +192,7 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Start an actor with the object `kind(*arguments)` in the place of this number."""
+        """Start an actor in reserved place `place`; its first call builds `kind(*arguments)`."""
         options = ray.remote(Host).options(
             num_cpus=self._bundles[place].get("CPU", 0),
             num_gpus=self._bundles[place].get("GPU", 0),

@@ -85,15 +85,15 @@ class RayEngine(Engine):
             self._publications = {**self._publications, name: (self._published, method, arguments)}
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play the planned episodes; each player plays a contiguous share."""
+        """Play and return the planned episodes in order; each player plays a contiguous share."""
         return background_loop.run(self.play_async(games, None))
 
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play the planned episodes; players bound concurrent episodes, so `in_flight` is unused.
+        """Play and return the planned episodes in order; players limit concurrency.
 
-        A player plays its shares of several rounds one after the other.
+        A player plays its shares of several rounds one after the other. `in_flight` is unused.
         """
         shares = [asyncio.wrap_future(share) for share in self._request(games)]
         waiting: Collection[asyncio.Future[Any]] = shares
@@ -113,7 +113,7 @@ class RayEngine(Engine):
         return episodes
 
     def _request(self, games: PlannedGames) -> list[Future[Any]]:
-        """Request the results of PlayerWorker.play from all players; return their futures."""
+        """Send each player its share of the episodes with all publications; return the futures."""
         shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [

@@ -147,7 +147,7 @@ class LearnerWorker:
             self._stage.load_state(moved(stage["state"], self._device))
 
     def _saved_model(self) -> dict[str, bytes]:
-        """Return the files that `save_model` writes, by relative path."""
+        """Return relative path -> content of the files that `save_model` writes."""
         with tempfile.TemporaryDirectory() as folder:
             self._learner.save_model(Path(folder))
             files = [path for path in Path(folder).rglob("*") if path.is_file()]
@@ -255,7 +255,7 @@ class RemoteStageLearner:
 
     @property
     def losses(self) -> list[float]:
-        """Losses of the latest pass, step by step."""
+        """Losses of the latest pass, one per optimizer step."""
         return self._learner.stage_losses
 
     def __enter__(self) -> Self:

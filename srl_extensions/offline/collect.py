@@ -86,7 +86,7 @@ def starts_of(
 def filtered(
     episodes: Sequence[Episode], *, min_return: float | None = None, top_fraction: float = 1.0
 ) -> list[Episode]:
-    """Return the episodes of which an agent is selected, with the selected agents in `extra`.
+    """Return the episodes with a selected agent; KEPT in `extra` names those, unless all are.
 
     Args:
         episodes: Episodes; failed ones are left out.

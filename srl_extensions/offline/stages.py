@@ -105,7 +105,7 @@ class Stage:
         return bool(self.passes >= self._config.epochs)
 
     def train_pass(self) -> dict[str, Any]:
-        """Run one pass over the data as one update of all models; return its row of metrics."""
+        """Run one pass over the data as an update of all models; return its row of stages.jsonl."""
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
         batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}

@@ -48,7 +48,7 @@ class LivePages:
         self._runs: dict[Path, WatchedRun] = {}
 
     def document(self, name: str) -> str:
-        """Return the document of the run `name` as JSON; "" is the only given run, or the list.
+        """Return the page of the run `name` as JSON; of the only given run, or the list, for "".
 
         Threads may call this method at the same time. Raise KeyError if there is no such run.
         """

@@ -112,14 +112,14 @@ class RecordedRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Distinct warnings of the run."""
+        """Distinct warnings of the run, as texts; empty without any."""
         found = [place.get("warnings") for place in (self.summary, *self.rows)]
         lines = [line for own in found if isinstance(own, list) for line in own]
         return tuple(dict.fromkeys(map(str, lines)))
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Mean raw reward per agent and step by name of the reference policy, such as "uniform"."""
+        """Reference policy, such as "uniform", -> mean raw reward per agent and step."""
         found = self.summary.get("baselines") or {}
         known = {name: number_at(found, name) for name in found}
         return {name: value for name, value in known.items() if math.isfinite(value)}
@@ -143,7 +143,7 @@ class RecordedRun:
         return (value - uniform) / (optimum - uniform) if optimum != uniform else math.nan
 
     def evaluated(self, when: str, *keys: str) -> float:
-        """Return a number of the evaluation `when`, such as "before" or "after", or NaN."""
+        """Return the number at `keys` of the evaluation `when`, such as "before", or NaN."""
         return number_at(self.summary, "evaluation", when, *keys)
 
     def names(self, *keys: str) -> list[str]:

@@ -44,7 +44,7 @@ def generalized_advantages(
 
 
 def standardized(advantages: Floats, kinds: Sequence[Hashable] | None = None) -> Floats:
-    """Return advantages minus their mean, divided by their standard deviation + 1e-8.
+    """Return advantages minus a mean, divided by the deviation of these differences + 1e-8.
 
     Args:
         advantages: Advantages of all actions of an update.

@@ -117,7 +117,7 @@ class Service:
         return f"token {found.index(True)}"
 
     async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
-        """Return the served environments and the number of the client's sessions."""
+        """Return version, served environments, and number of the client's open sessions."""
         return pb.ServerDescription(
             version=versions().get("core-srl", ""),
             environments=self._settings.environments,
@@ -171,7 +171,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server while the context lasts. At the end running calls have DRAIN seconds.
+    """Run a server in the context, and yield its Serving; calls have DRAIN seconds to end.
 
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
@@ -193,7 +193,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread of this process while the context lasts.
+    """Run a server in a thread of this process in the context, and yield its Serving.
 
     Args:
         settings: Settings of the server.

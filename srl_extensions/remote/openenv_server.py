@@ -50,7 +50,7 @@ class ServedGame:
     """Wrapper of the environment, such as partners that play some of its agents."""
 
     def make(self) -> Any:
-        """Make a new environment. Raises EnvConfigError for wrong options and held-out levels."""
+        """Return a new TextEnv. Raises EnvConfigError for wrong options and held-out levels."""
         env = registry.make(self.name, **self.options)
         refuse_levels(self.name, self.name, self.options, env)
         return TextEnv(self.around(env) if self.around else env)

@@ -67,7 +67,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Environment of this process with the same text view and rules; never played."""
+        """Local environment with the same text view and rules, never played, or EnvError."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
@@ -78,7 +78,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @property
     def text_view(self) -> TextView | None:
-        """Text view of the environment, or None."""
+        """Text view of `local`, or None if the environment on the server has none."""
         return self.local.text_view if self._described.has_text else None
 
     def baselines(self) -> dict[str, float]:

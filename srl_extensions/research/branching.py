@@ -187,7 +187,7 @@ def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -
 
 
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return the credit assignment that plays branching episodes and samples their branches.
+    """Return the Credit that plays branching episodes and trains on all their answers.
 
     Resets `env`. Raises ConfigError if it cannot be copied.
     """

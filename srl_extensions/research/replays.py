@@ -42,7 +42,7 @@ def with_gains(
     discount: float,
     rng: np.random.Generator,
 ) -> tuple[list[Game], int]:
-    """Return the trajectories `games` with the gains of all actions, and the replayed steps.
+    """Return the trajectories `games` with all actions' gains, and the number of replayed steps.
 
     The gain of an action is its shaped reward-to-go, minus that of a replay in `env` in which only
     this action is replaced: by the default action if `alternatives` is None, else on average over
@@ -98,11 +98,12 @@ def with_gains(
 
 
 def difference(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme of difference rewards, normalized by `scale` as in `normalize_steps`.
+    """Return the scheme of difference rewards, compared within the group at each step.
 
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`,
-    which are discounted; `section` and `discount` are unused.
+    which are discounted. `scale` "none" disables the division by a deviation; `section` and
+    `discount` are unused.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(

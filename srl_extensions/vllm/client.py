@@ -96,7 +96,7 @@ class VLLMClient:
         stop_ids: Collection[int],
         answers: tuple[tuple[int, ...], ...] | None = None,
     ) -> list[Sampled]:
-        """Return one completion for each prompt, in order, from a single call.
+        """Return one completion for each prompt, in the order of `prompts`, from a single call.
 
         Args:
             model: Served name.
@@ -145,7 +145,7 @@ class VLLMClient:
         await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
-        """Stop serving `name`, which must have no open requests. Its folder must still exist."""
+        """Stop serving `name`, which must have no open requests, and whose folder must exist."""
         await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
@@ -163,7 +163,7 @@ class VLLMClient:
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
         """Request one token from `model`, in one attempt.
 
-        A server whose engine dies of its first request reports before that it is healthy.
+        A server may report that it is healthy until its first request ends the engine.
 
         Raises:
             ServerUnavailable: If the server takes no connection, is not ready or has no engine.

@@ -90,7 +90,7 @@ class Fleet:
         deadline: float = MAX_WAIT,
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Start servers with these settings and wait until they are ready.
+        """Return a fleet of servers that this call starts, once they are ready.
 
         `concurrency` limits the open requests of each server, and `deadline` is the number of
         seconds that a request waits for a server. `check` raises after more than `restarts`
@@ -112,10 +112,10 @@ class Fleet:
         deadline: float = MAX_WAIT,
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Use running servers: `urls` has their addresses by the served name of their base.
+        """Return a fleet of running servers; `urls` is served name of a base -> addresses.
 
-        The other arguments are those of `managed`; with `restarts` above 0, a server that fails
-        may return without limit. Raises BackendError if a server completes no token for its base.
+        The other arguments are those of `managed`; with `restarts` above 0, a server that fails may
+        return without limit. Raises BackendError if a server completes no token for its base.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)

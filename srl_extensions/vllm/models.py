@@ -107,7 +107,7 @@ class ServedModels:
         _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
-        """Return the backends in this process, by sampled name."""
+        """Return name of a model, pool or frozen model -> its VLLMBackend in this process."""
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
@@ -266,7 +266,7 @@ def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None 
 def served_bases(
     config: RunConfig, make_env: Callable[[], Any], frozen: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the folder or hub name of each model, and of each base that servers hold.
+    """Return name -> folder or hub name, for all models and for the bases that servers hold.
 
     `frozen` is name -> base of frozen models. For 'tiny', a variant that vLLM can serve is written
     to the cache. Adapters share one base, and a whole model has its own.

@@ -107,7 +107,7 @@ class ServedPublisher(WeightPublisher):
         fleet.on_up(self._reload)
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Publish weights unless this version answers already.
+        """Write and publish weights, and wait, unless this version answers already.
 
         Raises:
             BackendError: If log-probabilities differ or no server loads the weights in time. An
@@ -132,7 +132,7 @@ class ServedPublisher(WeightPublisher):
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
-        """Unload all publications and remove their folders."""
+        """Unload all publications, remove their folders, and wait for both."""
         background_loop.run(self._close())
 
     async def _close(self) -> None:

@@ -61,7 +61,7 @@ class ServerState:
 
     @property
     def up(self) -> bool:
-        """False if the last request failed."""
+        """True unless the last request failed."""
         return self.rests_until == 0.0
 
 

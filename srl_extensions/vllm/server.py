@@ -37,7 +37,7 @@ class ModelServer:
     """Server on this machine, in a process group that ends with this process."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        """Store the settings. Raises ServingError for settings that vLLM cannot be started with."""
+        """Store settings and command, start nothing; ServingError if the interpreter is missing."""
         self.spec = spec
         name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
         self.log = (spec.log_folder / f"{name}-{spec.port}.log").absolute()
