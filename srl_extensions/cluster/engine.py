@@ -76,7 +76,7 @@ class RayEngine(Engine):
         return texts, adapters
 
     def publish(self, name: str, method: str, *arguments: Any) -> None:
-        """Have players call `method` ("publish" or "serve") with `arguments` before later episodes.
+        """Have players call `method` ("publish" or "serve") for `name` before later episodes.
 
         An error of the publication is raised by the next episodes.
         """

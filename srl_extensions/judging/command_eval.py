@@ -165,9 +165,9 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
-    """Return the sorted k for pass@k, by default 1 and --samples; [] for one sample.
+    """Return the sorted k of --pass-at; by default 1 and --samples, or [] if --samples is 1.
 
-    Raise ConfigError if a scenario or --samples does not permit a k of --pass-at.
+    Raise ConfigError if a scenario or --samples does not permit a k.
     """
     if args.samples == 1 and not args.pass_at:
         return []

@@ -125,7 +125,7 @@ class Service:
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
-        """Open a session of the client; return its id and its Description as JSON."""
+        """Open a session; return its id and the environment's Description as JSON."""
 
         def make() -> tuple[Any, bytes]:
             env = self._settings.make(request.environment, unpack_options(request.options))
