@@ -47,7 +47,7 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
         Args:
             gconfig: Sampling settings of AReaL.
             tokenizer: A tokenizer or its name.
-            trusted: See FocalGame.make.
+            trusted: Allow options and partners of rows that name code, files or an API model.
         """
         self.tokenizer = load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.chat = ChatFormat(self.tokenizer, gconfig.stop_token_ids)
@@ -59,7 +59,8 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     ) -> dict[str, torch.Tensor] | None:
         """Play the episode of a row; return tensors of shape (1, tokens), or None if rejected.
 
-        Raise PolicyError for an invalid row, and RolloutError if the episode fails.
+        "rewards" has shape (1,). Log reward, steps and parse failures in AReaL's statistics. Raise
+        PolicyError or EnvConfigError for an invalid row, and RolloutError if the episode fails.
         """
         game, seed = game_of(data)
         played = await play_focal(

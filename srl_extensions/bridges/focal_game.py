@@ -159,7 +159,8 @@ class EngineBackend:
     async def complete(self, request: Request) -> Completion:
         """Return the engine's answer to a request, and append it to `answers`.
 
-        Raise BackendError if the answer is empty, or could exceed the maximum length.
+        Raise BackendError if the answer is empty or lacks log-probabilities; if it could exceed the
+        maximum length, also set `full`.
         """
         length = len(request.context)
         if self._opening is None:
@@ -212,10 +213,10 @@ async def play_focal(
 ) -> FocalSample | None:
     """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    `engine` maps an agent without a partner to its backend; `trusted` is that of FocalGame.make. A
-    conversation that exceeds the maximum length ends the episode, and the sample ends there. Raise
-    RolloutError if the episode fails for another reason, and TrainingError if a reward is not
-    finite.
+    `engine` maps an agent without a partner to its backend; `trusted` permits options and partners
+    that name code. A conversation that exceeds the maximum length ends the episode, and the sample
+    ends there. Raise RolloutError if the episode fails for another reason, and TrainingError if a
+    reward is not finite.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -249,7 +250,8 @@ def rows(
         evaluation: Allow held-out partners and levels.
 
     Returns:
-        Rows for verl and AReaL. `prompt` is the start of the conversation, for length filters.
+        Rows for verl and AReaL, by seed, then game. `prompt` is the start of the conversation, for
+        length filters; `extra_info` has `index`, `seed` and `game` (JSON).
 
     Raises:
         PolicyError: If a game is invalid, or has a held-out partner.
@@ -286,7 +288,7 @@ def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return the game and seed of a row; raise PolicyError if the row has no valid game."""
+    """Return game and seed of a row; PolicyError for an invalid game, EnvConfigError for a seed."""
     info = row.get("extra_info")
     text = info.get("game") if isinstance(info, Mapping) else None
     if not isinstance(info, Mapping) or not isinstance(text, str):
@@ -302,7 +304,7 @@ def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
 
 
 def _prompts(game: FocalGame, seeds: Sequence[int], evaluation: bool) -> list[list[dict[str, str]]]:
-    """Return the first messages of the trained agent for each seed.
+    """Return the system and the first user message of the trained agent, for each seed.
 
     Without `evaluation`, raise PolicyError or EnvConfigError for held-out partners and levels.
     """
@@ -334,7 +336,7 @@ class GameAgent(FocalAgent):
 
     Args:
         game: Environment, trained agent and partners of all other agents.
-        trusted: See FocalGame.make.
+        trusted: Allow options and partners that name code, files or an API model.
 
     Raises:
         EnvError: If the partners leave more than one agent.

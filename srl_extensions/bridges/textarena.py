@@ -139,12 +139,12 @@ class TextArenaGame(FreeTextGame):
         return min(self.played / self.rounds, 1.0), float(to_move)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` answers in brackets that the texts of this episode contain."""
+        """Return up to `count` random bracketed answers from the episode's texts, or None."""
         found = list(dict.fromkeys(IN_BRACKETS.findall("\n".join(self._transcripts.values()))))
         return tuple(rng.permutation(found)[:count].tolist()) or None
 
     def _observe(self) -> None:
-        """Read the observation of the player to move, and keep the part that is new."""
+        """Store the player to move, and the new part of that player's observation as its text."""
         self._mover, observation = self.game.get_observation()
         if not isinstance(observation, str):  # A list of (player, message, kind).
             observation = "\n".join(message for _, message, _ in observation)
@@ -155,8 +155,7 @@ class TextArenaGame(FreeTextGame):
     def _players(self, game: str, given: int | None) -> int:
         """Return the first number of players with which the game can be reset.
 
-        The tried numbers are PLAYERS, or only `given` if it is not None. Raise EnvConfigError if
-        all fail.
+        PLAYERS are tried, or only `given` unless it is None. Raise EnvConfigError if all fail.
         """
         numbers = PLAYERS if given is None else (whole_number("num_players", given, 1, 100),)
         for number in numbers:
@@ -176,8 +175,7 @@ class TextArenaGame(FreeTextGame):
     def _own_generators(self) -> Iterator[None]:
         """Install this environment's states of the global generators during the block.
 
-        Afterwards, the changed states are kept for the next call, and the earlier ones are
-        restored.
+        Afterwards, store the changed states, and restore the earlier ones.
         """
         others = random.getstate(), np.random.get_state()
         random.setstate(self._generators[0])

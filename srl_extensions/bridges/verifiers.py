@@ -63,10 +63,7 @@ class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
         return FocalGame(config.environment, config.agent, config.partners, config.options)
 
     def load(self) -> Iterator[GameTask]:
-        """Yield the tasks.
-
-        Raise PolicyError or EnvConfigError for a game that is invalid or held out.
-        """
+        """Yield a task per seed; PolicyError or EnvConfigError for an invalid or held-out game."""
         first = self.config.first_seed
         seeds = range(first, first + self.config.games)
         made = rows([self.game], seeds, evaluation=self.config.evaluation)
@@ -97,7 +94,10 @@ class GameEnv(vf.Env[GameEnvConfig]):
     taskset: GameTaskset
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """Play the episode of a task."""
+        """Play the episode of a task, and record its reward and metric in the trace of the player.
+
+        Raise PolicyError for an agent without a partner, and RolloutError if the episode fails.
+        """
         # The game comes from the taskset, not from the task, because task data may be untrusted.
         game: FocalGame = self.taskset.game
         make = partial(game.make, trusted=True)

@@ -45,7 +45,7 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
 
         Args:
             args: Arguments of AgentLoopBase.
-            trusted: See FocalGame.make.
+            trusted: Allow options and partners of rows that name code, files or an API model.
             kwargs: Arguments of AgentLoopBase.
         """
         super().__init__(*args, **kwargs)
@@ -55,10 +55,10 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         )
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """Play the episode of a row and return its tokens and reward.
+        """Play the episode of a row; return tokens, mask and reward. `row` has "extra_info".
 
-        Raise PolicyError for an invalid row, and RolloutError if the episode fails or ends before
-        the agent acts.
+        Raise PolicyError or EnvConfigError for an invalid row, and RolloutError if the episode
+        fails or ends before the agent acts.
         """
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}

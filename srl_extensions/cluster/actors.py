@@ -59,14 +59,14 @@ class Host:
         self._identity = secrets.token_hex(8)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method of the object."""
+        """Return the result of a method of the object, which the first call builds."""
         if self._object is None:
             self._object = self._kind(*self._arguments)
         return getattr(self._object, method)(*arguments)
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]  # Ray has no types here.
     def identity(self) -> str:
-        """Return the identity of this process, which a restart changes."""
+        """Return 16 random hexadecimal digits of this process, which a restart changes."""
         return self._identity
 
 
@@ -95,7 +95,7 @@ class Actor:
         return self._thread.submit(self._call, method, *arguments)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method of the object; raises as `submit` and its future."""
+        """Return the result of a method of the object; raises TrainingError and its exceptions."""
         return self.submit(method, *arguments).result()
 
     def stop(self) -> None:
@@ -127,9 +127,9 @@ class Actor:
         ) from lost
 
     def _was_restarted(self) -> bool:
-        """Wait for the process, and return True if it is not that of the last call.
+        """Wait for the process and store its identity; return True if an earlier one differs.
 
-        A process is unreachable for some seconds when its node was lost, before Ray restarts it.
+        If it is the same, sleep for a second: Ray restarts the process of a lost node only later.
         """
         before, self._identity = self._identity, ray.get(self._handle.identity.remote())
         if self._identity == before:
@@ -192,7 +192,7 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Start an actor with the object `kind(*arguments)` in the place of this number."""
+        """Start an actor in reserved place `place`; its first call builds `kind(*arguments)`."""
         options = ray.remote(Host).options(
             num_cpus=self._bundles[place].get("CPU", 0),
             num_gpus=self._bundles[place].get("GPU", 0),
@@ -225,13 +225,13 @@ class Cluster:
 
 
 def _handle_sigterm(handler: Any) -> None:
-    """Replace Ray's handler, which ends the cluster while the run still uses it."""
+    """Set the handler of SIGTERM instead of Ray's, in the main thread and unless None."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
 
 
 def _check_reachable(address: str) -> None:
-    """Raise ConfigError for an address without a listener, which Ray would try for minutes."""
+    """Raise ConfigError if HOST:PORT is malformed or accepts no connection within 10 seconds."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), CONNECTED_WITHIN).close()

@@ -69,14 +69,14 @@ class RayEngine(Engine):
         self._changed = threading.Lock()
 
     def load(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Load the models of all actors; return the fields `texts` and `adapters` of Players."""
+        """Load the models of all actors; return name -> ModelText, and the names of adapters."""
         loading = [player.submit("models") for player in self._actors]
         self.each(lambda model: self._learners[model].weights(), self._learners)
         (texts, adapters), *_ = [loaded.result() for loaded in loading]
         return texts, adapters
 
     def publish(self, name: str, method: str, *arguments: Any) -> None:
-        """Use a publication (see Publications) for all episodes that are requested from now on.
+        """Have players call `method` ("publish" or "serve") for `name` before later episodes.
 
         An error of the publication is raised by the next episodes.
         """
@@ -85,15 +85,15 @@ class RayEngine(Engine):
             self._publications = {**self._publications, name: (self._published, method, arguments)}
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play the planned episodes; each player plays a contiguous share."""
+        """Play and return the planned episodes in order; each player plays a contiguous share."""
         return background_loop.run(self.play_async(games, None))
 
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play the planned episodes; players bound concurrent episodes, so `in_flight` is unused.
+        """Play and return the planned episodes in order; players limit concurrency.
 
-        A player plays its shares of several rounds one after the other.
+        A player plays its shares of several rounds one after the other. `in_flight` is unused.
         """
         shares = [asyncio.wrap_future(share) for share in self._request(games)]
         waiting: Collection[asyncio.Future[Any]] = shares
@@ -113,7 +113,7 @@ class RayEngine(Engine):
         return episodes
 
     def _request(self, games: PlannedGames) -> list[Future[Any]]:
-        """Request the results of PlayerWorker.play from all players; return their futures."""
+        """Send each player its share of the episodes with all publications; return the futures."""
         shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [
@@ -142,14 +142,14 @@ class RayEngine(Engine):
         await asyncio.gather(*users, return_exceptions=True)
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
-        """Call the function with each model, all at once, and return model -> result."""
+        """Call the function with each model in threads, and return model -> result."""
         results = {model: self._threads.submit(function, model) for model in models}
         return {model: result.result() for model, result in results.items()}
 
     def stage_learner(
         self, model: str, section: StageConfig, planned_steps: int, seed: int
     ) -> StageLearner:
-        """Open a stage in the model's actor with the run's seed, not `seed`; return its learner."""
+        """Open an offline stage in a model's actor and return its learner; `seed` is unused."""
         return cast(StageLearner, self._learners[model].in_stage(section, planned_steps))
 
     def api_usage(self) -> dict[str, Usage]:
@@ -211,7 +211,7 @@ def ray_parts(
     server_logs: Path | None,
     models: Mapping[str, Any],
 ) -> Parts:
-    """Start players, learners and model servers in the actors of a Ray cluster.
+    """Start players, learners and model servers in a Ray cluster, and return them as Parts.
 
     Raises:
         ConfigError: If there is no cluster or no room in it.
@@ -275,7 +275,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
-    """Connect to a cluster or start one, and reserve a place for each actor of a run."""
+    """Connect to a cluster or start one, and reserve places; ConfigError if that fails."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 

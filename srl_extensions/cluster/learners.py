@@ -72,7 +72,7 @@ class LearnerWorker:
         self._build()
 
     def _build(self) -> None:
-        """Load the model and build its learner; raises as `build.build_run`."""
+        """Load the model at its start and build its learner, without the changes of a history."""
         config, model, make_env = self._config, self._model, self._make_env
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
@@ -108,7 +108,7 @@ class LearnerWorker:
         return result, self._state() if saves else None
 
     def _make(self, call: Call) -> Any:
-        """Return the result of a call, with all tensors on the CPU."""
+        """Return the result of a call, with all tensors on the CPU; references are resolved."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
         if call.target == "worker":
             return getattr(self, f"_{call.method}")(*arguments)
@@ -147,7 +147,7 @@ class LearnerWorker:
             self._stage.load_state(moved(stage["state"], self._device))
 
     def _saved_model(self) -> dict[str, bytes]:
-        """Return the files that `save_model` writes, by relative path."""
+        """Return relative path -> content of the files that `save_model` writes."""
         with tempfile.TemporaryDirectory() as folder:
             self._learner.save_model(Path(folder))
             files = [path for path in Path(folder).rglob("*") if path.is_file()]
@@ -211,7 +211,7 @@ class RemoteLearner:
         return RemoteStageLearner(self)
 
     def close(self) -> None:
-        """End the actor."""
+        """End the actor; later calls raise TrainingError."""
         self._actor.stop()
 
     def call(
@@ -255,7 +255,7 @@ class RemoteStageLearner:
 
     @property
     def losses(self) -> list[float]:
-        """Losses of the latest pass, step by step."""
+        """Losses of the latest pass, one per optimizer step."""
         return self._learner.stage_losses
 
     def __enter__(self) -> Self:
@@ -266,7 +266,7 @@ class RemoteStageLearner:
             self._learner.call("worker", "close_stage", changes=True)
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the weights of the model itself, which stages train."""
+        """Return the model's trainable parameters on the CPU, without those of a critic."""
         return model_weights(self._learner.weights())
 
 

@@ -52,7 +52,7 @@ class PlayerWorker:
         self._loaded: dict[str, int] = {}
 
     def models(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Return the fields `texts` and `adapters` of `Players`."""
+        """Return name -> ModelText, and the names of adapters (see `Players`)."""
         return self._players.texts, self._players.adapters
 
     def play(

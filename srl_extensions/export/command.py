@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the models and return 0."""
+    """Write the models of MODEL to FOLDER, or to FOLDER/NAME if there are several; return 0."""
     player = parse_player(args.model)
     if player.kind in ("scripted", "tiny", "api"):
         raise ConfigError(
@@ -97,5 +97,5 @@ def export(
 
 
 def _no_environment() -> Any:
-    """Raise ConfigError instead of making the environment that 'tiny' requires."""
+    """Raise ConfigError; called only for 'tiny', which is made for an environment."""
     raise ConfigError("the embedded model cannot be exported without a run: train it first")

@@ -33,18 +33,17 @@ class Estimate(NamedTuple):
 
 
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
-    """Return the mean of the middle half of the scores of all tasks, with its interval.
+    """Return the mean of the middle half of the scores of all tasks, with its 95 % interval.
 
-    `seed` is that of the bootstrap. Raise ValueError if a task has no score, or a score is not
-    finite.
+    `seed` is that of the bootstrap. Raise ValueError for missing scores, NaN and infinities.
     """
     return _estimate(lambda by_task: _trimmed(np.concatenate(by_task, axis=1)), scores, seed)
 
 
 def mean(scores: Scores, seed: int) -> Estimate:
-    """Return the mean over tasks of the mean over runs, with its interval.
+    """Return the mean over tasks of the mean over runs, with its 95 % interval.
 
-    Arguments and errors are those of `interquartile_mean`.
+    `seed` is that of the bootstrap. Raise ValueError for missing scores, NaN and infinities.
     """
 
     def of_means(by_task: Sequence[Floats]) -> Floats:

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare the methods, print and write the comparison, and return 0."""
+    """Compare the methods of `args.runs`, print a table, write JSON to --out if given; return 0."""
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)
@@ -112,7 +112,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return the record of a comparison, as --out contains it, as text for a terminal."""
+    """Return a comparison, the JSON of --out, as text; with a caution below ENOUGH_SEEDS runs."""
     methods = record["methods"]
     rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:

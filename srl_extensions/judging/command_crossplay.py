@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play all pairs of players, print and write the results (JSON and HTML), and return 0."""
+    """Play all pairs of players, print and write results (JSON, HTML, episodes); return 0."""
     names = args.players
     if len(names) < 2:
         raise ConfigError("players must be at least two; srl eval scores a single player")
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def page(record: Mapping[str, Any]) -> Document:
-    """Return the page of a cross-play; `record` is the content of results.json."""
+    """Return the page of the content of results.json: a matrix and rankings per environment."""
     names = [one["name"] for one in record["players"]]
     sections = [
         PageSection(arena["name"], [_matrix(arena), *_tables(arena)]) for arena in record["arenas"]
@@ -127,7 +127,7 @@ def page(record: Mapping[str, Any]) -> Document:
 
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
-    """Return the entry of one environment in results.json as text for a terminal."""
+    """Return an entry of "arenas" in results.json as text: payoffs, rankings and failed games."""
     names, title = arena["players"], f"{arena['name']}: {PAYOFFS} (95 % interval)"
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
     rows = [
@@ -141,7 +141,7 @@ def table_of_arena(arena: Mapping[str, Any]) -> str:
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Table | Text]:
-    """Return the rankings of one environment, if there are any, and a text about failed games."""
+    """Return the table of rankings (unless they are None), and a text on failed games (if any)."""
     rankings = arena["rankings"]
     failed = [game for game in arena["games"] if game["failure"] is not None]
     blocks: list[Table | Text] = []

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the scenarios, print and write the scores, and return 0."""
+    """Play the scenarios, print and write the scores; with --list, print their names; return 0."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
@@ -148,9 +148,10 @@ def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """Return the scenario with the background policies that `words` names, values of --background.
+    """Return the scenario with background policies from `words`, the values of --background.
 
-    An agent that a value names is not focal. Raise ConfigError if no focal agent is left.
+    A value is NAME for all background agents, or AGENT=NAME for one agent, which is then not focal.
+    Raise ConfigError for an invalid value, or if no focal agent is left.
     """
     if not words:
         return scenario
@@ -164,7 +165,10 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
-    """Check and return the sorted values of k for pass@k; [] for one sample without --pass-at."""
+    """Return the sorted k of --pass-at; by default 1 and --samples, or [] if --samples is 1.
+
+    Raise ConfigError if a scenario or --samples does not permit a k.
+    """
     if args.samples == 1 and not args.pass_at:
         return []
     values = sorted({*(args.pass_at or (1, args.samples))})

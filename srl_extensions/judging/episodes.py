@@ -59,10 +59,11 @@ class EpisodeRunner:
     """Folder of the records; None to write none. Recorded episodes are not played again."""
 
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
-        """Play episodes, and append each to FOLDER/NAME.jsonl when it ends; return them in order.
+        """Play episodes, append each to FOLDER/NAME.jsonl when it ends, and return all.
 
-        The number of an episode in `plans` identifies it in the file; episodes in the file are not
-        played. A failed episode has its `failure`. Raise ConfigError if the file cannot be written.
+        The result has the order of `plans`. The number of an episode in `plans` identifies it in
+        the file; episodes in the file are not played. A failed episode has its `failure`. Raise
+        ConfigError if the file cannot be written.
         """
         return run(self._play(name, plans))
 
@@ -107,9 +108,9 @@ class EpisodeRunner:
     async def _episode(
         self, plan: EpisodePlan, number: int, at_turn: Callable[[int], None]
     ) -> Episode:
-        """Play an episode until an attempt does not fail, or no attempt is left.
+        """Play an episode until an attempt does not fail, or no attempt is left; return the last.
 
-        `number` becomes part of the episode's `extra`; `at_turn` is called after each step.
+        `number` is recorded in the episode's `extra`; `at_turn` is called after each step.
         """
         for _ in range(self.retries + 1):
             with closing(plan.make()) as env:
@@ -144,7 +145,7 @@ UNRECORDED = EpisodeRunner()
 
 
 def add_episode_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of an `EpisodeRunner`, and --resume."""
+    """Add --concurrency, --timeout, --retries and --resume, read by `runner_of`, to a parser."""
     add = parser.add_argument
     add(
         "--concurrency", type=int, default=CONCURRENCY, metavar="N",
@@ -196,10 +197,7 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
 
 
 def _finished(path: Path) -> dict[int, Episode]:
-    """Return the episodes of a file by number, and remove a last line that is not complete.
-
-    A missing file has no episodes.
-    """
+    """Return number -> episode of a file ({} if missing), and remove an incomplete last line."""
     if not path.exists():
         return {}
     with path.open("r+b") as file:

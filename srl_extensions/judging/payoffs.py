@@ -34,8 +34,8 @@ def results(
         seed: Seed of the bootstrap.
 
     Returns:
-        Plain data: "matrix" as in `cells`, "rankings" as in `rankings` (None if a pair has no
-        complete game), and all games.
+        Plain data: "name", "places", "two_sided", "players", "matrix" (result of `cells`),
+        "rankings" (result of `rankings`; None if a pair has no complete game), and "games".
     """
     returns_RCE = returns_by_start(games, players, arena.two_sided)
     complete = not np.isnan(returns_RCE).all(axis=2).any()
@@ -77,7 +77,7 @@ def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
     """Return the payoff matrix as plain data, from the array of `returns_by_start`.
 
     Each row is a list of cells. A cell has the "mean" over starts (None if all games failed) and
-    its 95 % "interval" by a bootstrap over starts with this seed (None for a single start).
+    its 95 % "interval", (low, high) by a bootstrap over starts with this seed (None for one start).
     """
 
     def cell(returns_E: Floats) -> dict[str, Any]:
@@ -96,8 +96,9 @@ def rankings(
     """Return player -> its rankings, from the games and the mean returns of the row's player.
 
     "mean_return" is the mean return with all other players, "won" the share of games won against
-    them (a draw is half a win; None if the games name no winner). "alpha_rank", "nash_weight" and
-    "nash_value" use the row's return minus the column's.
+    them (a draw is half a win; None if the games name no winner). Of the row's return minus the
+    column's, "alpha_rank" and "nash_weight" are probabilities of the player, "nash_value" its
+    value.
     """
     shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
     others = (payoffs_NN.sum(axis=1) - payoffs_NN.diagonal()) / (len(players) - 1)

@@ -143,8 +143,9 @@ def play_scenario(
 ) -> list[Episode]:
     """Play `samples` episodes of each of `episodes` starts of a scenario, and return all, by start.
 
-    `focal` and `background` are as in `score`. `runner` limits and records the episodes. Raise
-    ValueError or PolicyError for an invalid argument.
+    `focal` is one policy, or several that take turns; `background` (agent -> policy) replaces the
+    scenario's. `runner` limits and records the episodes. Raise ValueError or PolicyError for an
+    invalid argument.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -186,9 +187,10 @@ def play_scenario(
 def scored(
     scenario: Scenario, played: Sequence[Episode], seed: int, *, pass_at: Sequence[int] = ()
 ) -> ScenarioScore:
-    """Return the score of episodes of `play_scenario`; `seed` and `pass_at` are those of `score`.
+    """Return the score of `played`, episodes of `play_scenario`.
 
-    Raise RolloutError if all episodes failed.
+    `seed` is that of the bootstrap, `pass_at` are values of k for pass@k. Raise RolloutError if all
+    episodes failed.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
@@ -235,9 +237,9 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
-    """Return the outcomes of an episode by name.
+    """Return name -> mean over the focal agents that have the outcome in their infos.
 
-    They are means over the focal agents of values in the agents' infos.
+    Names are those of AT_THE_END, SUMMED and JUDGED; JUDGED outcomes are shares from 0 to 1.
     """
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}

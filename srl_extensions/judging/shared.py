@@ -28,15 +28,12 @@ class NamedPlayers:
 
     @classmethod
     def parse(cls, args: argparse.Namespace, names: Iterable[str]) -> NamedPlayers:
-        """Return the players with these names and the settings of the command line.
-
-        Raise ConfigError if a name is unknown, or a setting does not suit the players.
-        """
+        """Return the players `names`; ConfigError for unknown names or unsuitable settings."""
         specs = {name: parse_player(name) for name in names}
         return cls(specs, build_resolver(args, list(specs.values())))
 
     def prepare(self, threads: int | None) -> None:
-        """Set up torch with this number of threads if a player is a model of this process."""
+        """Set up torch with `threads` (None: 1) if a player is a model that this process runs."""
         if any(spec.sources and spec.kind != "api" for spec in self.specs.values()):
             prepare_torch(threads or 1)
 
@@ -55,10 +52,7 @@ class NamedPlayers:
 
 
 def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False) -> None:
-    """Write a record as JSON to the path of --out, and print the path unless `quiet`.
-
-    Raise ConfigError if the file cannot be written.
-    """
+    """Write a record as JSON and print `path` unless `quiet`; ConfigError if writing fails."""
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1) + "\n")
     if not quiet:

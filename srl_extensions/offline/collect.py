@@ -50,7 +50,7 @@ def play_games(
     group_size: int = 1,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
-    """Play episodes to learn from.
+    """Play and return episodes to learn from; a failed one has its `failure`.
 
     Args:
         make_env: Constructor of the environment.
@@ -86,12 +86,13 @@ def starts_of(
 def filtered(
     episodes: Sequence[Episode], *, min_return: float | None = None, top_fraction: float = 1.0
 ) -> list[Episode]:
-    """Return the episodes of which an agent is selected, with the selected agents in `extra`.
+    """Return the episodes with a selected agent; KEPT in `extra` names those, unless all are.
 
     Args:
         episodes: Episodes; failed ones are left out.
         min_return: Lowest raw return of a selected agent.
-        top_fraction: Share of the best episodes to select, per start and agent.
+        top_fraction: Share to select, per start and agent; below 1, starts must have several
+            episodes (otherwise DataError).
     """
     played = [episode for episode in episodes if episode.failure is None]
     best = best_of(

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play, filter and write episodes; return 0."""
+    """Play episodes, filter and write them to --out, and return 0; RolloutError if all failed."""
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl

@@ -92,7 +92,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first line has "schema_version"; raise DataError if it cannot be read."""
+    """Return True if the first line of a file is an episode; DataError if empty or unreadable."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
@@ -101,7 +101,8 @@ def begins_with_episode(path: str | Path) -> bool:
 def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> list[Episode]:
     """Read the episodes of a file in order, without failed and empty ones.
 
-    Raise DataError for an unreadable file, or a line not an episode of `environment` and `agents`.
+    Raise DataError for an unreadable file, or a line that is no episode of `environment` with
+    `agents`.
     """
     episodes = []
     for where, line in _lines(path):
@@ -141,9 +142,9 @@ _PAIR = TypeAdapter(PreferenceRow)
 
 
 def read_preferences(path: str | Path) -> list[PreferenceRow]:
-    """Read the rows of a file in TRL's formats, without other columns.
+    """Read the rows of a JSONL file: "prompt", "chosen" and "rejected", texts or messages.
 
-    Raise DataError for an unreadable file, or, with the number of the line, for any other row.
+    Other columns are dropped. Raise DataError for an unreadable file and any other row.
     """
     rows = []
     for where, line in _lines(path):
@@ -260,10 +261,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Return the agent's part of an episode as tokens of `chat`.
-
-    Answers with parse failures are imitated only without `drop_parse_failures`.
-    """
+    """Return an agent's part as tokens; `drop_parse_failures` makes such answers context only."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []

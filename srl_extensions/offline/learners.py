@@ -124,7 +124,7 @@ class WeightedSFTTrainer(SFTTrainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """Return the weighted sum; `num_items_in_batch` is ignored, weights are normalized."""
+        """Return the sum of -weight x log-probability; `num_items_in_batch` is ignored."""
         batch = dict(inputs)
         weights: Tensor = batch.pop("weights")
 

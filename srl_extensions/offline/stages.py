@@ -105,7 +105,7 @@ class Stage:
         return bool(self.passes >= self._config.epochs)
 
     def train_pass(self) -> dict[str, Any]:
-        """Run one pass over the data as one update of all models; return its row of metrics."""
+        """Run one pass over the data as an update of all models; return its row of stages.jsonl."""
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
         batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}
@@ -137,10 +137,9 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """Return the summary of the stage for summary.json.
+        """Return the summary of the stage for summary.json: losses, passes and numbers of samples.
 
-        "games_reward" is the mean raw reward per agent and turn of the episodes, or None without
-        any.
+        "games_reward" is the mean raw reward per agent and turn of the episodes, None without any.
         """
         parts = parts_of(self._episodes)
         steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]
@@ -160,7 +159,7 @@ class Stage:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return plain data and tensors for a checkpoint, without the samples."""
+        """Return passes, losses, strategy and learner states for a checkpoint, without samples."""
         return {
             "passes": self.passes,
             "losses": self._losses,
@@ -187,9 +186,10 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
-        """Read the stage's data, or play episodes and write them to `folder`; return the episodes.
+        """Return the stage's episodes: from its data, from `folder` if `resumed`, else played now.
 
-        Preferences in the data are appended to `self._pairs`.
+        Played episodes are written to `folder`. Preferences in the data are appended to
+        `self._pairs`. Raises DataError for invalid files.
         """
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)
@@ -268,7 +268,7 @@ class Stage:
             )
 
     def _built(self, samples: int) -> dict[str, StageLearner]:
-        """Build the learner of each model, with a schedule for `samples` samples per pass."""
+        """Build and enter the learner of each model, for `samples` samples per pass, by model."""
         run, config = self._run, self._config
         steps = config.epochs * -(-samples // config.batch_size)
         learners = run.engine.each(

@@ -18,7 +18,7 @@ SHARES = frozenset({"clip_ratio", "frac_reward_zero_std"})
 
 
 def stages(run: RecordedRun) -> list[Panel]:
-    """Return charts of the loss at each optimizer step of every stage, a line per model."""
+    """Return a chart per stage of the loss at each optimizer step, with a line per model."""
     panels = []
     for stage, rows in run.stages.items():
         losses = []
@@ -88,7 +88,7 @@ def learning(run: RecordedRun) -> list[Panel]:
 
 
 def figure(panels: Sequence[Panel], caption: str = "") -> list[Block]:
-    """Return a figure of the panels that have a measured value, or an empty list without any."""
+    """Return [figure] of the panels that have a measured value, or [] without any."""
     found = [one for one in panels if any(math.isfinite(y) for line in one.lines for y in line.y)]
     return [Figure(found, caption)] if found else []
 

@@ -115,9 +115,10 @@ class WatchedRun:
 
 
 def find_runs(roots: Sequence[Path]) -> dict[str, WatchedRun]:
-    """Return the runs in and below the folders `roots` by displayed name.
+    """Return name -> run in and below the folders `roots`.
 
-    The runs are the MOST_RUNS ones that changed last, in the order of the last change.
+    A name is the path below a root. The runs are the MOST_RUNS ones that changed last, the newest
+    last.
     """
     found: dict[str, WatchedRun] = {}
     for root in roots:
@@ -141,7 +142,7 @@ def _run_folders(root: Path) -> Iterator[Path]:
 
 
 def of_run(name: str, watched: WatchedRun) -> Document:
-    """Return the page of the run `name`: its report without sample episodes, and its progress."""
+    """Return the page of the run `name`: progress and report, or its error if unreadable."""
     if watched.record is None:
         return Document(name, "", [Notes("Files that cannot be read", [watched.problem])])
     return report.report(watched.record, name, [progress(watched.record)])
@@ -165,7 +166,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
 
 
 def progress(run: RecordedRun) -> RoundProgress:
-    """Return the completed share of a run's rounds, with seconds per round and the time left."""
+    """Return the share of rounds that are done (NaN if unknown), with pace and time left."""
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
     rollout, train, overlap = (

@@ -48,7 +48,7 @@ class LivePages:
         self._runs: dict[Path, WatchedRun] = {}
 
     def document(self, name: str) -> str:
-        """Return the document of the run `name` as JSON; "" is the only given run, or the list.
+        """Return the page of the run `name` as JSON; of the only given run, or the list, for "".
 
         Threads may call this method at the same time. Raise KeyError if there is no such run.
         """
@@ -112,7 +112,7 @@ def server(
 
 
 def refusal(request: Request, token: str | None, names: Sequence[str]) -> Response | None:
-    """Return the answer to a request that is not allowed, or None if it is allowed.
+    """Return the answer (status 421 or 401) to a refused request, or None if it is allowed.
 
     Requests must come from pages of this server. If there is a token, requests of documents must
     present it as `Authorization: Bearer`; the page itself and its scripts are public.

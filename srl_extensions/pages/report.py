@@ -109,7 +109,7 @@ def report(
 
 
 def terminal_summary(run: RecordedRun) -> str:
-    """Return the headline of a run and its main tables as lines of text."""
+    """Return the warnings, the headline and the main tables of a run as text."""
     tables = [_evaluations(run), _performance(run)]
     lines = [f"warning: {line}" for line in run.warnings]
     lines.append(title(run))
@@ -161,7 +161,7 @@ def _reward(run: RecordedRun) -> list[Block]:
 
 
 def ends(run: RecordedRun, key: str) -> tuple[float, float]:
-    """Return a number of the environment at the start and at the end of training.
+    """Return the environment metric `key` at the start and the end of training, or NaN.
 
     The numbers are those of the evaluations before and after training if both have `key`, else the
     means over the first and the last tenth of the rounds.
@@ -173,7 +173,7 @@ def ends(run: RecordedRun, key: str) -> tuple[float, float]:
 
 
 def cards(run: RecordedRun) -> list[Card]:
-    """Return the headline as cards: reward, share of the optimum, cooperation, and failures.
+    """Return (label, value, explanation) of reward, share of the optimum, cooperation, failures.
 
     Cards without a value are left out. The share of the optimum is (after - before) / (optimum -
     before) of the evaluations, at most 1; it has no value if the mode does not train for the

@@ -74,29 +74,29 @@ class RecordedRun:
 
     @property
     def environment(self) -> str:
-        """Name of the environment."""
+        """Name of the environment, or "unknown environment"."""
         return self._named("environment", "environment", "name")
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options of the environment in the configuration."""
+        """Options of the environment in the configuration; {} if there are none."""
         named = self.config.get("environment")
         options = named.get("options") if isinstance(named, Mapping) else None
         return options if isinstance(options, Mapping) else {}
 
     @property
     def mode(self) -> str:
-        """Name of the mode."""
+        """Name of the mode, or "unknown mode"."""
         return self._named("mode", "mode", "name")
 
     @property
     def strategy(self) -> str:
-        """Name of the update strategy."""
+        """Name of the update strategy, or "unknown strategy"."""
         return self._named("strategy", "updates", "strategy")
 
     @property
     def seed(self) -> str:
-        """Seed of the run, as text."""
+        """Seed of the run as text, or "unknown"."""
         return str(self.config.get("seed", "unknown"))
 
     @cached_property
@@ -112,21 +112,21 @@ class RecordedRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Distinct warnings of the run."""
+        """Distinct warnings of the run, as texts; empty without any."""
         found = [place.get("warnings") for place in (self.summary, *self.rows)]
         lines = [line for own in found if isinstance(own, list) for line in own]
         return tuple(dict.fromkeys(map(str, lines)))
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Mean raw reward per agent and step by name of the reference policy, such as "uniform"."""
+        """Reference policy, such as "uniform", -> mean raw reward per agent and step."""
         found = self.summary.get("baselines") or {}
         known = {name: number_at(found, name) for name in found}
         return {name: value for name, value in known.items() if math.isfinite(value)}
 
     @property
     def sample_files(self) -> list[Path]:
-        """Files of sample episodes in the order of the rounds."""
+        """Files of sample episodes, episodes/*.jsonl, in the order of the rounds."""
         return sorted(path for path in self.folder.glob("episodes/*.jsonl") if path.is_file())
 
     def series(self, *keys: str) -> list[float]:
@@ -143,11 +143,11 @@ class RecordedRun:
         return (value - uniform) / (optimum - uniform) if optimum != uniform else math.nan
 
     def evaluated(self, when: str, *keys: str) -> float:
-        """Return a number of an evaluation such as "before" or "after", or NaN if it is missing."""
+        """Return the number at `keys` of the evaluation `when`, such as "before", or NaN."""
         return number_at(self.summary, "evaluation", when, *keys)
 
     def names(self, *keys: str) -> list[str]:
-        """Return the distinct keys of the mappings at a path of keys in the rows, in order."""
+        """Return the distinct keys of the mappings at a path of keys in the rows, by appearance."""
         found: dict[str, None] = {}
         for row in self.rows:
             place: Any = row
@@ -185,7 +185,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def edges(values: Sequence[float]) -> tuple[float, float]:
-    """Return the means over the first and the last tenth of the values, without NaN."""
+    """Return the means over the first and last tenth of values, without NaN and infinities."""
     tenth = max(1, len(values) // 10)
     return mean(values[:tenth]), mean(values[-tenth:])
 
@@ -232,10 +232,7 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
 
 
 def _content(path: Path, most: int, opened: Opener) -> bytes:
-    """Return the content of a file that `opened` opens, or b"" if the file does not exist.
-
-    Raise RunFolderError for a file of more than `most` bytes.
-    """
+    """Return a file's content, b"" without the file; RunFolderError above `most` bytes."""
     try:
         with opened(path) as file:
             data = file.read(most + 1)

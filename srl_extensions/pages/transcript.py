@@ -28,8 +28,8 @@ def view_of(
 ) -> TextView | None:
     """Return the text view of an environment, or None if the episode does not match it.
 
-    None is also returned for an untrusted name that is not registered. Raise UntrustedError if
-    untrusted options name code or files.
+    None is also returned for invalid options, and an untrusted name that is not registered. Raise
+    UntrustedError if untrusted options name code or files.
     """
     if registry.served_name(name) not in registry.names() and not trusted:
         return None

@@ -100,7 +100,7 @@ class PlayAhead:
         return self._prepared > self._returned
 
     def next_round(self) -> RoundResult:
-        """Wait until all models have trained on the next round, and return the round.
+        """Wait until all models have trained on the next round, and return its RoundResult.
 
         An error of an episode or a learner closes the schedule and is raised.
         """
@@ -116,7 +116,7 @@ class PlayAhead:
             raise
 
     def settle(self) -> list[RoundResult]:
-        """Wait until models have trained on all rounds handed to them, and return these rounds.
+        """Wait until models have trained on all rounds handed to them; return their results.
 
         Rounds that were returned before are not included. Afterwards, no model learns until
         `next_round` is called. An error of a learner closes the schedule and is raised.
@@ -205,7 +205,7 @@ class PlayAhead:
         return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
-        """Return True if all models have trained on the round; raise the error of a learner."""
+        """Clear `_news`; return True if all models trained on a round. Raise a learner's error."""
         self._news.clear()
         for learner in self._learners:
             for learning in learner.updates.values():
@@ -231,7 +231,7 @@ class PlayAhead:
 
 
 def room(config: RunConfig, model: str, agents: int) -> int:
-    """Return the number of rounds that may be played ahead of a model.
+    """Return the number of rounds, 0 or more, that may be played ahead of a model.
 
     Args:
         config: Configuration of the run.

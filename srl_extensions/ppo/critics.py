@@ -51,7 +51,7 @@ class TokenCritic(nn.Module):
         self.head = _zeroed(nn.Linear(backbone.config.hidden_size, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return the values (B, K) of K actions in each of B samples."""
+        """Return values (B, K); a separate critic ignores `hidden` (B, P + T, H)."""
         if self.backbone is not None:
             hidden = last_hidden(self.backbone, batch)
         assert hidden is not None
@@ -83,7 +83,7 @@ class CentralCritic(nn.Module):
         self.layers = nn.Sequential(*layers, _zeroed(nn.Linear(UNITS, 1)))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return the values (B, K) of K actions in each of B samples."""
+        """Return the values (B, K) of batch["states"]; `hidden` is unused."""
         values: Tensor = self.layers(batch["states"])
         return values.squeeze(-1)
 

@@ -71,7 +71,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         """Normalization of the critic's targets; None if they are returns."""
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """Add the critic's parameters to TRL's optimizer as a group without weight decay."""
+        """Create TRL's optimizer with the critic as a group without weight decay; return it."""
         super().create_optimizer(model)
         rate = self.settings.value_learning_rate
         parameters = [p for p in self.critic.parameters() if p.requires_grad]
@@ -141,9 +141,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return backbone_of(self.accelerator.unwrap_model(self.model))
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
-        """Return half the weighted sum of squared errors of the values (B, K), clipped as in PPO2.
+        """Return half the weighted sum of squared errors of the values (B, K).
 
-        The weights make the losses of all parts of an optimizer step add up to a mean over actions.
+        With `value_clip`, the larger one of the plain and the clipped error counts, as in PPO2. The
+        weights make the losses of all parts of an optimizer step add up to a mean over actions.
         """
         errors = (values - batch["returns"]) ** 2
         limit = self.settings.value_clip
@@ -311,7 +312,7 @@ class PpoLearner(PlayedLearner):
 
 
 def _whole(values: Floats) -> tuple[Floats, slice]:
-    """Return the values of all processes, one after another, and the slice of this process's."""
+    """Return the values of all processes in their order, and the slice of this process's."""
     parts = processes.gather([values])
     start = sum(len(part) for part in parts[: processes.index()])
     return np.concatenate(parts), slice(start, start + len(values))

@@ -44,7 +44,7 @@ def generalized_advantages(
 
 
 def standardized(advantages: Floats, kinds: Sequence[Hashable] | None = None) -> Floats:
-    """Subtract the mean and divide by the population standard deviation + 1e-8.
+    """Return advantages minus a mean, divided by the deviation of these differences + 1e-8.
 
     Args:
         advantages: Advantages of all actions of an update.
@@ -64,10 +64,7 @@ def standardized(advantages: Floats, kinds: Sequence[Hashable] | None = None) ->
 
 
 def explained_variance(values: Floats, returns: Floats) -> float | None:
-    """Return 1 - Var(returns - values) / Var(returns), or None if all returns are equal.
-
-    A perfect critic has 1, a constant one 0.
-    """
+    """Return 1 - Var(returns - values) / Var(returns), or None if all returns are equal."""
     spread = returns.var()
     return None if spread == 0.0 else float(1.0 - (returns - values).var() / spread)
 
@@ -93,7 +90,7 @@ class ValueScale:
         return max(math.sqrt(self._variance), 1e-8)
 
     def update(self, returns: Floats) -> None:
-        """Add the returns of one update."""
+        """Add an update's returns to mean and variance; earlier weights are multiplied by DECAY."""
         self._weight = DECAY * self._weight + 1.0
         share = 1.0 / self._weight
         ahead = float(returns.mean()) - self._mean
@@ -102,11 +99,11 @@ class ValueScale:
         self._variance = (1.0 - share) * older + share * float(returns.var())
 
     def normalize(self, returns: Floats) -> Floats:
-        """Return the critic's targets for these returns."""
+        """Return (returns - mean) / deviation, the critic's targets."""
         return (returns - self._mean) / self.deviation
 
     def restore(self, values: Floats) -> Floats:
-        """Return the critic's values in units of return."""
+        """Return values * deviation + mean, the critic's values in units of return."""
         return values * self.deviation + self._mean
 
     def state(self) -> list[float]:
@@ -114,5 +111,5 @@ class ValueScale:
         return [self._weight, self._mean, self._variance]
 
     def load_state(self, state: Sequence[float]) -> None:
-        """Restore the result of `state`."""
+        """Set weight, mean and variance from the result of `state`."""
         self._weight, self._mean, self._variance = state

@@ -171,7 +171,7 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
     """Make an environment on a server. Environments of one server share a connection.
 
     Args:
-        address: "host:port" of the server; token and certificate as the defaults of `connect`.
+        address: "host:port" of the server, with SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE if set.
         name: Name of the environment on the server.
         **options: Arguments of the environment.
 
@@ -184,8 +184,8 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name".
 
-    Token and certificate are those of the process's environment variables; see `connect`. Raises
-    UntrustedError if a record of others contains the URL.
+    Uses SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE. Raises EnvConfigError for another form of URL,
+    UntrustedError in a record of others, and RemoteError if the server refuses or is missing.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

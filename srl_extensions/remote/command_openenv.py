@@ -13,7 +13,7 @@ PORT = 8000
 
 
 def add_arguments(servers: Any) -> None:
-    """Add the command to the subcommands of `srl serve`."""
+    """Add the command `srl serve openenv` to the subparsers `servers`."""
     purpose = "serve an environment by OpenEnv's protocol on this machine, until Ctrl-C"
     parser = add_command(servers, "openenv", purpose)
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
@@ -29,7 +29,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the process is interrupted; return 0."""
+    """Print the address, serve the environment until interrupted, and return 0."""
     from srl_agents.partners import WithPartners
     from srl_agents.scripted.registry import classic_policy
     from srl_train.players import refuse_partners

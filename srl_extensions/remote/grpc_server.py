@@ -50,7 +50,8 @@ class Service:
     """Admission of calls, and the protocol's methods, each named in lower case.
 
     Calls are authenticated, counted and limited before their message is read. Clients are
-    distinguished by their tokens, compared in constant time; without tokens, by host.
+    distinguished by their tokens, compared in constant time; without tokens, by host. Methods raise
+    RemoteError for a refused call.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -100,7 +101,7 @@ class Service:
                 del self.calls[client]
 
     def _authenticated(self, context: Any) -> str:
-        """Return the name of a call's client. Raises RemoteError without a valid token."""
+        """Return a call's client, "token NUMBER" or the host; RemoteError without a valid token."""
         if not self._tokens:
             return str(context.peer()).rpartition(":")[0]
         given = dict(context.invocation_metadata()).get("authorization", "")
@@ -116,7 +117,7 @@ class Service:
         return f"token {found.index(True)}"
 
     async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
-        """Return the served environments and the number of the client's sessions."""
+        """Return version, served environments, and number of the client's open sessions."""
         return pb.ServerDescription(
             version=versions().get("core-srl", ""),
             environments=self._settings.environments,
@@ -124,7 +125,7 @@ class Service:
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
-        """Open a session; return its id and the description of its environment."""
+        """Open a session; return its id and the environment's Description as JSON."""
 
         def make() -> tuple[Any, bytes]:
             env = self._settings.make(request.environment, unpack_options(request.options))
@@ -134,7 +135,7 @@ class Service:
         return pb.OpenReply(session=session, environment=environment)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
-        """Start an episode in a session; return its first observations."""
+        """Start an episode in a session; return observations and infos as packed JSON."""
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
@@ -145,7 +146,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
-        """Play one step in a session; return its results."""
+        """Play one step in a session; return its results by agent as packed JSON."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
@@ -170,7 +171,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server while the context lasts. At the end running calls have DRAIN seconds.
+    """Run a server in the context, and yield its Serving; calls have DRAIN seconds to end.
 
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
@@ -192,7 +193,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread of this process while the context lasts.
+    """Run a server in a thread of this process in the context, and yield its Serving.
 
     Args:
         settings: Settings of the server.

@@ -44,7 +44,7 @@ def unpack(data: bytes) -> Any:
 
 
 def unpack_options(data: bytes) -> dict[str, Any]:
-    """Return packed options by name. Raises RemoteError for any other value."""
+    """Return name -> value of packed options; RemoteError for data of any other form."""
     value = unpack(data)
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise RemoteError("options must be a mapping of names to values")
@@ -62,7 +62,7 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return a space as plain data. Raises RemoteError for a type outside the protocol."""
+    """Return {"type": type, argument: value, ...}. Raises RemoteError for a type outside SPACES."""
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}
@@ -75,7 +75,7 @@ def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
 
 
 def from_space(plain: Any) -> spaces.Space[Any]:
-    """Return the space of plain data. Raises RemoteError for invalid data."""
+    """Return the space of the data of `to_space`. Raises RemoteError for invalid data."""
     try:
         if plain["type"] == "Dict":
             return spaces.Dict({key: from_space(one) for key, one in plain["spaces"].items()})
@@ -106,7 +106,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return the active agents of `env` and the result of its reset or step as a frame."""
+    """Return JSON [agents of `env`, observations, ..., infos] of the result of a reset or step."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
@@ -120,8 +120,8 @@ def unpack_outcome(
 ) -> tuple[list[str], Any]:
     """Return the active agents and the result of a reset (no `kinds`) or step (RESULTS).
 
-    Raises RemoteError if the frame is invalid: it must have results for the `required` agents and
-    for no others than those in `observed`, the observation spaces by agent.
+    The result is (observations, ..., infos), mappings by agent. Raises RemoteError if the frame is
+    invalid: it must have results for `required`, and only for agents of `observed`, the spaces.
     """
     match unpack(frame):
         case [list() as playing, dict() as observations, *table] if len(table) == len(kinds) + 1:
@@ -145,7 +145,7 @@ def unpack_outcome(
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return the actions of a step, with the texts of TextActions, as JSON."""
+    """Return JSON [agent -> action, agent -> text of a TextAction] of the actions of a step."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 

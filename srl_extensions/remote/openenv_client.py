@@ -134,7 +134,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self.action_spaces = {AGENT: TextSpace(ANSWER_LENGTH)}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode. `options` are keyword arguments of the server's reset."""
+        """Start an episode; return text and infos by agent. `options` are those of the server."""
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
@@ -146,7 +146,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: {}}
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one step."""
+        """Play one step; return texts, rewards, terminations, truncations and infos by agent."""
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         action, space = actions[AGENT], self.action_spaces[AGENT]
@@ -166,7 +166,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: reward}, {AGENT: reply.done}, {AGENT: cut}, {AGENT: {}}
 
     def close(self) -> None:
-        """End the session."""
+        """End the session, if there is one; the next reset opens another."""
         if self._client is not None:
             client, self._client = self._client, None
             client.close()
@@ -208,7 +208,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
 
 def listed(observation: Mapping[str, Any]) -> str:
-    """Return the fields of an observation that are not empty, one per line."""
+    """Return "key: value" lines of the fields that are not empty, or a sentence if all are."""
     lines = [
         f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
         for key, value in observation.items()
@@ -260,7 +260,7 @@ class PartnerGame(OpenEnvGame):
         return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode. `options` are those of the game's own reset."""
+        """Start an episode; return text and infos by agent. `options` are those of the game."""
         given = {"options": dict(options)} if options else {}
         return super().reset(seed, {**self._chosen, **given})
 

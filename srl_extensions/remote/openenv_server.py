@@ -50,7 +50,7 @@ class ServedGame:
     """Wrapper of the environment, such as partners that play some of its agents."""
 
     def make(self) -> Any:
-        """Make a new environment. Raises EnvConfigError for wrong options and held-out levels."""
+        """Return a new TextEnv. Raises EnvConfigError for wrong options and held-out levels."""
         env = registry.make(self.name, **self.options)
         refuse_levels(self.name, self.name, self.options, env)
         return TextEnv(self.around(env) if self.around else env)
@@ -109,7 +109,7 @@ class GameSession(Environment):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         **unknown: Any,
     ) -> JointObservation:
-        """Start an episode of `environment`, by default of the last one."""
+        """Start an episode of `environment`, or the last one; EnvConfigError for bad arguments."""
         if unknown:
             raise EnvConfigError(
                 f"reset() takes seed, episode_id, environment and options, got "
@@ -131,7 +131,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play one turn with the answers of all agents. Raises EnvError if an agent has none."""
+        """Play one turn with all agents' answers; EnvError if one is missing or none was reset."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
@@ -233,13 +233,13 @@ def create_app(
 
 
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve an application until it is interrupted. Raises EnvConfigError for a public host."""
+    """Block and serve an application until interrupted; EnvConfigError for a public host."""
     uvicorn.Server(configured(app, host, port)).run()
 
 
 @contextmanager
 def in_background(app: Any) -> Iterator[str]:
-    """Serve an application in a thread while the context lasts, and return its address."""
+    """Serve in a thread in the context, and yield the URL; EnvError if the server ends early."""
     server = uvicorn.Server(configured(app, "127.0.0.1", 0))
     thread = threading.Thread(target=server.run, name="openenv-server", daemon=True)
     thread.start()

@@ -67,7 +67,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Environment of this process with the same text view and rules; never played."""
+        """Local environment with the same text view and rules, never played, or EnvError."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
@@ -78,7 +78,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @property
     def text_view(self) -> TextView | None:
-        """Text view of the environment, or None."""
+        """Text view of `local`, or None if the environment on the server has none."""
         return self.local.text_view if self._described.has_text else None
 
     def baselines(self) -> dict[str, float]:
@@ -91,7 +91,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; with a seed, in a new session if the session has ended."""
+        """Return observations and infos; with a seed, an ended session is replaced by a new one."""
         seed, given = reset_arguments(seed, options)
         request = pb.ResetRequest(session=self._session, seed=seed, options=pack(dict(given)))
         try:
@@ -107,7 +107,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one step with one action per agent."""
+        """Return observations, rewards, terminations, truncations and infos of a step, by agent."""
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         request = pb.StepRequest(session=self._session, actions=pack_actions(actions))
@@ -121,14 +121,14 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     def _received(
         self, frame: pb.Frame, kinds: Sequence[type] = (), required: Iterable[str] = ()
     ) -> Any:
-        """Store the active agents of a frame, and return its result; see `unpack_outcome`."""
+        """Store the active agents of a frame in `agents`; return its result (`unpack_outcome`)."""
         self.agents, outcome = unpack_outcome(
             frame.content, kinds, self.observation_spaces, required
         )
         return outcome
 
     def _open(self) -> Description:
-        """Open a session, and return the environment's description."""
+        """Open and store a session; return the description. Raises RemoteError if it is invalid."""
         request = pb.OpenRequest(environment=self._name, options=pack(self._options))
         reply = self._server.call("Open", request)
         self._session = reply.session

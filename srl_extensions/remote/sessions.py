@@ -112,8 +112,8 @@ class Sessions:
     async def advance(self, client: str, session_id: str, act: Callable[[Any], Any]) -> Any:
         """Return `act(environment)` for a session of the client, called in a thread.
 
-        Raises RemoteError if the session has ended or is in use, or `act` fails. If the
-        environment failed or was too slow, the session ends.
+        Raises RemoteError if the session has ended or is in use, or `act` fails. If `act` is too
+        slow, or fails otherwise than by EnvError, the session ends.
         """
         session = self.open_sessions.get(session_id)
         if session is None or session.client != client:
@@ -141,7 +141,7 @@ class Sessions:
             await self._close(session)
 
     async def end(self) -> None:
-        """Close all environments."""
+        """End all sessions, and the search for expired ones."""
         if self._expiry is not None:
             self._expiry.cancel()
         for session in list(self.open_sessions.values()):
@@ -198,10 +198,7 @@ class Sessions:
 
 
 def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Start a call in a new thread, and return the future of its result.
-
-    If the call fails, the future raises RemoteError.
-    """
+    """Call in a new thread; return a future, which raises RemoteError for every exception."""
     finished: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def work() -> None:

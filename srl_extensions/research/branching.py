@@ -65,9 +65,11 @@ class BranchingGame(EpisodeGame):
     branch_steps: int = 0
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Sample and try several answers per agent, and add the best ones to `decisions`.
+        """Add a decision per agent to `decisions`: for agents in `branching`, the best of several.
 
-        Raises PolicyError if the policy of an agent in `branching` has no method `branch`.
+        `leaders` selects the leaders or all other agents. Memories, `siblings` and `branch_steps`
+        are updated. Raises PolicyError if the policy of an agent in `branching` has no method
+        `branch`.
         """
         places = list(self.env.possible_agents)
         seeds = of_branches(self.policy_seed, len(self.turns), len(places) * self.count)
@@ -128,7 +130,7 @@ class BranchingGame(EpisodeGame):
         return best
 
     def _branch(self, decisions: Mapping[str, Decision]) -> Episode:
-        """Play a step with `decisions` in a copy of the episode, and return the copy's record."""
+        """Play a step in a copy of the episode, count it, and return the record of the copy."""
         game = copy.copy(self)
         game.env, game.states = copied(self.env), None
         game.turns, game.ends = list(self.turns), dict(self.ends)
@@ -148,8 +150,9 @@ class BranchingGame(EpisodeGame):
 def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -> list[TokenSample]:
     """Return the training samples of a model, one per answer.
 
-    The answers to an observation are consecutive and form a group. The return of a sample is the
-    value of its answer, and its prompt contains all earlier tokens of the agent's episode.
+    The answers to an observation are consecutive and form a group: (`round_number`, seed, agent).
+    The return of a sample is the value of its answer, and its prompt contains all earlier tokens of
+    the agent's episode.
     """
     samples = []
     for episode in episodes:
@@ -184,7 +187,7 @@ def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -
 
 
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return the credit assignment that plays branching episodes and samples their branches.
+    """Return the Credit that plays branching episodes and trains on all their answers.
 
     Resets `env`. Raises ConfigError if it cannot be copied.
     """

@@ -42,7 +42,7 @@ def with_gains(
     discount: float,
     rng: np.random.Generator,
 ) -> tuple[list[Game], int]:
-    """Return the trajectories `games` with the gains of all actions, and the replayed steps.
+    """Return the trajectories `games` with all actions' gains, and the number of replayed steps.
 
     The gain of an action is its shaped reward-to-go, minus that of a replay in `env` in which only
     this action is replaced: by the default action if `alternatives` is None, else on average over
@@ -98,11 +98,12 @@ def with_gains(
 
 
 def difference(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme of difference rewards, compared within the group as in `agent_turn`.
+    """Return the scheme of difference rewards, compared within the group at each step.
 
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
-    that of its replay with the environment's default action at step t. Requires `Trajectory.gains`.
-    Arguments as in CREDIT_SCHEMES.
+    that of its replay with the environment's default action at step t. Requires `Trajectory.gains`,
+    which are discounted. `scale` "none" disables the division by a deviation; `section` and
+    `discount` are unused.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(
@@ -115,9 +116,9 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that subtracts the mean over all legal actions of the step, by replays.
 
     A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
-    of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays instead
-    of a critic. The root mean square is over all steps of the agent in the group. Requires
-    `Trajectory.gains`. Arguments as in CREDIT_SCHEMES.
+    of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays instead of
+    a critic. The root mean square is over all steps of the agent in the group; `scale` "none"
+    disables the division. Requires `Trajectory.gains`; `section` and `discount` are unused.
     """
 
     def scaled(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
@@ -165,10 +166,7 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
 
 
 def check_copies(setting: str, env: Any) -> None:
-    """Reset the environment, and raise ConfigError if it cannot be copied within an episode.
-
-    `setting` begins the error message.
-    """
+    """Reset `env`; raise ConfigError, which starts with `setting`, if it cannot be copied then."""
     env.reset(seed=0)
     try:
         copied(env)

@@ -31,7 +31,7 @@ def role(section: Any, discount: float, scale: str) -> CreditScheme:
     first round, where SPIRAL starts with 0.
 
     State: role to average, or "environment role" to average if a round plays several environments.
-    Arguments as in CREDIT_SCHEMES; `section.decay` is the decay, and `scale` is unused.
+    `section.decay` is the decay, `discount` the discount per step; `scale` is unused.
     """
     decay = section.decay
 
@@ -66,10 +66,7 @@ def role(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def role_of(agent: str, roles: AgentRoles) -> str:
-    """Return the agent's role: its team, else "leader" or "follower", else its name.
-
-    Teams are used if the environment has teams, leaders if any agent leads.
-    """
+    """Return the agent's team, else "leader" or "follower" if any agent leads, else `agent`."""
     if roles.teams is not None:
         return roles.teams[agent]
     if roles.leaders:
@@ -83,11 +80,12 @@ def advantage_alignment(section: Any, discount: float, scale: str) -> CreditSche
     A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t, the
     proximal form of Advantage Alignment (Duque et al. 2024). A are the agent's `agent_turn`
     advantages, B_t the mean of its opponents' at the same step, over the opponents that have that
-    step. An agent without opponents keeps A. Arguments as in CREDIT_SCHEMES.
+    step. An agent without opponents keeps A. `section.alignment` is the alignment; `scale` "none"
+    disables the division of A by a deviation.
     """
 
     def align(own_T: Sequence[float], opponents: Sequence[Sequence[float]]) -> list[float]:
-        """Return the aligned advantages, from those of the agent and of each opponent."""
+        """Return an agent's aligned advantages, from its advantages and those of each opponent."""
         found: list[float] = []
         past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
         for step, value in enumerate(own_T):

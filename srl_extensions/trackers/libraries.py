@@ -27,7 +27,7 @@ class Opening:
     """Identifier of the run in the library, or None for a new run."""
 
     def options(self, tracker: str) -> dict[str, Any]:
-        """Return the arguments of `logging.tracker_options` for a tracker."""
+        """Return a copy of `logging.tracker_options` of a tracker; {} without any."""
         return dict(self.config.tracker_options.get(tracker, {}))  # type: ignore[call-overload]
 
 
@@ -47,7 +47,7 @@ class TrackerRun:
     """True after an error. When the sink is closed, the run then receives no more records."""
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
-        """Log the metrics of a step."""
+        """Log the metrics of a step in the library, and wait for its call."""
         if self.with_step:
             self.tracker.log({**numbers, "step": step})
         else:
@@ -64,7 +64,7 @@ def _started(tracker: Any) -> Any:
 
 
 def tensorboard_run(opening: Opening) -> TrackerRun:
-    """Open a folder of TensorBoard event files: `tensorboard/` in the run's folder by default."""
+    """Open RUN/tensorboard or DIRECTORY/NAME; TrackerError for the events of another run."""
     from accelerate.tracking import TensorBoardTracker
 
     folder = opening.folder / "tensorboard"
@@ -81,7 +81,7 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
 
 
 def wandb_run(opening: Opening) -> TrackerRun:
-    """Open a run of Weights & Biases; `step` is the axis of all charts."""
+    """Open or continue a run of Weights & Biases; `step` is the axis of all charts."""
     import wandb
     from accelerate.tracking import WandBTracker
 
@@ -105,7 +105,7 @@ def wandb_run(opening: Opening) -> TrackerRun:
 
 
 def trackio_run(opening: Opening) -> TrackerRun:
-    """Open a run of Trackio, on this machine or in a Hugging Face Space."""
+    """Open a run of Trackio under a free name, or continue `run_id`, locally or in a Space."""
     import trackio
     from accelerate.tracking import TrackioTracker
 
@@ -130,7 +130,7 @@ def trackio_run(opening: Opening) -> TrackerRun:
 
 
 def mlflow_run(opening: Opening) -> TrackerRun:
-    """Open a run of MLflow; MLflow has an active run per thread."""
+    """Open or continue a run of MLflow, active in this thread; may set the tracking URI."""
     import mlflow
     from accelerate.tracking import MLflowTracker
 

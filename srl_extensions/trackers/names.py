@@ -30,7 +30,7 @@ _SECRET_IN_TEXT = re.compile(
 
 
 def of_round(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of a round by name, from a row of metrics.jsonl."""
+    """Return name, such as "train/model_0/loss", -> number, from a row of metrics.jsonl."""
     environment = dict(row["environment"])
     wins = environment.pop("winners")
     return dict(
@@ -47,14 +47,14 @@ def of_round(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of a pass of a stage by name, from a row of stages.jsonl."""
+    """Return name, such as "sft/model_0/loss", -> number, from a row of stages.jsonl."""
     stage = row["stage"]
     whole = {"pass": row["pass"], "seconds": row["seconds"]}
     return dict([*_numbers(stage, whole), *_each(stage, row["models"])])
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of an evaluation by name: `eval/reward`, or `eval/after_sft/reward`."""
+    """Return name -> number: "eval/reward", or "eval/after_sft/reward" if `when` is "after_sft"."""
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -70,7 +70,7 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return the settings of a tree by dotted name below `path`, its own name, without secrets."""
+    """Return dotted name, which starts with `path`, -> setting of a tree; secrets are replaced."""
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
@@ -86,14 +86,14 @@ def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
 
 
 def without_secrets(text: str) -> str:
-    """Return the text without user names and passwords in URLs, and without keys and tokens."""
+    """Return the text with "..." instead of credentials in URLs, passwords, keys and tokens."""
     text = re.sub(r"(?<=://)[^/\s@]*@", "...@", text)
     text = re.sub(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+", r"\1 ...", text)
     return _SECRET_IN_TEXT.sub(r"\1\2...", text)
 
 
 def segment(name: str) -> str:
-    """Return a name without characters that libraries refuse in a part of a metric's name."""
+    """Return a name, cut to LONGEST_NAME, with "_" for characters that libraries refuse."""
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 

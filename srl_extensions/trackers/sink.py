@@ -50,7 +50,7 @@ def check(config: RunConfig) -> None:
 
 
 def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
-    """Open the configured trackers; `step` is the number of complete passes and rounds.
+    """Open the trackers (None without any); `step` is the number of complete passes and rounds.
 
     Raises:
         TrackerError: If a tracker cannot be opened, or trackers.json is damaged.
@@ -94,14 +94,14 @@ class TrackerSink:
             raise
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Log the row of a pass, which has a `stage`, or of a round."""
+        """Log the row of a pass, which has a `stage`, or of a round, in the thread; do not wait."""
         if "stage" in row:
             self._log(names.of_pass(row), row["stage"], row["round"])
         else:
             self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Log an evaluation at the number of steps before it; see `Sink` for `when`."""
+        """Log an evaluation at its step: "before", "after_STAGE", "round_N" or "after" training."""
         stages = list(self._passes)
         if when == "before":
             stages = []
@@ -115,7 +115,7 @@ class TrackerSink:
         self._log(names.of_evaluation(when, measured), "eval", step)
 
     def close(self) -> None:
-        """Log the pending records and end the runs."""
+        """Log the pending records, end the runs, and wait for both."""
         self._closing = True
         for name, run in self._runs.items():
             self._submit(name, run, run.tracker.finish)
@@ -142,7 +142,7 @@ class TrackerSink:
     # The following methods run in the thread.
 
     def _start(self, opening: Opening) -> None:
-        """Open the runs of all trackers; continue those of trackers.json if the run is resumed."""
+        """Open all trackers, as in trackers.json after a resume; TrackerError if one fails."""
         known = _read_state(self._path) if opening.step else {}
         for name in opening.config.trackers:
             own = known.get(name)
@@ -161,7 +161,7 @@ class TrackerSink:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log a record, unless the tracker has this or a later one of its kind."""
+        """Log a record and its step in trackers.json, unless a later one of its kind was logged."""
         if step > run.last.get(kind, -1) and not (run.failed and self._closing):
             run.log(numbers, step)
             run.last[kind] = step
@@ -179,13 +179,13 @@ class TrackerSink:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the error as one line of text without keys and passwords."""
+    """Return at most 400 characters of the error as one line, without keys and passwords."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return printable(names.without_secrets(text), multiline=False)[:400]
 
 
 def _read_state(path: Path) -> dict[str, KnownRun]:
-    """Return the runs of trackers.json by tracker, {} if there is no such file."""
+    """Return tracker -> run in trackers.json, {} without the file; TrackerError if damaged."""
     try:
         return _STATE.validate_json(read_bytes(path)) if path.exists() else {}
     except (DocumentError, ValidationError) as error:

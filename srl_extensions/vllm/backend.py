@@ -99,8 +99,8 @@ class VLLMBackend:
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """Switch new requests of `adapter` (None: the base) to the served name `served_as`.
 
-        All servers must have loaded it. Answers are marked with `version`; open requests keep the
-        version before.
+        All servers must have loaded `served_as`. Answers are marked with `version`; open requests
+        keep the version before.
         """
         with self._lock:
             self._served[adapter] = Served(version, served_as)
@@ -156,7 +156,7 @@ class VLLMBackend:
                     del self._open[served.name]
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
-        """Send the requests in calls with equal settings; return call and index of each request."""
+        """Send requests of equal settings in common calls; return (answers, index) of each."""
         groups: dict[Any, list[int]] = {}
         for index, one in enumerate(batch):
             alike = one.served, one.request.sampling, one.request.answers
@@ -199,7 +199,7 @@ class VLLMBackend:
 
 
 def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
-    """Raise BackendError for token ids that the model does not have."""
+    """Raise BackendError if a token id is not below `vocabulary`."""
     if (highest := max(sampled.ids)) >= vocabulary:
         raise BackendError(
             f"tokens of {served_as!r} must be at most {vocabulary - 1}, got {highest}: does the "
@@ -210,7 +210,7 @@ def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
 def completion(
     sampled: Sampled, request: Request, trie: TokenTrie | None, version: ModelVersion
 ) -> Completion:
-    """Return the completion in the form that all backends share.
+    """Return the Completion of a sampled answer, with the legal tokens by `trie` if given.
 
     At temperature 0, and for the only legal token, the log-probability is 0. Raises BackendError
     for tokens that were not legal.

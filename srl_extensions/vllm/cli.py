@@ -58,7 +58,7 @@ def models(args: argparse.Namespace) -> int:
 
 
 def _started(config: Any) -> Fleet:
-    """Start the servers. Raises ConfigError if the configuration has none to start."""
+    """Start the servers and return their fleet. Raises ConfigError without backend.managed."""
     from srl_extensions.vllm.config import VLLMBackendConfig
 
     backend = config.backend

@@ -79,7 +79,7 @@ class VLLMClient:
         )
 
     async def models(self) -> list[str]:
-        """Return the served names: the base and its adapters."""
+        """Return the served names: the base and its adapters; BackendError for an invalid reply."""
         reply = await self._run("get", "/v1/models")
         try:
             return [str(one["id"]) for one in reply["data"]]
@@ -96,7 +96,7 @@ class VLLMClient:
         stop_ids: Collection[int],
         answers: tuple[tuple[int, ...], ...] | None = None,
     ) -> list[Sampled]:
-        """Return one completion for each prompt, in order, from a single call.
+        """Return one completion for each prompt, in the order of `prompts`, from a single call.
 
         Args:
             model: Served name.
@@ -107,7 +107,8 @@ class VLLMClient:
             answers: The only legal completions, with their stop tokens; None allows all.
 
         Raises:
-            ServerUnavailable: Also if the server does not know the name, as after a restart.
+            ServerUnavailable: Also if the server does not know `model`, as after a restart.
+            BackendError: For another failure or an invalid reply.
         """
         body = {
             "model": model,
@@ -144,7 +145,7 @@ class VLLMClient:
         await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
-        """Stop serving `name`, which must have no open requests. Its folder must still exist."""
+        """Stop serving `name`, which must have no open requests, and whose folder must exist."""
         await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
@@ -162,7 +163,7 @@ class VLLMClient:
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
         """Request one token from `model`, in one attempt.
 
-        A server whose engine dies of its first request reports before that it is healthy.
+        A server may report that it is healthy until its first request ends the engine.
 
         Raises:
             ServerUnavailable: If the server takes no connection, is not ready or has no engine.
@@ -177,7 +178,7 @@ class VLLMClient:
         _sampled(self.name, reply, model, 1, 1)
 
     async def is_healthy(self, seconds: float) -> bool | None:
-        """Return True if the server reports that its engine runs, None without a reply in time."""
+        """Return True for a running engine, False for a reported failure, None without a reply."""
         request = self._client.get(f"{self.url}/health", cast_to=str, options={"max_retries": 0})
         try:
             await background_loop.await_(within(seconds, self.name, request))
@@ -192,12 +193,12 @@ class VLLMClient:
         await background_loop.await_(self._client.close())
 
     async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send one request within the deadline and return the reply; arguments as for `_ask`."""
+        """Send one request within the deadline; return JSON or text. `options` are of the SDK."""
         request = self._ask(method, path, body, **options)
         return await background_loop.await_(within(self._deadline, self.name, request))
 
     async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send one request with these options of the SDK and return the JSON or text."""
+        """Send one request; return JSON or text. ServerUnavailable if the engine is dead."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)
@@ -232,7 +233,7 @@ class _Reply(BaseModel):
 
 
 def _sampled(name: str, body: Any, model: str, count: int, longest: int) -> list[Sampled]:
-    """Check a reply to `count` prompts, of at most `longest` tokens; return the completions."""
+    """Return the completions by prompt; BackendError for any other reply than the expected."""
     try:
         reply = _Reply.model_validate(body)
     except ValueError as error:

@@ -100,7 +100,7 @@ class VLLMBackendConfig(BackendSection):
         return self.max_divergence
 
     def check_run(self, config: RunConfig) -> None:
-        """Raise ConfigError for other sections that do not work with these servers."""
+        """Raise ConfigError if `servers` are given for whole models, but not one for each."""
         models = config.models
         if models.adapters is None and self.servers and len(self.servers) != models.count:
             raise ConfigError(

@@ -62,7 +62,7 @@ class Fleet:
         deadline: float,
         restarts: int = MAX_RESTARTS,
     ) -> None:
-        """Bring all servers up at once and watch them; see `managed` and `attached`."""
+        """Bring all servers up and watch them; if one fails, end all and raise its error."""
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
             member.base: Router(deadline) for member in members
@@ -90,7 +90,7 @@ class Fleet:
         deadline: float = MAX_WAIT,
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Start servers with these settings and wait until they are ready.
+        """Return a fleet of servers that this call starts, once they are ready.
 
         `concurrency` limits the open requests of each server, and `deadline` is the number of
         seconds that a request waits for a server. `check` raises after more than `restarts`
@@ -112,10 +112,10 @@ class Fleet:
         deadline: float = MAX_WAIT,
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Use running servers: `urls` has their addresses by the served name of their base.
+        """Return a fleet of running servers; `urls` is served name of a base -> addresses.
 
-        Other arguments as in `managed`, but with `restarts` above 0 a server may fail without limit
-        (with 0, `check` raises). Raises BackendError if a server completes no token for its base.
+        The other arguments are those of `managed`; with `restarts` above 0, a server that fails may
+        return without limit. Raises BackendError if a server completes no token for its base.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)
@@ -125,10 +125,7 @@ class Fleet:
         return cls(members, concurrency, deadline, restarts)
 
     def on_up(self, load: OnUp) -> None:
-        """Register a coroutine `load(base, client)` for servers that are up again.
-
-        It is awaited before the first request of such a server.
-        """
+        """Register `load(base, client)`, awaited before the first request of a server up again."""
         self._on_up.append(load)
 
     def clients(self, base: str) -> list[VLLMClient]:
@@ -142,7 +139,7 @@ class Fleet:
                 task.result()
 
     def close(self) -> None:
-        """End the servers that were started; requests that still wait for a server fail."""
+        """End the servers that were started, and wait; requests that wait for a server fail."""
         background_loop.run(self._close())
 
     def __enter__(self) -> Fleet:

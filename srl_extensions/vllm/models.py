@@ -49,7 +49,7 @@ called in the process of a model's learner."""
 
 
 def token_facts(backend: HuggingFaceBackend) -> dict[str, Any]:
-    """Return the arguments of VLLMBackend that describe a model loaded here, as plain data."""
+    """Return name, tokenizer, positions, vocabulary and stop_ids of a model for VLLMBackend."""
     facts = {name: getattr(backend, name) for name in ("name", "tokenizer", "positions")}
     return {**facts, "vocabulary": backend.vocabulary, "stop_ids": backend.chat.stop_ids}
 
@@ -88,7 +88,7 @@ class ServedModels:
         self._folder = Path(self._ends.enter_context(folder_for_weights(self._backend.folder)))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
-        """Start or attach to the servers; `learners` (by model) describe and write the weights.
+        """Start or attach to the servers; `learners` is model -> Apply. Sets `facts` and `check`.
 
         Raises:
             ServingError: If a server cannot be started.
@@ -107,11 +107,11 @@ class ServedModels:
         _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
-        """Return the backends in this process, by sampled name."""
+        """Return name of a model, pool or frozen model -> its VLLMBackend in this process."""
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function that opens samplers at the servers in one of `players` processes."""
+        """Return a function from a RunConfig to Samplers, for one of `players` processes."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -121,7 +121,7 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return the run's publisher; `samplers` are by served base."""
+        """Return the publisher; `samplers` are by served base. Publishes zeros of frozen models."""
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
@@ -158,7 +158,7 @@ def _attach(
     served: Mapping[str, str],
     concurrency: int,
 ) -> Samplers:
-    """Open the samplers of a player at servers that the driver watches; see `attachment`."""
+    """Open a player's Samplers at running servers; wait up to MAX_WAIT for a restarted one."""
     latest = time.monotonic() + MAX_WAIT
     while True:
         try:
@@ -207,7 +207,7 @@ def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor:
 
 
 def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
-    """Load the models to train, start or attach to servers, and open backends and publisher.
+    """Load the models to train, start or attach to servers, and return the Samplers.
 
     Raises:
         ConfigError: Before anything is loaded, for missing files and programs.
@@ -230,7 +230,7 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
 
 
 def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
-    """Create a temporary folder in `folder`. Raises ConfigError if that is not possible."""
+    """Create a temporary folder in `folder` (None: the system's); ConfigError if impossible."""
     try:
         return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
     except OSError as error:
@@ -266,7 +266,7 @@ def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None 
 def served_bases(
     config: RunConfig, make_env: Callable[[], Any], frozen: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the folder or hub name of each model, and of each base that servers hold.
+    """Return name -> folder or hub name, for all models and for the bases that servers hold.
 
     `frozen` is name -> base of frozen models. For 'tiny', a variant that vLLM can serve is written
     to the cache. Adapters share one base, and a whole model has its own.

@@ -107,7 +107,7 @@ class ServedPublisher(WeightPublisher):
         fleet.on_up(self._reload)
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Publish weights unless this version answers already.
+        """Write and publish weights, and wait, unless this version answers already.
 
         Raises:
             BackendError: If log-probabilities differ or no server loads the weights in time. An
@@ -128,11 +128,11 @@ class ServedPublisher(WeightPublisher):
         background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
 
     def current(self, name: str) -> ModelVersion | None:
-        """Return the version that new requests of `name` are answered from, if there is one."""
+        """Return the version that answers new requests of `name`, or None."""
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
-        """Unload all publications and remove their folders."""
+        """Unload all publications, remove their folders, and wait for both."""
         background_loop.run(self._close())
 
     async def _close(self) -> None:
@@ -143,7 +143,7 @@ class ServedPublisher(WeightPublisher):
                 await self._forget(name, one)
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version on every server, sample new requests from it, and unload old versions."""
+        """Load a version everywhere, sample from it, unload old ones; BackendError if refused."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:

@@ -61,7 +61,7 @@ class ServerState:
 
     @property
     def up(self) -> bool:
-        """False if the last request failed."""
+        """True unless the last request failed."""
         return self.rests_until == 0.0
 
 
@@ -98,7 +98,7 @@ class Router(Generic[S]):
         self._dispatch()
 
     def remove(self, server: S) -> None:
-        """Send no further request to a server, if it is here. Requests wait for others."""
+        """Send no further request to a server; a server that is not here is ignored."""
         self._states.pop(server, None)
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class Router(Generic[S]):
             self._waiting.pop(turn, None)
 
     def _dispatch(self) -> None:
-        """Give waiting requests to servers that do not rest and are below their limit."""
+        """Assign waiting requests to free servers; owners with fewest tokens per share first."""
         now = asyncio.get_running_loop().time()
         while True:
             states = list(self._states.values())

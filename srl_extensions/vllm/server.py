@@ -37,7 +37,7 @@ class ModelServer:
     """Server on this machine, in a process group that ends with this process."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        """Store the settings. Raises ServingError for settings that vLLM cannot be started with."""
+        """Store settings and command, start nothing; ServingError if the interpreter is missing."""
         self.spec = spec
         name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
         self.log = (spec.log_folder / f"{name}-{spec.port}.log").absolute()
@@ -86,7 +86,7 @@ class ModelServer:
             )
 
     def stop(self) -> None:
-        """End the server; open requests have GRACE seconds."""
+        """End the server, if it runs, and wait; open requests have GRACE seconds."""
         if (process := self.process) is not None and self.alive():
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -94,7 +94,7 @@ class ModelServer:
         self.kill()
 
     def kill(self) -> None:
-        """End all processes of the last start and wait until the port is free.
+        """End all processes of the last start; wait up to END_SECONDS until the port is free.
 
         Another thread may call this at the same time.
         """
@@ -122,7 +122,7 @@ class ModelServer:
 
 
 def logs_folder() -> Path:
-    """Return the folder of logs that belong to no run."""
+    """Return the folder of logs that belong to no run, in the cache."""
     return cache_folder() / "server-logs"
 
 
