@@ -166,7 +166,7 @@ ENVS = PluginTable("core_srl.envs", OWN)
 def as_module(name: str) -> ModuleType:
     """Return a new module with `parallel_env`, `env` and `raw_env` for an environment's name.
 
-    As in PettingZoo, `env` makes an AECEnv with checks, and `raw_env` one without.
+    `env` makes an AECEnv with checks, `raw_env` one without. Raises EnvConfigError if unknown.
     """
     module = ModuleType(f"srl_envs.{name}", entry(name).summary)
     module.__dict__.update(
@@ -178,22 +178,22 @@ def as_module(name: str) -> ModuleType:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all environments, in the order of the registry."""
+    """Return the names of all environments: this package's, then those of installed packages."""
     return tuple(ENVS)
 
 
 def entry(name: str) -> Entry:
-    """Return the entry of `name`; raise EnvConfigError with the nearest name if unknown."""
+    """Return the registry's Entry of environment `name`; raise EnvConfigError if it is unknown."""
     if not isinstance(name, str) or name not in ENVS:
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENVS)}")
     return ENVS[name]
 
 
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `options` with the `max_cycles` for language models, unless they contain one.
+    """Return a copy of `options` with the `max_cycles` for language models, unless they have one.
 
-    Games whose default suits language models get none. The options of each member of multitask_v0
-    are completed in the same way.
+    Games whose default suits language models, and unknown ones, get none. The options of each
+    member of multitask_v0 are completed in the same way.
 
     Args:
         name: Name of the environment, also of one on a server.
@@ -219,7 +219,7 @@ def _turns(name: Any) -> int | None:
 
 
 def make(name: str, /, **parameters: Any) -> Any:
-    """Make an environment, a PettingZoo ParallelEnv.
+    """Make an environment, a PettingZoo ParallelEnv with `made_as`, its name and `parameters`.
 
     Args:
         name: Name in the registry, 'module:function' of a function that returns a ParallelEnv, or a
@@ -229,6 +229,7 @@ def make(name: str, /, **parameters: Any) -> Any:
     Raises:
         EnvConfigError: The name or a parameter is unknown, or a value is not allowed.
         EnvError: A server refuses the request.
+        ImportError: A package that the environment needs is missing.
     """
     constructor: Callable[..., Any]
     defaults: dict[str, Any] = {}
@@ -264,7 +265,7 @@ def served_name(name: str) -> str:
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
-    """Make an environment as a PettingZoo AECEnv with PettingZoo's usual checks; see `make`."""
+    """Make an AECEnv of `make(name, **parameters)` that checks the order of calls and actions."""
     return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
 
 

@@ -58,7 +58,7 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the issues as pairs of a name and its options; raise EnvConfigError if invalid."""
+    """Return pairs (issue, options); raise EnvConfigError for invalid names or too many deals."""
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())
@@ -109,7 +109,7 @@ class NegotiationRules:
         return FIRST_PROPOSAL + len(self.deals)
 
     def named(self, deal: int) -> dict[str, str]:
-        """Return the option of each issue in `deals[deal]`."""
+        """Return the mapping issue -> option of `deals[deal]`."""
         return {
             issue: options[chosen]
             for (issue, options), chosen in zip(self.issues, self.deals[deal], strict=True)

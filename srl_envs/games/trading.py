@@ -65,7 +65,7 @@ _COUNTED = 1e6  # upper bound of `deals`, which PettingZoo's tests require
 
 
 def field_sizes(rules: TradingRules) -> dict[str, int]:
-    """Return the length of each field of an observation, in order."""
+    """Return field -> number of its values, in the order of OBSERVATION_FIELDS."""
     others, goods = rules.num_agents - 1, rules.goods
     return dict.fromkeys(OBSERVATION_FIELDS, others) | {
         "time": 1,
@@ -198,7 +198,7 @@ class TradingView:
         return tuple(_actions(self.market, self.agents, agent))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """See TextView. Plural forms are accepted; a failure names the wrong part of an offer."""
+        """Return the action of an answer, with goods in any number, or a ParseFailure."""
         actions = _actions(self.market, self.agents, agent)
 
         def action_of(statement: str) -> int | ParseFailure | None:
@@ -230,7 +230,7 @@ class TradingView:
     def _offered(
         self, agent: str, given: str, give: str, wanted: str, want: str, partner: str
     ) -> int | ParseFailure:
-        """Return the action of an offer, given the five words and numbers of an answer."""
+        """Return the action of the offer in five words of an answer, or a ParseFailure."""
         if partner not in self._others(agent):
             return self._no_partner(agent, partner)
         # A good may be in the singular or the plural.
@@ -259,12 +259,9 @@ class TradingView:
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
-        """Return sentences about the agent's offer, offers to the agent, and deliveries due.
+        """Return sentences on the agent's offer, offers to the agent, and due deliveries.
 
-        Args:
-            seen: Fields of the agent's observation.
-            others: Names of the other agents.
-            phase: OFFERS, ANSWERS or DELIVERIES.
+        `seen` are the fields that the agent observes; `phase` is OFFERS, ANSWERS or DELIVERIES.
         """
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
@@ -311,10 +308,10 @@ class SocialTrading(TalkingGame):
     Agents are agent_0, agent_1, ... Actions are 0 pass, 1 decline, 2 deliver, then the acceptances
     and offers of trading_market.py. Observations are float32 vectors of shape (sum of
     `field_sizes(rules)`,), laid out as OBSERVATION_FIELDS. An action that is currently illegal
-    counts as a pass, and `infos[agent]["illegal"]` is then True. The last infos contain
+    counts as a pass, and `infos[agent]["illegal"]` is then True. In the last round, infos contain
     `possible_surplus` (greatest total gain of any reallocation), `realised_surplus` (total gain of
     all agents), `surplus_share` (their ratio; None if the first is 0), `gain`, `reputation` and
-    `network` (number of deals by pair of agents).
+    `network` ("agent_0 agent_1" -> number of deals, if any).
 
     Args:
         num_agents: Number of agents, from 2 to 10.
@@ -481,7 +478,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add the measures of the episode to its last infos."""
+        """Add surplus, gain, reputation and network of the episode to `infos`, one per agent."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)

@@ -228,7 +228,7 @@ class Market:
         return illegal
 
     def _answer(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """Play a round of answers; see `play` for the result."""
+        """Play a round of answers; return each agent's gain, and True for each illegal action."""
         illegal = []
         for agent, (action, makers) in enumerate(zip(chosen, self.incoming, strict=True)):
             legal = action == PASS

@@ -172,5 +172,5 @@ class TestReport:
 
     @property
     def all_passed(self) -> bool:
-        """True if all tests passed."""
+        """True if all tests passed, also if there are none."""
         return all(verdict is SandboxVerdict.OK for verdict in self.verdicts)

@@ -123,7 +123,7 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`, and return its record with the output in `stdout`.
+        """Run a program as `__main__`, and return its ProgramRun; see `run` for errors.
 
         Args:
             source: Source of the program.
@@ -131,7 +131,7 @@ class Sandbox:
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
-        """Run the calls of tests, and compare the results with the expected values.
+        """Run the calls of tests; return the TestReport of the comparison. See `run` for errors.
 
         Args:
             source: Source of the program.
@@ -208,7 +208,7 @@ class Sandbox:
                 self._returned.notify_all()
 
     def _usable(self, worker: Worker | None) -> Worker:
-        """Return `worker`, or a new worker if it has ended or is None."""
+        """Return `worker`, or a new one if it has ended or is None, or raise SandboxError."""
         if worker is not None and not worker.is_lost():
             return worker
         self._end([worker])
@@ -265,7 +265,7 @@ def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()
 
 
 def _lost(calls: int) -> ProgramRun:
-    """Return the record of a run with this number of calls whose worker ended."""
+    """Return the record, with verdict KILLED, of a run of `calls` calls whose worker ended."""
     lost = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
     return ProgramRun(lost.verdict, (lost,) * calls, error=lost.error)
 
@@ -347,7 +347,7 @@ def _next_outcome(
 
 
 def _outcome_in(line: bytes, failures: Mapping[str, SandboxVerdict]) -> CallOutcome:
-    """Return the outcome in a line of a report, or UNREADABLE; `failures` as in _next_outcome."""
+    """Return the outcome in a line of a report, or UNREADABLE if it is not among `failures`."""
     try:
         report = json.loads(line)
     except (ValueError, RecursionError):

@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write a line to the program, unless it has ended."""
+        """Write a line with its end, and block until it is written or the program has ended."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -282,7 +282,7 @@ class Worker:
 
 @functools.cache
 def _code() -> bytes:
-    """Return the marshalled code of the worker's modules, by name; packages are empty."""
+    """Return the marshalled dict name -> code of the worker's modules; packages are empty."""
     root = Path(__file__).parents[2]
     code = {}
     for name in _MODULES:

@@ -122,7 +122,7 @@ class Grade:
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the grade of a solution, with score 1.
+        """Return the grade of a solution: score 1, correct.
 
         Args:
             feedback: Text for the agent.
@@ -201,7 +201,7 @@ class Task(ABC):
         """
 
     def use(self, problems: Iterable[Problem]) -> None:
-        """Replace drawn problems by given ones, of any split by default.
+        """Replace drawn problems by given ones; set `problems`, `difficulties` and `split` ("any").
 
         Args:
             problems: At least one problem. Their difficulties become the range of the task.
@@ -450,7 +450,7 @@ class TaskEnv(FreeTextGame):
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    """Return the lowest and highest difficulty in `value`, which None sets to those in `known`.
+    """Return (lowest, highest) difficulty of `value`: one number, a pair, or None for `known`.
 
     Raises EnvConfigError if they are not within `known`, the range of the task.
     """

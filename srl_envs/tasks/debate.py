@@ -84,7 +84,7 @@ class Debate:
     speeches: tuple[Speech, ...] = ()
 
     def by(self, side: str) -> list[Speech]:
-        """Return the speeches of a side in the order of the rounds."""
+        """Return the speeches of a side, "pro" or "con", in the order of the rounds."""
         return [speech for speech in self.speeches if speech.side == side]
 
 
@@ -98,7 +98,7 @@ class Verdict:
     """Plain data for the infos of both agents."""
 
     def score(self, side: str) -> float:
-        """Return the score of a side."""
+        """Return the score, 0 to 1, of a side, "pro" or "con"."""
         return self.pro if side == PRO else self.con
 
     @property
@@ -127,8 +127,8 @@ class DebateEnv(FreeTextGame):
     `max_cycles` truncates is judged on the speeches so far. Observation vector: turns so far /
     turns, pro, con (1 for the side of the agent), 0, may speak now, speeches of the agent / rounds.
     Infos: `motion`, `side`, `round`, `words` (of the last speech), `unreadable` (the reason, or
-    None). The last infos also have `score`, `opponent_score`, `winner`, `success` (the agent won),
-    and the data of the verdict, with the prefix "judge_". Reset option: `motion`, a text.
+    None); after the verdict also `score`, `opponent_score`, `winner` ("pro", "con" or "tie"),
+    `success` (the agent won), and "judge_" + each key of `Verdict.info`. Reset option: `motion`.
 
     Args:
         topics: Motions, or a JSONL file of motions; by default, the shipped motions.
@@ -227,7 +227,7 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return the newest speeches that fit into the observation, one line each, oldest first."""
+        """Return the newest speeches, oldest first, a line each, up to `history` rounds."""
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -298,7 +298,7 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return the distinct motions of a split; raise EnvConfigError if there are none."""
+    """Return a split's distinct motions (None: shipped ones); raise EnvConfigError if none."""
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
@@ -397,7 +397,7 @@ class RuleJudge:
     name = "rules"
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return the mean scores of the sides."""
+        """Return each side's mean score of its speeches, 0 without speeches. Never raises."""
         scores = {}
         for side in SIDES:
             marks = [score_speech(debate, speech)[0] for speech in debate.by(side)]
@@ -472,7 +472,7 @@ def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
 
 
 def _prose(words: Sequence[str]) -> float:
-    """Return 1 if the share of function words among `words` is as in prose, down to 0 if not."""
+    """Return 1 if the share of FUNCTION_WORDS is within PROSE[1:3], down to 0 outside PROSE."""
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:

@@ -160,7 +160,7 @@ class FreeTextView:
 
 
 def readable_text(answer: Any) -> str | ParseFailure:
-    """Return a text that is neither empty nor too long, or a ParseFailure."""
+    """Return `answer`, or a ParseFailure if it is no str, blank, or longer than ANSWER_LENGTH."""
     if not isinstance(answer, str):
         return ParseFailure("the answer is not text")
     if not answer.strip():

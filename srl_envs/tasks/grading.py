@@ -112,7 +112,7 @@ def final_answer(text: str) -> str | ParseFailure:
 
 
 def boxed(text: str) -> list[str]:
-    r"""Return the contents of all `\boxed{...}` and `\fbox{...}` in a text, by their ends."""
+    r"""Return the contents of all `\boxed{...}` and `\fbox{...}`, in the order of their ends."""
     starts = {match.end() - 1 for match in _BOX.finditer(text)}
     found = []
     opened: list[int] = []
@@ -306,7 +306,7 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Parse intervals and inequalities in one variable, joined by "or" or a union sign."""
+    """Return the set of intervals or inequalities joined by "or" or a union sign, else None."""
     pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
     spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
     if None in spans or len(spans) > MOST:
@@ -315,7 +315,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Parse an inequality or an interval; return None for other texts.
+    """Return the Span of an inequality or interval, None for other texts; see the comment above.
 
     If `alone`, the text is the whole answer, and (2, 3) is a point.
     """

@@ -153,10 +153,10 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.max_cycles = turns
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode of the drawn environment, or of that which the options name.
+        """Start an episode of an environment; return observations and infos, both by agent.
 
-        The options are "environment", a label, and options of that environment, which also receives
-        the number of the episode since the seed as "episode". See RoundGame.reset.
+        The option "environment" is its label, or it is drawn. It receives the other options, and
+        the number of the episode since the seed as "episode". Raises EnvConfigError if invalid.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:

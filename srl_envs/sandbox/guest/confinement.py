@@ -212,7 +212,7 @@ def _write(path: str, text: str, folder: int) -> None:
 
 
 def readable_files() -> list[str]:
-    """Return the paths of the standard library and its shared libraries, which runs may read."""
+    """Return sorted paths of the standard library and its shared libraries, or raise OSError."""
     library = []
     for place in sys.path:
         if os.path.isfile(place):  # a zipped library

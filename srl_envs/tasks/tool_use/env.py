@@ -89,7 +89,7 @@ class ToolSession:
         self._given = numbers_in(self.question)
 
     def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-        """Make the calls of a turn, add the needed ones to `made`, and return the results."""
+        """Make a turn's calls, update all fields (`made`, `turns`, ...), and return the results."""
         given: set[str] = set()
         learned: set[str] = set()
         results = tuple(self.box.registry.call(call) for call in calls)

@@ -113,7 +113,7 @@ class Tool:
         return cls(name, description, parameters, function)
 
     def schema(self) -> dict[str, Any]:
-        """Return the schema for function-calling interfaces and chat templates."""
+        """Return {"type": "function", "function": {name, description, parameters}}."""
         described = {"description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": {"name": self.name, **described}}
 
@@ -168,13 +168,13 @@ class ToolRegistry:
             _validator(json.dumps(tool.parameters))
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return the schemas of all tools, for `tools=` of a chat template."""
+        """Return the list of `Tool.schema` of all tools, for `tools=` of a chat template."""
         return [tool.schema() for tool in self.tools.values()]
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Validate the arguments of a call, make the call, and return its result or error.
+        """Validate and make a call; return a ToolResult, not `ok` for an unknown tool or an error.
 
-        An exception of the function is the error; exceptions other than ToolError are logged.
+        An exception of the function is an error; exceptions other than ToolError are logged.
 
         Raises:
             EnvError: The function raised an EnvError that is no ToolError.
@@ -228,7 +228,7 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _validator(parameters: str) -> Any:
-    """Return the jsonschema validator of a schema, given as JSON; EnvConfigError if invalid."""
+    """Return the validator of a schema in JSON; raise EnvConfigError if it is invalid."""
     with needed_by("checking a call's arguments"):
         import jsonschema
     schema = json.loads(parameters)
@@ -251,7 +251,7 @@ def _failed(complaint: str) -> ToolResult:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text, with escapes for lone surrogates, cut to `length` characters with CUT."""
+    """Return a text with escapes for lone surrogates, cut to `length` characters with CUT."""
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
 
