@@ -104,7 +104,7 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode of random legal actions; return copies of all results in order.
+    """Play and check an episode of random legal actions; return copies of all calls' results.
 
     Raises ConformanceError for a violation, also if more than `max_turns` rounds are needed.
     """

@@ -174,7 +174,7 @@ EXTRAS = {package: extra for extra, packages in PACKAGES.items() for package in 
 
 
 def pip_line(*extras: str) -> str:
-    """Return the shell command that installs these extras."""
+    """Return the shell command that installs these extras: pip install "core-srl[a,b]"."""
     return f'pip install "core-srl[{",".join(extras)}]"'
 
 

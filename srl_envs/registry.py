@@ -213,13 +213,13 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(name: Any) -> int | None:
-    """Return the `max_cycles` of an environment for language models, None for its default."""
+    """Return an environment's `max_cycles` for language models, None if default or unknown."""
     found = ENVS.get(served_name(name)) if isinstance(name, str) else None
     return None if found is None else found.turns_to_remember
 
 
 def make(name: str, /, **parameters: Any) -> Any:
-    """Make an environment, a PettingZoo ParallelEnv with `made_as`, its name and `parameters`.
+    """Make a PettingZoo ParallelEnv, and set its `made_as` to {"name": ..., "options": ...}.
 
     Args:
         name: Name in the registry, 'module:function' of a function that returns a ParallelEnv, or a

@@ -317,7 +317,7 @@ WAITING = "It is not your turn. Any answer plays your only legal action."
 
 
 def only_action(info: Mapping[str, Any]) -> int | None:
-    """Return the single legal action in the `info` of an agent that is not to move, else None."""
+    """Return the single legal action of an agent with "to_move" False in `info`, else None."""
     mask = info.get("action_mask")
     if info.get(TO_MOVE, True) or mask is None:
         return None

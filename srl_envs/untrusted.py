@@ -102,7 +102,7 @@ def check_nesting(value: Any, levels: int = MAX_NESTING) -> None:
 
 
 def check_brackets(text: str) -> None:
-    """Raise DocumentError if more than MAX_NESTING brackets of `text` are open at one place."""
+    """Raise DocumentError if brackets in `text`, of any kind, are nested above MAX_NESTING."""
     depth = 0
     for sign in text:
         if sign in "([{":
@@ -118,7 +118,7 @@ def printable(text: object, *, multiline: bool = True) -> str:
 
     Control, format, private-use and unassigned characters and lone surrogates become escapes such
     as `\x1b`. Other kinds of spaces become a plain space. With `multiline`, line feeds and tabs
-    are kept, and a carriage return before a line feed is dropped. Otherwise all are escaped.
+    are kept, and a carriage return before a line feed is dropped. Otherwise, they are escaped.
     """
     shown = str(text)
     if multiline:

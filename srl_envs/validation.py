@@ -102,13 +102,13 @@ def entries_of(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def set_fields(record: object, **checked: Any) -> None:
-    """Set fields of the frozen dataclass object `record` to the values of `checked`, by name."""
+    """Set each field of the frozen dataclass object `record` that `checked` names to its value."""
     for name, value in checked.items():
         object.__setattr__(record, name, value)
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of any value as one line, for an error message."""
+    """Return the `repr` of any value as one line, for an error message; never raise ValueError."""
     try:
         text = repr(value)
     except ValueError:  # Python refuses to convert integers of more than 4,300 digits.

@@ -167,7 +167,7 @@ class ThirdPartyView:
         return parse_choice(answer, self.choices[agent])
 
     def legal(self, action: int, mask: Any) -> int:
-        """Return `action`, the default action or the first legal one, the first that is legal."""
+        """Return `action` if the mask allows it, else the default action, else the first legal."""
         allowed = next((act for act in (action, self.default_action) if mask[act]), None)
         return int(np.argmax(mask)) if allowed is None else allowed
 
@@ -385,7 +385,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
 
 
 def _rows(array: np.ndarray) -> str:
-    """Write a vector on one line, a matrix by rows, other arrays by planes of the last axis."""
+    """Return a vector as one line, a matrix by rows, other arrays by planes of the last axis."""
     if array.ndim < 2:
         # Adding 0.0 turns -0.0 into 0.0.
         return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
@@ -441,7 +441,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """Function of the rewards, or None for the environment's own rewards."""
+        """Function of the rewards, None for the environment's own. Others raise EnvConfigError."""
         return self._reward_function
 
     @reward_function.setter

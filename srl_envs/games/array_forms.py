@@ -37,7 +37,7 @@ class ChoiceForm(ArrayGame):
         return rewards
 
     def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Write actions (N, A), rewards (N, A) and the time into the observations; return these."""
+        """Write actions (N, A), rewards (N, A) and the time to `_observations`, and return it."""
         seen = self._observations
         seen[..., self.FIRST] = 0.0
         seen[..., self.OWN] = chosen
@@ -183,7 +183,7 @@ class Boards(NamedTuple):
 
 
 def boards_of(levels: Sequence[Level], task: str) -> Boards:
-    """Return the tables of `levels` for one agent with this `task` of Maze."""
+    """Return the Boards of `levels` for one agent; `task` is "race" or "own"."""
     seated = [maze.seating(level, task, 1) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])

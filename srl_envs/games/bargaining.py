@@ -58,7 +58,7 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return pairs (issue, options); raise EnvConfigError for invalid names or too many deals."""
+    """Return a tuple of (issue, options); raise EnvConfigError for bad names or too many deals."""
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())
@@ -179,7 +179,7 @@ class Bargain:
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
-        """Return True if the agent can accept another agent's proposal."""
+        """Return True if the agent may move now and has another agent's proposal to accept."""
         if not self.may_move(agent) or self.consents[agent]:
             return False
         return sum(self.stands) > self.stands[agent]

@@ -120,11 +120,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def _first(self) -> Reset:
-        """Return the first observations and infos of an episode."""
+        """Return the first observations and infos of an episode, both by agent."""
         raise NotImplementedError
 
     def _vectors(self) -> Sequence[Row]:
-        """Return the observation vectors of all agents, including those that have left."""
+        """Return the vectors of all agents in order, including agents that have left."""
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
@@ -261,7 +261,7 @@ class SimultaneousGame(RoundGame):
         raise NotImplementedError
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Played:
-        """Play one round; return observation vectors, rewards and infos, each in agent order.
+        """Play one round; return vectors, rewards and infos, each in agent order.
 
         Args:
             chosen: Number of each agent's action, in agent order.
@@ -276,7 +276,7 @@ class SimultaneousGame(RoundGame):
         return [{} for _ in self.possible_agents]
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        """Return each agent's int8 mask of legal actions; callers copy the masks."""
+        """Return each agent's int8 mask (1 = legal), in agent order; callers copy the masks."""
         return self._every_action
 
     def drawn_in_text(self) -> str:
@@ -295,7 +295,7 @@ class SimultaneousGame(RoundGame):
         return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
-        """Return normal random numbers, clipped at NOISE_LIMIT, times `noise_std`.
+        """Return a list of normal random numbers, clipped at NOISE_LIMIT, times `noise_std`.
 
         Args:
             count: Number of random numbers.

@@ -44,7 +44,7 @@ class ChoiceRules:
         return max(self.mean_reward(*counts) for counts in self._all_counts())
 
     def _all_counts(self) -> product[tuple[int, ...]]:
-        """Return all possible numbers of cooperators, one number per group."""
+        """Return an iterator over all tuples of numbers of cooperators, one per group."""
         return product(*(range(size + 1) for size in self.group_sizes))
 
 

@@ -130,7 +130,7 @@ class MazeView(FixedChoices):
         return text
 
     def _open(self, visits: Sequence[float], walls: Sequence[float]) -> str:
-        """Return the open directions in words, given the fields visits_up, ... and walls."""
+        """Return open directions, such as "up (new), left (been 2)"; arguments are fields."""
         across = 2 * self.view_radius + 1
         here = len(walls) // 2
         around = (here - across, here + across, here - 1, here + 1)
@@ -352,7 +352,7 @@ class Maze(base.SimultaneousGame):
         return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
-        """Draw the maze: A, B, ... agents, G goals, # walls, . free cells."""
+        """Return a drawing of the maze: A, B, ... agents, G goals, # walls, . free cells."""
         width = self.level.width
         marks = ["." if ways else "#" for ways in self.level.doors]
         for goal in () if self.task == "meet" else self._goals:
@@ -441,7 +441,7 @@ class Maze(base.SimultaneousGame):
 def seating(
     level: Level, task: str, agents: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return each agent's start, its goal, and the least number of rounds to reach the goal.
+    """Return three tuples by agent: start, goal, and least number of rounds to reach the goal.
 
     Cells are given by number. For "meet", where goals move, the goals are the starts.
 

@@ -140,7 +140,7 @@ class Level:
         )
 
     def distances(self, source: int) -> list[int]:
-        """Return the shortest path length from `source` to each cell, -1 for unreachable cells."""
+        """Return the shortest path length from cell `source` to each cell, -1 if unreachable."""
         doors = self.doors
         far = [-1] * len(doors) + [0]  # The last entry, at index -1, is for blocked actions.
         far[source] = 0
@@ -385,7 +385,7 @@ class Board:
         self._views: list[tuple[float, ...] | None] = [None] * len(self.doors)
 
     def distance(self, one: int, other: int) -> int:
-        """Return the Manhattan distance between two cells."""
+        """Return the Manhattan distance between two cells, given by number."""
         x, y = self._cells[one]
         other_x, other_y = self._cells[other]
         return abs(x - other_x) + abs(y - other_y)

@@ -85,12 +85,12 @@ class NegotiationView:
 
     @cached_property
     def _terms_of_options(self) -> list[str]:
-        """Term of each option of each issue, such as "price=low"."""
+        """Terms of all options, issue by issue, such as "price=low"."""
         return [f"{issue}={option}" for issue, options in self.bargain.issues for option in options]
 
     @cached_property
     def _actions(self) -> dict[str, int]:
-        """Action number of each answer, in action order."""
+        """Mapping answer -> action number, in action order."""
         deals = range(len(self.bargain.deals))
         proposals = (f"propose {_terms(self.bargain.named(deal))}" for deal in deals)
         answers = ("pass", "accept", "walk away", *proposals)
@@ -150,7 +150,7 @@ class NegotiationView:
         return parse_statement(answer, action_of)
 
     def _proposed(self, plain: str) -> int | ParseFailure:
-        """Return the action of a lower-case text from "propose " on, or why it is none."""
+        """Return the action of a lower-case text "propose ...", or a ParseFailure."""
         issues, chosen = dict(self.bargain.issues), dict[str, str]()
         plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
         for term in plain.split()[1:]:
@@ -295,7 +295,7 @@ class SocialNegotiation(TalkingGame):
         return self._look(), rewards, infos
 
     def _look(self) -> Sequence[base.Row]:
-        """Return each agent's observation vector, and store the masks of legal actions."""
+        """Return each agent's observation vector, and store the action masks in `_legal_now`."""
         bargain, size = self.bargain, self.rules.num_agents
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away

@@ -188,7 +188,7 @@ class Staged(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Return the mean rewards per agent and step at ramp 1, by "uniform" and "optimum"."""
+        """Return {"uniform": ..., "optimum": ...}: mean rewards per agent and step at ramp 1."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def make_view(self) -> StagedView:

@@ -81,7 +81,7 @@ def field_sizes(rules: TradingRules) -> dict[str, int]:
 
 
 def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
-    """Return the lower and the upper bounds of an observation vector."""
+    """Return two lists: the lower and the upper bounds of an observation vector."""
     units = rules.max_quantity
     # An agent is party to at most two agreements: its own offer and one that it accepted.
     gain = units * LARGEST_VALUE
@@ -106,7 +106,7 @@ def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
 
 @lru_cache(maxsize=256)
 def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[str, int]:
-    """Return the action number of each of the agent's answers, in action order."""
+    """Return the mapping answer -> action number of `agent`, in action order."""
     others, goods = [other for other in agents if other != agent], rules.names
     answers = (
         *("pass", "decline", "deliver"),
@@ -198,7 +198,7 @@ class TradingView:
         return tuple(_actions(self.market, self.agents, agent))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action of an answer, with goods in any number, or a ParseFailure."""
+        """Return the action of an answer, or a ParseFailure. Goods may be in the plural."""
         actions = _actions(self.market, self.agents, agent)
 
         def action_of(statement: str) -> int | ParseFailure | None:
@@ -389,7 +389,7 @@ class SocialTrading(TalkingGame):
         return self._look(rewards), rewards, infos
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """Return each agent's observation vector, and store the masks of legal actions."""
+        """Return each agent's observation vector, and store the action masks in `_legal_now`."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]

@@ -94,7 +94,7 @@ class Sandbox:
         self._returned = threading.Condition()
 
     def protections(self) -> Protections:
-        """Return the active protections."""
+        """Return the Protections of the workers."""
         return self._protections
 
     def run(
@@ -142,7 +142,7 @@ class Sandbox:
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
     def judge(self, source: str, trial: str, functions: Collection[str]) -> ProgramRun:
-        """Run a test written as code in another process than the program.
+        """Run a test written as code in another process than the program. See `run` for errors.
 
         Args:
             source: Source of the program.
@@ -327,7 +327,7 @@ def _tried(program: Running, trial: Running, functions: Collection[str]) -> Call
 
 
 def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
-    """Return the call of one of `functions` in a line of a trial, serialized anew, or None."""
+    """Return the serialized call in a line of a trial, None unless it is of `functions`."""
     try:
         function, args, kwargs = serialization.loads(json.loads(line)["call"].encode())
         return serialization.dumps((function, args, kwargs)) if function in functions else None

@@ -113,7 +113,7 @@ class Judge(Protocol):
     """Judge of debates."""
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return the verdict on a debate, deterministic if possible.
+        """Return the Verdict on a debate, deterministic if possible.
 
         Raises JudgeError if the debate cannot be judged.
         """
@@ -278,7 +278,7 @@ def sample_speeches(
 
 
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Load motions from a JSONL file: a text, or an object with "motion", on each line.
+    """Return the motions in a JSONL file: a text, or an object with "motion", on each line.
 
     Raises EnvConfigError if the file cannot be read, and for an invalid line, with its number.
     """
@@ -397,7 +397,7 @@ class RuleJudge:
     name = "rules"
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return each side's mean score of its speeches, 0 without speeches. Never raises."""
+        """Return a Verdict with each side's mean score of its speeches, 0 without speeches."""
         scores = {}
         for side in SIDES:
             marks = [score_speech(debate, speech)[0] for speech in debate.by(side)]
@@ -406,7 +406,7 @@ class RuleJudge:
 
 
 def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float]]:
-    """Return RuleJudge's score of a speech, 0 to 1, and its features and guards by name.
+    """Return RuleJudge's score of a speech, and a dict of its features and guards; all 0 to 1.
 
     The feature "response" is missing if the opponent has not spoken in an earlier round.
     """
@@ -443,7 +443,7 @@ def words_of(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the first STEM letters of the words of a text, except function and short words."""
+    """Return the set of first STEM letters of a text's words, except function and short words."""
     words = [word for word in words_of(text) if len(word) >= SHORTEST]
     return {word[:STEM] for word in words if word not in FUNCTION_WORDS}
 
@@ -472,7 +472,7 @@ def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
 
 
 def _prose(words: Sequence[str]) -> float:
-    """Return 1 if the share of FUNCTION_WORDS is within PROSE[1:3], down to 0 outside PROSE."""
+    """Return 1 if the share of FUNCTION_WORDS in `words` fits PROSE, and down to 0 if not."""
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:

@@ -127,7 +127,7 @@ def boxed(text: str) -> list[str]:
 
 
 def read(text: str, units: Collection[str] = ()) -> Reading:
-    """Return the parsed form of an answer, of kind "words" if no other fits; never raise.
+    """Return the Reading of an answer, of kind "words" if no other fits; never raise.
 
     The first LONGEST characters count. `units` are words that may follow a number.
     """
@@ -171,7 +171,7 @@ def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
 
 
 def _number_alone(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the number that a text consists of, with or without a unit, or None."""
+    """Return the Reading of a text that is a number, with or without a unit, else None."""
     try:
         return _number(_plain(text.strip("*`\"' \t\n")[: LONGEST + 1]), units)
     except (Unreadable, ZeroDivisionError):
@@ -374,7 +374,7 @@ def _same_number(truth: Fraction, answer: Reading) -> bool:
 
 
 def _depths(text: str) -> list[int]:
-    """Return the number of open brackets after each character."""
+    """Return a list: the number of open brackets after each character."""
     return list(accumulate((sign in "([{") - (sign in ")]}") for sign in text))
 
 

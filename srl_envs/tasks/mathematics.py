@@ -103,7 +103,7 @@ def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
 
 
 def read_problem(row: Any, number: int) -> Problem:
-    r"""Return the problem in a line of a JSONL file in the layout of GSM8K or MATH.
+    r"""Return the Problem in a line of a JSONL file in the layout of GSM8K or MATH.
 
     GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final number after "####".
     MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},

@@ -139,7 +139,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def agents(self) -> list[str]:
-        """Agents of the current episode."""
+        """Agents of the running episode, none before the first reset."""
         return [] if self.environment is None else list(self.environments[self.environment].agents)
 
     @property

@@ -185,7 +185,7 @@ class TextTask(FreeTextGame):
         return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return some of the sample answers in random order, None if there are none.
+        """Return a tuple of some sample answers in random order, None if there are none.
 
         Args:
             agent: Name of the agent.

@@ -94,8 +94,8 @@ class VectorGame:
             options: Reset options, the same for every environment.
 
         Raises:
-            EnvError: The number of seeds is not N, or the game refuses an option.
-            EnvConfigError: A seed is no whole number of at least 0, or `options` is no mapping.
+            EnvError: The number of seeds is not N.
+            EnvConfigError: A seed is no whole number of at least 0, or an option is invalid.
         """
         given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)
@@ -155,7 +155,7 @@ class VectorGame:
         return chosen
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        """Return N seeds for the `seed` of `reset`; raise EnvError for another number of seeds."""
+        """Return N seeds for the `seed` of `reset`; raise EnvError or EnvConfigError if invalid."""
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):

@@ -230,7 +230,7 @@ def readable_files() -> list[str]:
 
 
 def _is_standard(name: str) -> bool:
-    """Return True if the name of a file on `sys.path` is one of the standard library."""
+    """Return True if a file or folder of this name on `sys.path` is of the standard library."""
     module = name.partition(".")[0]
     built = module.startswith("_sysconfigdata_") or module == "__pycache__"
     return built or module in sys.stdlib_module_names

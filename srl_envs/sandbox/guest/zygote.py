@@ -98,7 +98,7 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
-    """Fork a run for every message, and reply REPLY at its end, until the socket closes."""
+    """Fork a run for every message; send REPLY at its end. Return when the socket closes."""
     own = place.own_processes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)

@@ -204,7 +204,7 @@ def _facts() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def towns() -> list[str]:
-    """Return the names of the towns in the shipped corpus, in its order."""
+    """Return the list of the names of towns in the shipped corpus, in its order."""
     return [title for title, facts in _facts().items() if "river" in facts]
 
 

@@ -69,7 +69,7 @@ class Tool:
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str | None = None) -> Tool:
-        """Return the tool of a function, with a schema from its signature and docstring.
+        """Return the Tool of a function, with a schema from its signature and docstring.
 
         Args:
             function: Function with type hints and a Google-style docstring, in which each argument
@@ -261,7 +261,7 @@ class _NoCall(ValueError):
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
-    """Return the calls in the text of an agent, or its answer as text; never raise.
+    """Return a tuple of the calls in an agent's text, or its answer as str; never raise.
 
     Text up to </think> is skipped. Calls are between tags, or the whole text is JSON. An answer
     counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box.
