@@ -298,7 +298,7 @@ def remake(
 
     Raises:
         UntrustedError: The record names more than is allowed.
-        EnvConfigError: See `make`.
+        EnvConfigError: `options` is no mapping with names as keys, or `make` raises it.
     """
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise EnvConfigError(f"{name}: options must be a mapping of names, got {options!r:.200}")

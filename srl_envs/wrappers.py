@@ -349,7 +349,7 @@ def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: An
 
 
 def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
-    """Return a description of an observation, in a form that follows a label and a colon.
+    """Return a description of an observation, after a space (one line) or a line break (several).
 
     Numbers are rounded to hundredths. Matrices are written by rows, and parts of a Dict by name.
 

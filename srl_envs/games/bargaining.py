@@ -116,7 +116,7 @@ class NegotiationRules:
         }
 
     def draw(self, generator: np.random.Generator) -> tuple[list[Points], list[int]]:
-        """Draw the points and the reservation of each agent; return them as two lists.
+        """Draw an episode; return points [agent][issue][option] and reservations [agent].
 
         100 points are split among the issues at random. The points of an issue's options rise
         evenly from 0 to its share, from the first option to the last or in reverse. An agent has

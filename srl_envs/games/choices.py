@@ -20,7 +20,7 @@ class ChoiceRules:
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:
-        """Return the mean reward per agent, given the number of cooperators in each group."""
+        """Return the mean reward per agent; each argument is a group's number of cooperators."""
         actions: list[int] = []
         for size, count in zip(self.group_sizes, cooperators, strict=True):
             actions += [1] * count + [0] * (size - count)

@@ -401,7 +401,7 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return an agent's observation; `way` is its fields last_dx, last_dy and blocked."""
+        """Return an agent's vector; `way` are the fields last_dx, last_dy and blocked of it."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place

@@ -58,7 +58,7 @@ def _points(
 ) -> str:
     """Return sentences about an agent's points, 100 times its utilities.
 
-    `utility` has an entry per option, issue by issue; `reservation` is that without a deal.
+    `utility` has an entry per option, issue by issue; `reservation` is the utility without a deal.
     """
     points = iter(utility)
     listed = [

@@ -462,7 +462,7 @@ class SocialTrading(TalkingGame):
         return words
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
-        """Return the mask of a round of offers for an agent with this stock."""
+        """Return the int8 mask of a round of offers for an agent with `stock`, units by good."""
         mask = self._pass_only.copy()
         mask[self.rules.first_offer :] = np.asarray(stock)[self._given] >= self._given_units
         return mask

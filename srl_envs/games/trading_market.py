@@ -107,7 +107,7 @@ class TradingRules:
         return tuple(other for other in range(self.num_agents) if other != agent)
 
     def draw(self, generator: np.random.Generator) -> tuple[list[list[int]], list[list[int]]]:
-        """Draw the values per unit and the stocks of a market, both indexed [agent][good].
+        """Draw a market; return its values per unit and its stocks, two lists [agent][good].
 
         Every agent has one favorite good, which is not the coin. The numbers of agents with the
         same favorite differ by at most one.

@@ -241,9 +241,9 @@ class Worker:
         return bool(_ready([self.control.fileno()]))
 
     def _granted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Send its settings to the worker, and return the fields of Protections that it reports.
+        """Send `settings` to the worker; return the fields of Protections that the worker reports.
 
-        Raises SandboxError if the worker does not answer within START.
+        Raises SandboxError if the worker ends, or does not answer within START seconds.
         """
         self.control.settimeout(START)
         try:

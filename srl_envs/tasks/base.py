@@ -350,7 +350,7 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return the attempt of an agent, which contains the truth; raise EnvError before reset.
+        """Return an agent's Attempt, which contains the truth; raise EnvError before its reset.
 
         Args:
             agent: Name of the agent.

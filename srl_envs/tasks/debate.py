@@ -227,7 +227,7 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return the newest speeches, oldest first, a line each, up to `history` rounds."""
+        """Return lines of the newest speeches, oldest first, up to `history` and HISTORY_LENGTH."""
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -265,7 +265,7 @@ class DebateEnv(FreeTextGame):
 def sample_speeches(
     rng: np.random.Generator, motion: str, side: str, count: int
 ) -> tuple[str, ...]:
-    """Draw up to `count` different stock speeches on a motion, for side "pro" or "con"."""
+    """Return a tuple of up to `count` random stock speeches on a motion, for "pro" or "con"."""
     stems = content_words(motion)
     words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:STEM] in stems]
     stock = [*SENTENCES, *(ABOUT.format(word=word) for word in words[:2])]
@@ -325,7 +325,7 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    """Return the judge that an argument of DebateEnv is or names; raise EnvConfigError for none."""
+    """Return a Judge: `judge`, or a new one for a name; raise EnvConfigError if there is none."""
     if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge

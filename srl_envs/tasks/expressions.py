@@ -372,7 +372,7 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, bounded)
 
 @cache
 def _digits() -> _Numbers:
-    """Return the arithmetic of real numbers of DIGITS digits; raise ImportError without mpmath."""
+    """Return the _Numbers of reals with DIGITS digits; raise ImportError if mpmath is missing."""
     with needed_by("comparing answers with roots, pi or functions"):
         import mpmath
     context = mpmath.mp.clone()

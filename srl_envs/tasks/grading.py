@@ -183,7 +183,7 @@ def _percent(truth: str) -> frozenset[str]:
 
 
 def same_reading(truth: Reading, answer: Reading) -> bool:
-    """Return True if a parsed answer has the value of the parsed truth."""
+    """Return True if two Readings have the same value; raise ImportError if mpmath is needed."""
     if {truth.kind, answer.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
         truth, answer = _interval(truth), _interval(answer)
     right, given = truth.content, answer.content

@@ -153,10 +153,10 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.max_cycles = turns
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode of an environment; return observations and infos, both by agent.
+        """Start an episode of one environment; return observations and infos, both by agent.
 
-        The option "environment" is its label, or it is drawn. It receives the other options, and
-        the number of the episode since the seed as "episode". Raises EnvConfigError if invalid.
+        The option "environment" is a label, drawn by default. The environment receives all options,
+        and as "episode" the number since the seed. Raises EnvConfigError if an option is invalid.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:
@@ -274,7 +274,7 @@ def _facts(env: Any) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Any]) -> Any:
-    """Return the space of the observations in any of the spaces `members`.
+    """Return the space that includes the padded observations of all spaces `members`.
 
     Vectors are padded with zeros to the longest, and followed by the one-hot label.
     """

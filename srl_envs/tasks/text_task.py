@@ -281,7 +281,7 @@ def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
 def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
     """Return name -> (function, weight) of the argument `reward` of TextTask.
 
-    Raises EnvConfigError if there is none, two have one name, or one is no function.
+    Raises EnvConfigError for none, a repeated name, or another type of function or weight.
     """
     if callable(reward) or isinstance(reward, str):
         reward = {reward: 1.0}

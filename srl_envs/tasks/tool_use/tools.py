@@ -133,7 +133,7 @@ class ToolCall:
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
-        """Return the call as text between tags, as an agent writes it."""
+        """Return the call as an agent writes it: JSON between <tool_call> tags."""
         call = json.dumps({"name": self.name, "arguments": self.arguments})
         return f"{OPEN}{call}{CLOSE}"
 
@@ -195,9 +195,9 @@ class ToolRegistry:
 
 
 def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Call the function of a tool; return its result as text, or raise EnvError, often ToolError.
+    """Call the function of a tool; return its result as text, other values as JSON.
 
-    Any other exception is logged and becomes a ToolError.
+    An EnvError of the function passes unchanged; others are logged and become a ToolError.
     """
     try:
         value = tool.function(**arguments)
@@ -359,7 +359,7 @@ def tool_rules(
 def tool_turn(registry: ToolRegistry, text: str) -> str | None:
     """Make the tool calls in an agent's text, and return their results as one text.
 
-    Return the reason if a call cannot be read, and None if there is no call.
+    Return "Not read: <reason>." for a malformed call, and None if there is no call.
     """
     turn = read_turn(text)
     if isinstance(turn, tuple):
@@ -371,6 +371,6 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return the text of a result between tags, cut so that `results` of them fit into a turn."""
+    """Return a result between <tool_response> tags, cut so that `results` of them fit a turn."""
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
