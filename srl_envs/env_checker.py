@@ -60,7 +60,7 @@ def check_environment(
     """Check that environments fulfill the contract in POINTS.
 
     Args:
-        make: Function that returns a new environment, called twice.
+        make: Function that returns a new environment, called twice. Both are closed at the end.
         seed: Seed of every reset.
         options: Options of every reset.
         max_turns: Number of rounds after which an episode counts as endless.
@@ -207,7 +207,7 @@ def _check_text(env: Any, trace: Trace) -> None:
 
 
 def _describe(view: Any, agent: str, observation: Any) -> str:
-    """Return the view's description; raise ConformanceError if it is blank, long or no str."""
+    """Return `view.describe`'s text; raise ConformanceError if it is blank, too long or no str."""
     before = deepcopy(observation)
     words = view.describe(agent, observation)
     good = isinstance(words, str) and bool(words.strip()) and len(words) <= TEXT_LENGTH

@@ -264,10 +264,10 @@ def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
 
 
 def view_for(view: TextView, observation: Any) -> TextView:
-    """Return the view of the environment that an observation is from.
+    """Return the TextView of the environment that an observation is from.
 
-    This is `view.of_observation(observation)` in several environments as one
-    (srl_envs.tasks.multitask), otherwise `view` itself.
+    For a view of several environments (srl_envs.tasks.multitask), this is
+    `view.of_observation(observation)`, otherwise `view` itself.
     """
     choose = getattr(view, "of_observation", None)
     return view if choose is None else choose(observation)

@@ -92,9 +92,9 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def entries_of(name: str, value: Any) -> tuple[Any, ...]:
-    """Return a list, tuple or set as a tuple; raise EnvConfigError for other types.
+    """Return a list, tuple or set as a tuple; raise EnvConfigError for other types, also str.
 
-    `name` is the argument of that value, for errors.
+    `name` is the name of the argument `value`, for errors.
     """
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)

@@ -153,7 +153,7 @@ class VectorTeamBattle(ChoiceForm):
 
 
 def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones.
+    """Return a vector: red's mean reward minus blue's, at (blue + 1) * red cooperators + blue ones.
 
     `payoffs` is TeamBattleRules.payoffs as an array; `red` and `blue` are the sizes of the teams.
     """

@@ -253,7 +253,7 @@ class Market:
     def _carry_out(self, delivering: set[int]) -> list[int]:
         """Move the goods that the agents `delivering` owe, and end all agreements.
 
-        Promises of other agents count as broken. Returns the gain of each agent.
+        Promises of other agents count as broken. Returns the gain of each agent, in agent order.
         """
         gains = [0] * self.rules.num_agents
         for maker, taker in self.agreed:

@@ -209,7 +209,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
 
     def _padded(self, observation: Any, space: Any) -> Any:
-        """Return an observation or a state with padding and the one-hot label, as in `space`."""
+        """Return an observation or state, padded as in `space` and followed by the one-hot label."""
         if isinstance(observation, Mapping):
             vector = self._padded(observation["observation"], space["observation"])
             return {**observation, "observation": vector}
@@ -220,9 +220,9 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
 
 def _made(environments: Any, **shared: Any) -> dict[str, Any]:
-    """Return the environments by label, made with their options and `shared`.
+    """Return label -> new environment, made with its options and `shared`.
 
-    Raises EnvConfigError if `environments` is no mapping as in Multitask, or an entry is invalid.
+    Raises EnvConfigError if `environments` is no mapping label -> {"name", "options"}, or empty.
     """
     entries = environments if isinstance(environments, Mapping) else {}
     made = {}
@@ -251,7 +251,7 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
 
 
 def _facts(env: Any) -> dict[str, Any]:
-    """Return the properties of an environment that all environments must share, by name.
+    """Return name -> value of the properties of `env` that all environments must share.
 
     Raises EnvConfigError if the environment has no text view, or no vector in its observations.
     """

@@ -217,6 +217,6 @@ def _number(rng: np.random.Generator, difficulty: int) -> str:
 
 
 def _files(rng: np.random.Generator, difficulty: int, size: int) -> dict[str, str]:
-    """Draw `size` files: FILE_NAMES -> a number as text, sorted by name."""
+    """Draw `size` files: a dict of a name in FILE_NAMES -> a number as text, sorted by name."""
     names = rng.permutation(FILE_NAMES)[:size]
     return {str(name): _number(rng, difficulty) for name in sorted(names)}
