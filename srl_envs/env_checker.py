@@ -60,7 +60,7 @@ def check_environment(
     """Check that environments fulfill the contract in POINTS.
 
     Args:
-        make: Function that returns a new environment, called twice.
+        make: Function that returns a new environment, called twice. Both are closed at the end.
         seed: Seed of every reset.
         options: Options of every reset.
         max_turns: Number of rounds after which an episode counts as endless.
@@ -104,7 +104,7 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode of random legal actions; return copies of all results.
+    """Play and check an episode of random legal actions; return copies of all calls' results.
 
     Raises ConformanceError for a violation, also if more than `max_turns` rounds are needed.
     """
@@ -148,9 +148,9 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
 
 
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
-    """Check what `reset` or `step` returned; return the agents whose episode continues.
+    """Return the agents whose episode continues after `outcome`, the result of `reset` or `step`.
 
-    `live` are the agents whose episode was running before a step, or that a reset started.
+    Raises ConformanceError for a violation. `live` are the agents that must be its keys.
     """
     names = [*RESET] if len(outcome) == len(RESET) else [*STEP]
     parts = dict(zip(names, outcome, strict=True))
@@ -207,7 +207,7 @@ def _check_text(env: Any, trace: Trace) -> None:
 
 
 def _describe(view: Any, agent: str, observation: Any) -> str:
-    """Check and return the description of an observation."""
+    """Return `view.describe`'s text; raise ConformanceError if it is blank, too long or no str."""
     before = deepcopy(observation)
     words = view.describe(agent, observation)
     good = isinstance(words, str) and bool(words.strip()) and len(words) <= TEXT_LENGTH
@@ -217,7 +217,7 @@ def _describe(view: Any, agent: str, observation: Any) -> str:
 
 
 def _check_answers(view: Any, space: spaces.Space[Any], agent: str, prompt: str) -> None:
-    """Check the answers and the parser of an agent; `prompt` is its rules and first situation."""
+    """Raise ConformanceError if answers are not distinct, named in `prompt` or parsed correctly."""
     default, answers = view.default_action, view.answers(agent)
     _require(space.contains(default), "text", "default action {!r}", default)
     useless = list(UNREADABLE)

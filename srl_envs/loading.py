@@ -33,7 +33,7 @@ _closed: ContextVar[Collection[str] | None] = ContextVar("closed", default=None)
 
 @contextmanager
 def closed(allowing: Collection[str] = ()) -> Iterator[None]:
-    """Context in which `code` and `place` raise UntrustedError.
+    """Context in which `code` and `place` raise UntrustedError, and `at_most` has an effect.
 
     `allowing` contains the names 'module:function' that `code` imports nevertheless.
     """
@@ -45,7 +45,7 @@ def closed(allowing: Collection[str] = ()) -> Iterator[None]:
 
 
 def is_closed() -> bool:
-    """Return True within `closed`, while an environment is made from an untrusted record."""
+    """Return True inside the context `closed` (an untrusted record is being read), else False."""
     return _closed.get() is not None
 
 
@@ -56,7 +56,7 @@ def names_code(name: str) -> bool:
 
 
 def code(name: str, option: str | None = None) -> Callable[..., Any]:
-    """Import the function or class that 'module:function' names.
+    """Import and return the function or class that 'module:function' names.
 
     The current folder is added to the end of `sys.path`, so that its files do not replace installed
     packages.
@@ -67,6 +67,7 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
 
     Raises:
         EnvConfigError: The name has another form, or the module or the attribute is missing.
+        ImportError: The module imports a package that is missing.
         UntrustedError: An untrusted record names the code (see `closed`).
     """
     named = name if option is None else f"{option}: {name}"
@@ -92,7 +93,7 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
 
 
 def place(path: str | os.PathLike[str], option: str) -> Path:
-    """Return the path of a file or folder that `option` names.
+    """Return `path`, the value of the setting `option`, as a Path that may not exist.
 
     Raises:
         EnvConfigError: `path` is neither a string nor a path.
@@ -109,7 +110,7 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
 
 
 def at_most(value: float, limit: float, option: str) -> float:
-    """Return the value of an option; raise UntrustedError above `limit` in an untrusted record."""
+    """Return `value` unchanged; inside `closed`, raise UntrustedError if it exceeds `limit`."""
     if is_closed() and value > limit:
         raise UntrustedError(
             f"{option} must be at most {limit:g} in a record, got {value:g}: {WAY_OUT}"
@@ -173,20 +174,20 @@ EXTRAS = {package: extra for extra, packages in PACKAGES.items() for package in 
 
 
 def pip_line(*extras: str) -> str:
-    """Return the shell command that installs these extras."""
+    """Return the shell command that installs these extras: pip install "core-srl[a,b]"."""
     return f'pip install "core-srl[{",".join(extras)}]"'
 
 
 def missing(extras: Iterable[str]) -> list[str]:
-    """Return the extras, among `extras`, of which a package is not installed."""
+    """Return the names in `extras` (in their order) of which a package is not installed."""
     absent = {extra for package, extra in EXTRAS.items() if find_spec(package) is None}
     return [extra for extra in extras if extra in absent]
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return "<what> needs <package>: <install command>" for the error of an import.
+    """Return "<what> needs <package>: <install command>", None if no extra has the package.
 
-    The result is None if no extra installs the missing package.
+    If the error's message already contains the command, return the message.
     """
     if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)
@@ -314,7 +315,7 @@ def read_rows(
 
     Raises:
         EnvConfigError: The file cannot be read, a line is not JSON within the limits of
-            srl_envs.untrusted, or `read` raised EnvConfigError. The message contains the line.
+            srl_envs.untrusted, or `read` raised EnvConfigError. The message has the line number.
     """
     rows: list[Row] = []
     number = 0

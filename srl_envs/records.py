@@ -27,7 +27,10 @@ def is_plain(value: Any) -> bool:
 
 
 def encode(value: Any) -> Any:
-    """Return the value as JSON data. Values that are not `is_plain` are returned unchanged."""
+    """Return the value as JSON data. Values that are not `is_plain` are returned unchanged.
+
+    Arrays, NumPy scalars, tuples and mappings with other keys than str become dicts with a tag.
+    """
     if isinstance(value, np.ndarray):
         data = value.ravel().tolist()
         return {_TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "data": data}
@@ -46,7 +49,10 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """Return the value of JSON data that `encode` returned; see `read_record` for errors."""
+    """Return the value of JSON data that `encode` returned.
+
+    Raises LookupError, TypeError, ValueError or ArithmeticError for malformed data.
+    """
     if isinstance(value, dict):
         tag = value.get(_TAG)
         if tag == "array":
@@ -74,9 +80,10 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return the array of these entries; raise ValueError or TypeError if they do not fit `dtype`.
+    """Return an array (len(data),) of the dtype that a str such as "<f4" names.
 
-    A dtype of text may not be longer than the longest entry, which bounds the memory.
+    Raises ValueError, TypeError or ArithmeticError if the entries do not fit, or if a dtype of
+    text is longer than the longest entry, which bounds the memory.
     """
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
@@ -92,7 +99,7 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Return an int or float unchanged; raise TypeError for others, OverflowError if too large."""
+    """Return an int or float; raise TypeError for others and bools, OverflowError beyond floats."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)
@@ -113,7 +120,7 @@ PLAIN = (str, int, bool, float)
 
 
 def as_record(kind: Any, value: Any) -> Any:
-    """Return a value as JSON data, such as the fields of a dataclass object in order.
+    """Return a value as JSON data: a dataclass as a dict, a tuple as a list, else see `encode`.
 
     Args:
         kind: Type of the value: a dataclass, a type of plain data, or a container of such.
@@ -175,6 +182,5 @@ def _read(kind: Any, value: Any) -> Any:
 
 @functools.cache
 def _types_of(kind: Any) -> dict[str, Any]:
-    """Return field name -> type of a dataclass, in order."""
     types = get_type_hints(kind)
     return {field.name: types[field.name] for field in fields(kind)}

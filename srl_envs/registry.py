@@ -166,7 +166,7 @@ ENVS = PluginTable("core_srl.envs", OWN)
 def as_module(name: str) -> ModuleType:
     """Return a new module with `parallel_env`, `env` and `raw_env` for an environment's name.
 
-    As in PettingZoo, `env` makes an AECEnv with checks, and `raw_env` one without.
+    `env` makes an AECEnv with checks, `raw_env` one without. Raises EnvConfigError if unknown.
     """
     module = ModuleType(f"srl_envs.{name}", entry(name).summary)
     module.__dict__.update(
@@ -178,21 +178,22 @@ def as_module(name: str) -> ModuleType:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all environments, in the order of the registry."""
+    """Return the names of all environments: this package's, then those of installed packages."""
     return tuple(ENVS)
 
 
 def entry(name: str) -> Entry:
-    """Return the entry of `name`; raise EnvConfigError with the nearest name if unknown."""
+    """Return the registry's Entry of environment `name`; raise EnvConfigError if it is unknown."""
     if not isinstance(name, str) or name not in ENVS:
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENVS)}")
     return ENVS[name]
 
 
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `options` with the `max_cycles` for language models, unless they contain one.
+    """Return a copy of `options` with the `max_cycles` for language models, unless they have one.
 
-    Games with a suitable default get none. The same applies to the members of multitask_v0.
+    Games whose default suits language models, and unknown ones, get none. The options of each
+    member of multitask_v0 are completed in the same way.
 
     Args:
         name: Name of the environment, also of one on a server.
@@ -212,13 +213,13 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(name: Any) -> int | None:
-    """Return the `max_cycles` of an environment for language models, None for its default."""
+    """Return an environment's `max_cycles` for language models, None if default or unknown."""
     found = ENVS.get(served_name(name)) if isinstance(name, str) else None
     return None if found is None else found.turns_to_remember
 
 
 def make(name: str, /, **parameters: Any) -> Any:
-    """Make an environment, a PettingZoo ParallelEnv.
+    """Make a PettingZoo ParallelEnv, and set its `made_as` to {"name": ..., "options": ...}.
 
     Args:
         name: Name in the registry, 'module:function' of a function that returns a ParallelEnv, or a
@@ -226,9 +227,9 @@ def make(name: str, /, **parameters: Any) -> Any:
         **parameters: Keyword arguments of the environment.
 
     Raises:
-        EnvConfigError: Unknown name or parameter, invalid value, or result not a ParallelEnv.
-        EnvError: A server cannot be reached or refuses the request.
-        ImportError: An optional dependency is missing.
+        EnvConfigError: The name or a parameter is unknown, or a value is not allowed.
+        EnvError: A server refuses the request.
+        ImportError: A package that the environment needs is missing.
     """
     constructor: Callable[..., Any]
     defaults: dict[str, Any] = {}
@@ -264,7 +265,7 @@ def served_name(name: str) -> str:
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
-    """Make an environment as a PettingZoo AECEnv with PettingZoo's usual checks; see `make`."""
+    """Make an AECEnv of `make(name, **parameters)` that checks the order of calls and actions."""
     return CheckedAECEnv(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
 
 
@@ -308,7 +309,7 @@ def remake(
 
     Raises:
         UntrustedError: The record names more than is allowed.
-        EnvConfigError, ImportError: See `make`.
+        EnvConfigError: `options` is no mapping with names as keys, or `make` raises it.
     """
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise EnvConfigError(f"{name}: options must be a mapping of names, got {options!r:.200}")

@@ -58,7 +58,7 @@ class Scenario:
         return (*partners, *levels)
 
     def make(self) -> Any:
-        """Return the scenario's environment, a PettingZoo ParallelEnv."""
+        """Return a new ParallelEnv of the scenario, or raise EnvConfigError or ImportError."""
         return registry.make(self.environment, **self.options)
 
 

@@ -16,7 +16,7 @@ class RandomSource:
 
     @property
     def np_random(self) -> np.random.Generator:
-        """Generator of all random numbers. Without a seed, the operating system seeds it."""
+        """Generator of all random numbers. The first use makes one that the system seeds."""
         if self._np_random is None:
             self._np_random = np.random.default_rng()
         return self._np_random

@@ -23,7 +23,10 @@ class Plugin:
     """Line for listings."""
 
     def load(self) -> Any:
-        """Return the part, imported if necessary; raise ImportError if a dependency is missing."""
+        """Return `target`, or the module or attribute that it names.
+
+        Raises ImportError if a module is missing, AttributeError if the attribute is.
+        """
         if not isinstance(self.target, str):
             return self.target
         if ":" not in self.target:  # resolve_name would hide an ImportError within the module.
@@ -72,7 +75,7 @@ class PluginTable(Mapping[str, P]):
         return len(self._all)
 
     def load(self, name: str) -> Any:
-        """Return the part of that name, imported if necessary.
+        """Return the part (not its Plugin) with this name, imported if necessary.
 
         Raises:
             EnvConfigError: The name is unknown (or the class given as `error`).

@@ -29,10 +29,10 @@ _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*)</answer>", re.IGNORECASE | r
 
 
 def readings(statement: str) -> Iterator[str]:
-    """Yield three readings of a statement, all in lower case.
+    """Yield two or three readings of a statement, all in lower case.
 
     These are the statement itself, the statement without surrounding quotes, Markdown and
-    punctuation, and, if there is one, the part after a label such as "answer:".
+    punctuation, and the part after the label "answer:", "action:" or "choice:" if it has one.
     """
     yield statement.strip().casefold()
     plain = _undressed(statement)
@@ -50,7 +50,7 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """Return the content of each `<answer>...</answer>` of a text, in order."""
+    """Return a list of the contents of each `<answer>...</answer>` (in any case) of a text."""
     return _TAGGED.findall(text) if "<" in text else []
 
 
@@ -149,10 +149,10 @@ class TextView(Protocol):
         """Return a description of the agent's situation, given its observation."""
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """Return one answer per discrete action, in action order; none in free-text games."""
+        """Return one answer per discrete action, in action order; () in free-text games."""
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
-        """Return the action that an answer names. Never raises.
+        """Return the action that an answer names, or a ParseFailure. Never raises.
 
         Args:
             agent: Name of the agent.
@@ -240,7 +240,7 @@ def parse_statement(
 
 
 def round_of(time: float, rounds: int) -> str:
-    """Return 'Round 3 of 8', given the share `time` of the `rounds` that have been played."""
+    """Return 'Round 3 of 8', given the share `time` (0 to 1) of `rounds` that have been played."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
@@ -250,12 +250,12 @@ def any_of(forms: Sequence[str]) -> str:
 
 
 def cost_of_unread(penalty: float) -> str:
-    """Return the sentence of the rules that states a `parse_penalty`; empty for 0."""
+    """Return the rules' sentence, after a space, that states a `parse_penalty`; "" for 0."""
     return f" What cannot be read costs {penalty:g}." if penalty else ""
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """Return sentences about an agent's unparsed answer: the reason and the action played."""
+    """Return sentences on an unparsed answer: the reason and, if answers are listed, the action."""
     reason, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
         return reason
@@ -264,10 +264,10 @@ def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
 
 
 def view_for(view: TextView, observation: Any) -> TextView:
-    """Return the view of the environment that an observation is from.
+    """Return the TextView of the environment that an observation is from.
 
-    This is `view.of_observation(observation)` in several environments as one
-    (srl_envs.tasks.multitask), otherwise `view` itself.
+    For a view of several environments (srl_envs.tasks.multitask), this is
+    `view.of_observation(observation)`, otherwise `view` itself.
     """
     choose = getattr(view, "of_observation", None)
     return view if choose is None else choose(observation)
@@ -317,7 +317,7 @@ WAITING = "It is not your turn. Any answer plays your only legal action."
 
 
 def only_action(info: Mapping[str, Any]) -> int | None:
-    """Return the single legal action of an agent that is not to move, given its info, else None."""
+    """Return the single legal action of an agent with "to_move" False in `info`, else None."""
     mask = None if info.get(TO_MOVE, True) else info.get("action_mask")
     if mask is None:
         return None
@@ -345,7 +345,7 @@ class TextHistory:
         self._count = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn; `unread` is the reason why the answer was not parsed, or None."""
+        """Add a turn and drop the oldest beyond `turns`; `unread` is a reason or None if parsed."""
         self._count += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:

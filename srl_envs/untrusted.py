@@ -102,7 +102,7 @@ def check_nesting(value: Any, levels: int = MAX_NESTING) -> None:
 
 
 def check_brackets(text: str) -> None:
-    """Raise DocumentError if `text` has more than MAX_NESTING open brackets, before parsing it."""
+    """Raise DocumentError if brackets in `text`, of any kind, are nested above MAX_NESTING."""
     depth = 0
     for sign in text:
         if sign in "([{":
@@ -118,7 +118,7 @@ def printable(text: object, *, multiline: bool = True) -> str:
 
     Control, format, private-use and unassigned characters and lone surrogates become escapes such
     as `\x1b`. Other kinds of spaces become a plain space. With `multiline`, line feeds and tabs
-    are kept, and a carriage return before a line feed is dropped.
+    are kept, and a carriage return before a line feed is dropped. Otherwise, they are escaped.
     """
     shown = str(text)
     if multiline:
@@ -130,13 +130,13 @@ def printable(text: object, *, multiline: bool = True) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return `text`, or its first `length` characters and the number of omitted ones."""
+    """Return `text`, beyond `length` cut and followed by " […<number> more characters]"."""
     left = len(text) - length
     return text if left <= 0 else f"{text[:length]} […{left} more characters]"
 
 
 def framed(tag: str, text: str) -> str:
-    """Return `text` between `<tag>` and `</tag>`.
+    """Return three or more lines: `<tag>`, `text` and `</tag>`.
 
     If the text contains the name of the tag in any spelling, all its angle brackets become `(` and
     `)`, so that it cannot close the tag.

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
-    """Return argument `name` as a float in [low, high]; raise EnvConfigError for other values."""
+    """Return `value` as a float in [low, high]; raise EnvConfigError for others and bools."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     if is_real and low <= value <= high:
         return float(value)
@@ -41,7 +41,7 @@ def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> 
 
 
 def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
-    """Return argument `name` as an int in [low, high]; raise EnvConfigError for other values."""
+    """Return `value` as an int in [low, high]; raise EnvConfigError for others and bools."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) <= high:
         return int(value)
@@ -50,14 +50,14 @@ def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -
 
 
 def true_or_false(name: str, value: Any) -> bool:
-    """Return the value of argument `name`; raise EnvConfigError if it is no bool."""
+    """Return `value` if it is a bool; raise EnvConfigError, with the argument's `name`, if not."""
     if isinstance(value, bool):
         return value
     raise EnvConfigError(f"{name} must be True or False, got {shown(value)}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
-    """Return the value of argument `name`; raise EnvConfigError if it is not in `allowed`."""
+    """Return `value` unchanged; raise EnvConfigError if it is not in `allowed`."""
     choices = tuple(allowed)
     if (value is None or isinstance(value, str)) and value in choices:
         return value
@@ -75,7 +75,7 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
         allowed: Strings that may be selected.
 
     Raises:
-        EnvConfigError: A string is not in `allowed`, or the list is empty.
+        EnvConfigError: A string is not in `allowed`, the list is empty, or `value` is no list.
     """
     choices = tuple(allowed)
     if value is None:
@@ -92,9 +92,9 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def entries_of(name: str, value: Any) -> tuple[Any, ...]:
-    """Return a list, tuple or set as a tuple; raise EnvConfigError for other types.
+    """Return a list, tuple or set as a tuple; raise EnvConfigError for other types, also str.
 
-    `name` is the argument of that value, for errors.
+    `name` is the name of the argument `value`, for errors.
     """
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)
@@ -102,13 +102,13 @@ def entries_of(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def set_fields(record: object, **checked: Any) -> None:
-    """Set fields of the frozen dataclass object `record` to the values of `checked`, by name."""
+    """Set each field of the frozen dataclass object `record` that `checked` names to its value."""
     for name, value in checked.items():
         object.__setattr__(record, name, value)
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of any value as one line, for an error message."""
+    """Return the `repr` of any value as one line, for an error message; never raise ValueError."""
     try:
         text = repr(value)
     except ValueError:  # Python refuses to convert integers of more than 4,300 digits.
@@ -117,7 +117,7 @@ def shown(value: Any) -> str:
 
 
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
-    """Return the arguments of a call of `reset`, with {} for options of None.
+    """Return the pair (seed, options) for `reset`, with options of None replaced by {}.
 
     Raises:
         EnvConfigError: The seed is no whole number of at least 0 and not None, or the options are
@@ -177,7 +177,7 @@ def parallel_form(constructor: Callable[P, T], passes_on_to: Callable[..., Any])
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if the host name or address is only reachable from this machine."""
+    """Return True for "localhost" and loopback addresses; other host names are not resolved."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -208,7 +208,7 @@ def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> 
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the most similar of `known`, and all."""
+    """Return the end of an error: " (did you mean 'a'?)" if one is similar, "; there are: a, b"."""
     names = tuple(known)
     return f"{likely(name, names)}; there are: {', '.join(names)}"
 

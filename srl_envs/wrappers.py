@@ -167,7 +167,7 @@ class ThirdPartyView:
         return parse_choice(answer, self.choices[agent])
 
     def legal(self, action: int, mask: Any) -> int:
-        """Return `action` if the mask allows it, else the default or the first legal action."""
+        """Return `action` if the mask allows it, else the default action, else the first legal."""
         allowed = next((act for act in (action, self.default_action) if mask[act]), None)
         return int(np.argmax(mask)) if allowed is None else allowed
 
@@ -252,9 +252,9 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies of the game's observations and infos, completed with masks.
+        """Return copies of the game's observations and infos, completed with masks and "to_move".
 
-        The masks are stored for the next step. Games may change returned objects later.
+        The masks are stored in `_masks` by agent. Games may change returned objects later.
         """
         seen: dict[str, Any] = {}
         new_infos: dict[str, dict[str, Any]] = {}
@@ -273,7 +273,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask; raise EnvError if it has no legal action."""
+        """Return an agent's int8 mask, all 1 after its end; raise EnvError if nothing is legal."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -291,14 +291,17 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
 
 def _takes_turns(game: Any) -> bool:
-    """Return True if the game, without wrappers, is PettingZoo's conversion of a turn-based one."""
+    """Return True if `game`, or a game it wraps, is PettingZoo's conversion of an AECEnv."""
     while game is not None and not isinstance(game, turn_based_aec_to_parallel_wrapper):
         game = vars(game).get("env")
     return game is not None
 
 
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
-    """Return the value of argument `name` by agent; raise EnvConfigError for other keys."""
+    """Return `given` if it is a mapping, else a mapping of every agent to `given`.
+
+    Raises EnvConfigError, with the argument's `name`, if its keys are not exactly `agents`.
+    """
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
@@ -313,7 +316,7 @@ def _choices(
     """Return an agent's answers in action order, after PASS if agents take turns.
 
     Raises:
-        EnvConfigError: The actions are not Discrete, or `answers` are not one distinct text each.
+        EnvConfigError: The actions are not Discrete, or an answer is not parsed as its action.
     """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
@@ -332,7 +335,7 @@ def _choices(
 
 
 def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: Any) -> str:
-    """Return a description of an agent's observation, without its mask.
+    """Return "You see:" and a description (`in_words`) of an observation, without its mask.
 
     `observed` are the observation spaces of all agents.
     """
@@ -346,7 +349,7 @@ def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: An
 
 
 def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
-    """Return a description of an observation, in a form that follows a label and a colon.
+    """Return a description of an observation, after a space (one line) or a line break (several).
 
     Numbers are rounded to hundredths. Matrices are written by rows, and parts of a Dict by name.
 
@@ -382,7 +385,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
 
 
 def _rows(array: np.ndarray) -> str:
-    """Write a vector on one line, a matrix by rows, other arrays by planes of the last axis."""
+    """Return a vector as one line, a matrix by rows, other arrays by planes of the last axis."""
     if array.ndim < 2:
         # Adding 0.0 turns -0.0 into 0.0.
         return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
@@ -438,7 +441,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """Function of the rewards, or None for the environment's own rewards."""
+        """Function of the rewards, None for the environment's own. Others raise EnvConfigError."""
         return self._reward_function
 
     @reward_function.setter
@@ -525,7 +528,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
 
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
-    """Make the environment `name` of one agent, as a Gymnasium environment; see registry.make."""
+    """Make the SingleAgentEnv of an environment; raise EnvConfigError if it has several agents."""
     return SingleAgentEnv(registry.make(name, **parameters))
 
 
@@ -554,7 +557,7 @@ class FocalAgent:
         self._error: EnvError | None = None
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
-        """Start the episode of the row's `seed`; return the rules and the first situation."""
+        """Reset with `seed`, ignoring the rest of the row; return rules and first situation."""
         self._return, self._error = 0.0, None
         observations, _ = self._game.reset(seed=seed)
         first: str = observations[self._agent]
@@ -583,7 +586,7 @@ class FocalAgent:
         return situation if self._game.agents else f"{situation}\nThe game is over."
 
     def get_reward(self) -> float:
-        """Return the sum of rewards since the last reset; raise the error of a failed step."""
+        """Return the sum of rewards since the last reset; raise the EnvError of a failed `play`."""
         if self._error is not None:
             raise self._error
         return self._return

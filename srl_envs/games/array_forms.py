@@ -37,7 +37,7 @@ class ChoiceForm(ArrayGame):
         return rewards
 
     def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Write actions (N, A), rewards (N, A) and the time into the observations; return these."""
+        """Write actions (N, A), rewards (N, A) and the time to `_observations`, and return it."""
         seen = self._observations
         seen[..., self.FIRST] = 0.0
         seen[..., self.OWN] = chosen
@@ -153,7 +153,7 @@ class VectorTeamBattle(ChoiceForm):
 
 
 def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones.
+    """Return a vector: red's mean reward minus blue's, at (blue + 1) * red cooperators + blue ones.
 
     `payoffs` is TeamBattleRules.payoffs as an array; `red` and `blue` are the sizes of the teams.
     """
@@ -183,7 +183,7 @@ class Boards(NamedTuple):
 
 
 def boards_of(levels: Sequence[Level], task: str) -> Boards:
-    """Return the tables of `levels` for one agent with this `task` of Maze."""
+    """Return the Boards of `levels` for one agent; `task` is "race" or "own"."""
     seated = [maze.seating(level, task, 1) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])
@@ -251,7 +251,7 @@ class VectorMaze(ArrayGame):
         self._look(env_ids)
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
-        """Return the levels of new episodes: of `level_seed`, or drawn by each environment."""
+        """Return Boards of new episodes at `env_ids`: of `level_seed`, or each drawn if None."""
         game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task)

@@ -58,7 +58,7 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the issues as pairs of a name and its options; raise EnvConfigError if invalid."""
+    """Return a tuple of (issue, options); raise EnvConfigError for bad names or too many deals."""
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())
@@ -109,14 +109,14 @@ class NegotiationRules:
         return FIRST_PROPOSAL + len(self.deals)
 
     def named(self, deal: int) -> dict[str, str]:
-        """Return the option of each issue in `deals[deal]`."""
+        """Return the mapping issue -> option of `deals[deal]`."""
         return {
             issue: options[chosen]
             for (issue, options), chosen in zip(self.issues, self.deals[deal], strict=True)
         }
 
     def draw(self, generator: np.random.Generator) -> tuple[list[Points], list[int]]:
-        """Draw the points and the reservation of each agent; return them as two lists.
+        """Draw an episode; return points [agent][issue][option] and reservations [agent].
 
         100 points are split among the issues at random. The points of an issue's options rise
         evenly from 0 to its share, from the first option to the last or in reverse. An agent has
@@ -179,7 +179,7 @@ class Bargain:
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
-        """Return True if the agent can accept another agent's proposal."""
+        """Return True if the agent may move now and has another agent's proposal to accept."""
         if not self.may_move(agent) or self.consents[agent]:
             return False
         return sum(self.stands) > self.stands[agent]

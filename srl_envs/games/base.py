@@ -109,7 +109,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def drawn_in_text(self) -> str:
-        """Return the last round as lines of plain text."""
+        """Return a drawing of the last round, a text of several lines."""
         raise NotImplementedError
 
     def begin(self, options: Mapping[str, Any]) -> None:
@@ -117,15 +117,14 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def _actions(self) -> spaces.Space[Any]:
-        """Return the action space of an agent."""
         raise NotImplementedError
 
     def _first(self) -> Reset:
-        """Return the first observations and infos of an episode."""
+        """Return the first observations and infos of an episode, both by agent."""
         raise NotImplementedError
 
     def _vectors(self) -> Sequence[Row]:
-        """Return the observation vectors of all agents, including those that have left."""
+        """Return the vectors of all agents in order, including agents that have left."""
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
@@ -165,13 +164,13 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return first
 
     def state(self) -> np.ndarray:
-        """Return the concatenated observation vectors (float32) of all agents."""
+        """Return all agents' vectors as one float32 array; raise EnvError before `reset`."""
         if not self._begun:
             raise EnvError("state() before the first reset(): call reset() first")
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return a drawing of the last round in the render mode; "human" prints it instead.
+        """Return the last round as text ("ansi") or uint8 picture ("rgb_array"); "human" prints it.
 
         Raises EnvError without a render mode or before the first reset.
         """
@@ -262,7 +261,7 @@ class SimultaneousGame(RoundGame):
         raise NotImplementedError
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Played:
-        """Play one round; return observation vectors, rewards and infos, each in agent order.
+        """Play one round; return vectors, rewards and infos, each in agent order.
 
         Args:
             chosen: Number of each agent's action, in agent order.
@@ -277,7 +276,7 @@ class SimultaneousGame(RoundGame):
         return [{} for _ in self.possible_agents]
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        """Return each agent's int8 mask of legal actions; callers copy the masks."""
+        """Return each agent's int8 mask (1 = legal), in agent order; callers copy the masks."""
         return self._every_action
 
     def drawn_in_text(self) -> str:
@@ -296,7 +295,7 @@ class SimultaneousGame(RoundGame):
         return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
-        """Return normal random numbers, clipped at NOISE_LIMIT, times `noise_std`.
+        """Return a list of normal random numbers, clipped at NOISE_LIMIT, times `noise_std`.
 
         Args:
             count: Number of random numbers.
@@ -361,12 +360,7 @@ class SimultaneousGame(RoundGame):
         return self._outgoing(self.agents, self.first_infos())
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
-        """Return observations of the current rows, and infos, both by agent.
-
-        Args:
-            agents: Agents in order.
-            round_infos: Info of each agent, to which the mask is added.
-        """
+        """Return observations of the current rows, and `round_infos` with added masks, by agent."""
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
         observations, infos = {}, {}
         # `strict` would double the time: asking an array for a row past its end is slow.
@@ -379,7 +373,7 @@ class SimultaneousGame(RoundGame):
         return self._rows
 
     def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
-        """Return the actions in agent order; raise EnvError if one is outside the action space."""
+        """Return ints in agent order; raise EnvError if an action is outside the action space."""
         chosen = []
         for agent in self.agents:
             try:

@@ -20,7 +20,7 @@ class ChoiceRules:
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:
-        """Return the mean reward per agent, given the number of cooperators in each group."""
+        """Return the mean reward per agent; each argument is a group's number of cooperators."""
         actions: list[int] = []
         for size, count in zip(self.group_sizes, cooperators, strict=True):
             actions += [1] * count + [0] * (size - count)
@@ -44,7 +44,7 @@ class ChoiceRules:
         return max(self.mean_reward(*counts) for counts in self._all_counts())
 
     def _all_counts(self) -> product[tuple[int, ...]]:
-        """Return all possible numbers of cooperators, one number per group."""
+        """Return an iterator over all tuples of numbers of cooperators, one per group."""
         return product(*(range(size + 1) for size in self.group_sizes))
 
 

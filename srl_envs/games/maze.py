@@ -130,7 +130,7 @@ class MazeView(FixedChoices):
         return text
 
     def _open(self, visits: Sequence[float], walls: Sequence[float]) -> str:
-        """Return the open directions in words, given the fields visits_up, ... and walls."""
+        """Return open directions, such as "up (new), left (been 2)"; arguments are fields."""
         across = 2 * self.view_radius + 1
         here = len(walls) // 2
         around = (here - across, here + across, here - 1, here + 1)
@@ -289,7 +289,7 @@ class Maze(base.SimultaneousGame):
         return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode (option "level_seed": its maze); return the first observations."""
+        """Start an episode (option "level_seed": its maze); return each agent's first vector."""
         agents = len(self.possible_agents)
         seed = options.get("level_seed")
         self.level = self.draw_level(self.np_random) if seed is None else self.named_level(seed)
@@ -352,7 +352,7 @@ class Maze(base.SimultaneousGame):
         return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
-        """Draw the maze: A, B, ... agents, G goals, # walls, . free cells."""
+        """Return a drawing of the maze: A, B, ... agents, G goals, # walls, . free cells."""
         width = self.level.width
         marks = ["." if ways else "#" for ways in self.level.doors]
         for goal in () if self.task == "meet" else self._goals:
@@ -373,11 +373,7 @@ class Maze(base.SimultaneousGame):
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return the maze of a level seed.
-
-        Raises:
-            EnvConfigError: The maze is of another split, or the game has a layout.
-        """
+        """Return the maze of a level seed; raise EnvConfigError for another split, or a layout."""
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -389,7 +385,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move one agent; return the fields last_dx, last_dy and blocked."""
+        """Move an agent that has not arrived; return the fields last_dx, last_dy and blocked."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -405,7 +401,7 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return an agent's observation; `way` is its fields last_dx, last_dy and blocked."""
+        """Return an agent's vector; `way` are the fields last_dx, last_dy and blocked of it."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place
@@ -431,14 +427,13 @@ class Maze(base.SimultaneousGame):
         )
 
     def _farthest(self) -> list[int]:
-        """Return the cell of the farthest other agent, for each agent."""
+        """Return, for each agent, the cell number of the farthest other agent."""
         return [
             max(self._others(agent), key=partial(self._board.distance, place))
             for agent, place in enumerate(self._places)
         ]
 
     def _others(self, agent: int) -> list[int]:
-        """Return the cells of the other agents."""
         return self._places[:agent] + self._places[agent + 1 :]
 
 
@@ -446,7 +441,7 @@ class Maze(base.SimultaneousGame):
 def seating(
     level: Level, task: str, agents: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return each agent's start, its goal, and the least number of rounds to reach the goal.
+    """Return three tuples by agent: start, goal, and least number of rounds to reach the goal.
 
     Cells are given by number. For "meet", where goals move, the goals are the starts.
 

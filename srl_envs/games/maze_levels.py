@@ -100,7 +100,10 @@ class Level:
 
     @classmethod
     def drawn(cls, lines: Sequence[str]) -> Level:
-        """Return the maze drawn by `lines`, top row first: A start, G goal, # wall, . free."""
+        """Return the maze drawn by `lines`, top row first: A start, G goal, # wall, . free.
+
+        Raises EnvConfigError for other marks, unequal lines, or not exactly one A and one G.
+        """
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
         for y, line in enumerate(entries_of("layout", lines)):
             if not isinstance(line, str) or set(line) - set(at) or len(line) != len(lines[0]):
@@ -115,7 +118,7 @@ class Level:
         return cls(len(lines[0]), len(lines), walls, at["A"][0], at["G"][0])
 
     def number(self, cell: Cell) -> int:
-        """Return the number of a cell."""
+        """Return the number y * width + x of a cell (x, y)."""
         return cell[1] * self.width + cell[0]
 
     @cached_property
@@ -137,7 +140,7 @@ class Level:
         )
 
     def distances(self, source: int) -> list[int]:
-        """Return the shortest path length from `source` to each cell, -1 for unreachable cells."""
+        """Return the shortest path length from cell `source` to each cell, -1 if unreachable."""
         doors = self.doors
         far = [-1] * len(doors) + [0]  # The last entry, at index -1, is for blocked actions.
         far[source] = 0
@@ -241,7 +244,7 @@ class MazeRecipe:
         return self.width + self.height - 1
 
     def level(self, seed: int) -> Level:
-        """Return the maze of a level seed, which is at least 0."""
+        """Return the maze of a level seed; raise EnvConfigError if it is no whole number from 0."""
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
@@ -254,7 +257,10 @@ class MazeRecipe:
         raise self.too_few(f"of the {split} split")
 
     def level_seeds(self, split: str, count: int) -> tuple[int, ...]:
-        """Return the `count` smallest level seeds whose mazes are in the split, in order."""
+        """Return the `count` smallest level seeds of mazes in the split, "train" or "test".
+
+        Raises EnvConfigError for another split, or if ATTEMPTS mazes in a row are of the other one.
+        """
         check_choice("split", split, SPLITS)
         count = whole_number("count", count, low=0)
         levels = first_levels(self, split, count)
@@ -379,7 +385,7 @@ class Board:
         self._views: list[tuple[float, ...] | None] = [None] * len(self.doors)
 
     def distance(self, one: int, other: int) -> int:
-        """Return the Manhattan distance between two cells."""
+        """Return the Manhattan distance between two cells, given by number."""
         x, y = self._cells[one]
         other_x, other_y = self._cells[other]
         return abs(x - other_x) + abs(y - other_y)

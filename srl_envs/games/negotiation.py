@@ -40,7 +40,7 @@ OBSERVATION_FIELDS = (
 
 
 def field_sizes(rules: NegotiationRules) -> dict[str, int]:
-    """Return the length of each field of an observation, in order."""
+    """Return field -> number of its values, in the order of OBSERVATION_FIELDS."""
     options = sum(len(options) for _, options in rules.issues)
     sizes = dict.fromkeys(OBSERVATION_FIELDS, 1)
     sizes |= dict.fromkeys(("worth", "stands", "consents"), rules.num_agents)
@@ -56,12 +56,9 @@ def _terms(named: Mapping[str, str]) -> str:
 def _points(
     issues: tuple[tuple[str, tuple[str, ...]], ...], utility: tuple[float, ...], reservation: float
 ) -> str:
-    """Return the sentences about an agent's points, which are the same in a whole episode.
+    """Return sentences about an agent's points, 100 times its utilities.
 
-    Args:
-        issues: Pairs of an issue and its options.
-        utility: Utility of each option, issue by issue.
-        reservation: Utility without a deal.
+    `utility` has an entry per option, issue by issue; `reservation` is the utility without a deal.
     """
     points = iter(utility)
     listed = [
@@ -88,12 +85,12 @@ class NegotiationView:
 
     @cached_property
     def _terms_of_options(self) -> list[str]:
-        """Term of each option of each issue, such as "price=low"."""
+        """Terms of all options, issue by issue, such as "price=low"."""
         return [f"{issue}={option}" for issue, options in self.bargain.issues for option in options]
 
     @cached_property
     def _actions(self) -> dict[str, int]:
-        """Action number of each answer, in action order."""
+        """Mapping answer -> action number, in action order."""
         deals = range(len(self.bargain.deals))
         proposals = (f"propose {_terms(self.bargain.named(deal))}" for deal in deals)
         answers = ("pass", "accept", "walk away", *proposals)
@@ -142,7 +139,7 @@ class NegotiationView:
         return tuple(self._actions)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """See TextView. Issues are in any order; a failure names the wrong part of a proposal."""
+        """Return the action of an answer, with issues in any order, or a ParseFailure."""
         if isinstance(answer, str) and answer in self._actions:
             return self._actions[answer]  # the usual answer
 
@@ -155,7 +152,7 @@ class NegotiationView:
         return parse_statement(answer, action_of)
 
     def _proposed(self, plain: str) -> int | ParseFailure:
-        """Return the action of a statement in lower case that starts with "propose "."""
+        """Return the action of a lower-case text "propose ...", or a ParseFailure."""
         issues, chosen = dict(self.bargain.issues), dict[str, str]()
         plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
         for term in plain.split()[1:]:
@@ -175,12 +172,7 @@ class NegotiationView:
         return self._actions[f"propose {terms}"]
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
-        """Return sentences about each agent's latest proposal and the agents that agreed.
-
-        Args:
-            agent: The observing agent.
-            seen: Fields of its observation.
-        """
+        """Return sentences on all proposals and consents, given the fields that `agent` sees."""
         names = ["You", *self.agents]
         names.remove(agent)
         sentences, size = [], len(seen["utility"])
@@ -206,10 +198,10 @@ class SocialNegotiation(TalkingGame):
     Agents are agent_0, agent_1, ... Actions are 0 pass, 1 accept, 2 walk away, then one proposal
     per deal. With A agents and O options of all issues together, observations are float32 vectors
     of shape (4 + O + A * (O + 3),), laid out as OBSERVATION_FIELDS. An action that is currently
-    illegal counts as a pass, and `infos[agent]["illegal"]` is then True. The last infos contain
-    `outcome` ("agreement", "walked away" or "deadline"), `agreement` (the option of each issue, or
-    None) and the measures of bargaining.assessment, with `utilities` and `individually_rational`
-    by agent.
+    illegal counts as a pass, and `infos[agent]["illegal"]` is then True. In the last round, each
+    agent's info contains `outcome` ("agreement", "walked away" or "deadline"), `agreement` (issue
+    -> option, or None) and the measures of bargaining.assessment, with `utilities` and
+    `individually_rational` by agent.
 
     Args:
         num_agents: Number of agents, from 2 to 6; 2 for simultaneous offers.
@@ -305,7 +297,7 @@ class SocialNegotiation(TalkingGame):
         return self._look(), rewards, infos
 
     def _look(self) -> Sequence[base.Row]:
-        """Return each agent's observation vector, and store the masks of legal actions."""
+        """Return each agent's observation vector, and store the action masks in `_legal_now`."""
         bargain, size, deals = self.bargain, self.rules.num_agents, self.bargain.proposals
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
@@ -331,7 +323,7 @@ class SocialNegotiation(TalkingGame):
         return rows
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add the outcome of an episode and its measures to the last infos, one per agent."""
+        """Add the outcome, the agreement and its measures to `infos`, one dict per agent."""
         bargain, agreed = self.bargain, self.bargain.agreed
         measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:

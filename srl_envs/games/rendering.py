@@ -13,7 +13,7 @@ PAPER, INK = 250, 40  # gray levels
 
 
 def picture(text: str) -> np.ndarray:
-    """Draw lines of text as a uint8 array (height, width, 3), dark on light.
+    """Return lines of text drawn as a uint8 array (height, width, 3), dark on light.
 
     The width is that of a multiple of COLUMNS letters, so that pictures of one game are alike.
 

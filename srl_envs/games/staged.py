@@ -105,7 +105,7 @@ class StagedRules(ChoiceRules):
         return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward after the whole ramp, without noise."""
+        """Return each agent's reward (at least 0, no noise) at ramp 1; action 1 is to cooperate."""
         total, bad = sum(actions), self.adversaries
         return tuple(
             max(0.0, self.payoff(action, total, agent < bad))
@@ -188,14 +188,14 @@ class Staged(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Return the mean rewards at ramp 1; see RoundGame."""
+        """Return {"uniform": ..., "optimum": ...}: mean rewards per agent and step at ramp 1."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def make_view(self) -> StagedView:
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode (option "episode": its number); return the first observations."""
+        """Start an episode (option "episode": its number); return each agent's first vector."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

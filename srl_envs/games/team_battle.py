@@ -186,7 +186,7 @@ class TeamBattle(base.SimultaneousGame):
         return TeamBattleView(self.rules.team_sizes, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode (option "episode": its number); return the first observations."""
+        """Start an episode (option "episode": its number); return each agent's first vector."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

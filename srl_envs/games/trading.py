@@ -65,7 +65,7 @@ _COUNTED = 1e6  # upper bound of `deals`, which PettingZoo's tests require
 
 
 def field_sizes(rules: TradingRules) -> dict[str, int]:
-    """Return the length of each field of an observation, in order."""
+    """Return field -> number of its values, in the order of OBSERVATION_FIELDS."""
     others, goods = rules.num_agents - 1, rules.goods
     return dict.fromkeys(OBSERVATION_FIELDS, others) | {
         "time": 1,
@@ -81,7 +81,7 @@ def field_sizes(rules: TradingRules) -> dict[str, int]:
 
 
 def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
-    """Return the lower and the upper bounds of an observation vector."""
+    """Return two lists: the lower and the upper bounds of an observation vector."""
     units = rules.max_quantity
     # An agent is party to at most two agreements: its own offer and one that it accepted.
     gain = units * LARGEST_VALUE
@@ -106,7 +106,7 @@ def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
 
 @lru_cache(maxsize=256)
 def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[str, int]:
-    """Return the action number of each of the agent's answers, in action order."""
+    """Return the mapping answer -> action number of `agent`, in action order."""
     others, goods = [other for other in agents if other != agent], rules.names
     answers = (
         *("pass", "decline", "deliver"),
@@ -198,7 +198,7 @@ class TradingView:
         return tuple(_actions(self.market, self.agents, agent))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """See TextView. Plural forms are accepted; a failure names the wrong part of an offer."""
+        """Return the action of an answer, or a ParseFailure. Goods may be in the plural."""
         actions = _actions(self.market, self.agents, agent)
 
         def action_of(statement: str) -> int | ParseFailure | None:
@@ -230,7 +230,7 @@ class TradingView:
     def _offered(
         self, agent: str, given: str, give: str, wanted: str, want: str, partner: str
     ) -> int | ParseFailure:
-        """Return the action of an offer, given the five words and numbers of an answer."""
+        """Return the action of the offer in five words of an answer, or a ParseFailure."""
         if partner not in self._others(agent):
             return self._no_partner(agent, partner)
         # A good may be in the singular or the plural.
@@ -259,12 +259,9 @@ class TradingView:
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
-        """Return sentences about the agent's offer, offers to the agent, and deliveries due.
+        """Return sentences on the agent's offer, offers to the agent, and due deliveries.
 
-        Args:
-            seen: Fields of the agent's observation.
-            others: Names of the other agents.
-            phase: OFFERS, ANSWERS or DELIVERIES.
+        `seen` are the fields that the agent observes; `phase` is OFFERS, ANSWERS or DELIVERIES.
         """
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
@@ -311,10 +308,10 @@ class SocialTrading(TalkingGame):
     Agents are agent_0, agent_1, ... Actions are 0 pass, 1 decline, 2 deliver, then the acceptances
     and offers of trading_market.py. Observations are float32 vectors of shape (sum of
     `field_sizes(rules)`,), laid out as OBSERVATION_FIELDS. An action that is currently illegal
-    counts as a pass, and `infos[agent]["illegal"]` is then True. The last infos contain
+    counts as a pass, and `infos[agent]["illegal"]` is then True. In the last round, infos contain
     `possible_surplus` (greatest total gain of any reallocation), `realised_surplus` (total gain of
     all agents), `surplus_share` (their ratio; None if the first is 0), `gain`, `reputation` and
-    `network` (number of deals by pair of agents).
+    `network` ("agent_0 agent_1" -> number of deals, if any).
 
     Args:
         num_agents: Number of agents, from 2 to 10.
@@ -392,7 +389,7 @@ class SocialTrading(TalkingGame):
         return self._look(rewards), rewards, infos
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """Return each agent's observation vector, and store the masks of legal actions."""
+        """Return each agent's observation vector, and store the action masks in `_legal_now`."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]
@@ -465,7 +462,7 @@ class SocialTrading(TalkingGame):
         return words
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
-        """Return the mask of a round of offers for an agent with this stock."""
+        """Return the int8 mask of a round of offers for an agent with `stock`, units by good."""
         mask = self._pass_only.copy()
         mask[self.rules.first_offer :] = np.asarray(stock)[self._given] >= self._given_units
         return mask
@@ -481,7 +478,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add the measures of the episode to its last infos."""
+        """Add surplus, gain, reputation and network of the episode to `infos`, one per agent."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)

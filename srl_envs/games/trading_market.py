@@ -107,7 +107,7 @@ class TradingRules:
         return tuple(other for other in range(self.num_agents) if other != agent)
 
     def draw(self, generator: np.random.Generator) -> tuple[list[list[int]], list[list[int]]]:
-        """Draw the values per unit and the stocks of a market, both indexed [agent][good].
+        """Draw a market; return its values per unit and its stocks, two lists [agent][good].
 
         Every agent has one favorite good, which is not the coin. The numbers of agents with the
         same favorite differ by at most one.
@@ -228,7 +228,7 @@ class Market:
         return illegal
 
     def _answer(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """Play a round of answers; see `play` for the result."""
+        """Play a round of answers; return each agent's gain, and True for each illegal action."""
         illegal = []
         for agent, (action, makers) in enumerate(zip(chosen, self.incoming, strict=True)):
             legal = action == PASS
@@ -253,7 +253,7 @@ class Market:
     def _carry_out(self, delivering: set[int]) -> list[int]:
         """Move the goods that the agents `delivering` owe, and end all agreements.
 
-        Promises of other agents count as broken. Returns the gain of each agent.
+        Promises of other agents count as broken. Returns the gain of each agent, in agent order.
         """
         gains = [0] * self.rules.num_agents
         for maker, taker in self.agreed:

@@ -71,7 +71,7 @@ class Protections:
 
     @property
     def level(self) -> str:
-        """Level of these protections, one of LEVELS."""
+        """Level of these protections: "limits", "filtered" or "strict"."""
         if not self.seccomp:
             return "limits"
         return "strict" if self.namespaces else "filtered"
@@ -149,7 +149,7 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return OK or WRONG for a call that returned, or else the verdict of the outcome.
+        """Return SandboxVerdict OK or WRONG for a call that returned, else the outcome's verdict.
 
         Args:
             outcome: Outcome of the call.
@@ -172,5 +172,5 @@ class TestReport:
 
     @property
     def all_passed(self) -> bool:
-        """True if all tests passed."""
+        """True if all tests passed, also if there are none."""
         return all(verdict is SandboxVerdict.OK for verdict in self.verdicts)

@@ -94,7 +94,7 @@ class Sandbox:
         self._returned = threading.Condition()
 
     def protections(self) -> Protections:
-        """Return the active protections."""
+        """Return the Protections of the workers."""
         return self._protections
 
     def run(
@@ -123,7 +123,7 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`, and return its record with the output in `stdout`.
+        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError if closed.
 
         Args:
             source: Source of the program.
@@ -131,7 +131,7 @@ class Sandbox:
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
-        """Run the calls of tests, and compare the results with the expected values.
+        """Run the calls of tests; return their TestReport, or raise NotPlainError or SandboxError.
 
         Args:
             source: Source of the program.
@@ -142,7 +142,7 @@ class Sandbox:
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
     def judge(self, source: str, trial: str, functions: Collection[str]) -> ProgramRun:
-        """Run a test written as code in another process than the program.
+        """Run a test written as code in another process than the program, or raise SandboxError.
 
         Args:
             source: Source of the program.
@@ -208,7 +208,7 @@ class Sandbox:
                 self._returned.notify_all()
 
     def _usable(self, worker: Worker | None) -> Worker:
-        """Return `worker`, or a new worker if it has ended or is None."""
+        """Return `worker`, or a new one if it has ended or is None, or raise SandboxError."""
         if worker is not None and not worker.is_lost():
             return worker
         self._end([worker])
@@ -265,13 +265,13 @@ def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()
 
 
 def _lost(calls: int) -> ProgramRun:
-    """Return the record of a run with this number of calls whose worker ended."""
+    """Return the ProgramRun, of verdict KILLED, for `calls` calls of a run whose worker ended."""
     lost = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
     return ProgramRun(lost.verdict, (lost,) * calls, error=lost.error)
 
 
 def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
-    """Send a started program its calls, serialized, and return the record of the run.
+    """Send a started program its calls, serialized, and return the ProgramRun.
 
     Each call is sent after the answer to the one before, so no answer can depend on a later call.
     """
@@ -327,7 +327,7 @@ def _tried(program: Running, trial: Running, functions: Collection[str]) -> Call
 
 
 def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
-    """Return the call of one of `functions` in a line of a trial, serialized anew, or None."""
+    """Return the serialized call in a line of a trial, None unless it is of `functions`."""
     try:
         function, args, kwargs = serialization.loads(json.loads(line)["call"].encode())
         return serialization.dumps((function, args, kwargs)) if function in functions else None
@@ -338,16 +338,16 @@ def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
 def _next_outcome(
     running: Running, failures: Mapping[str, SandboxVerdict] = CALL_FAILURES
 ) -> CallOutcome:
-    """Wait for the next outcome that a run reports, or for its end, and return the outcome.
+    """Wait for the next outcome that a run reports, or for its end; return the CallOutcome.
 
-    `failures` are the verdicts that the program may report, by name.
+    `failures` maps the names that the program may report to their verdicts.
     """
     line = running.line()
     return _ending(running, early=True) if line is None else _outcome_in(line, failures)
 
 
 def _outcome_in(line: bytes, failures: Mapping[str, SandboxVerdict]) -> CallOutcome:
-    """Return the outcome in a line of a report, or UNREADABLE; `failures` as in _next_outcome."""
+    """Return the CallOutcome in a report's line, UNREADABLE if malformed or not in `failures`."""
     try:
         report = json.loads(line)
     except (ValueError, RecursionError):
@@ -369,7 +369,7 @@ def _outcome_in(line: bytes, failures: Mapping[str, SandboxVerdict]) -> CallOutc
 
 
 def _ending(running: Running, *, early: bool = False) -> CallOutcome:
-    """Wait for the end of a run and return its outcome: OK, or the reason of the end.
+    """Wait for the end of a run and return its CallOutcome: OK, or the reason of the end.
 
     If `early`, an answer was expected, and a normal end is the outcome KILLED.
     """
@@ -395,7 +395,7 @@ def _ending(running: Running, *, early: bool = False) -> CallOutcome:
 def _record(
     running: Running, outcome: CallOutcome, outcomes: Sequence[CallOutcome] = ()
 ) -> ProgramRun:
-    """Return the record of a finished run, with the verdict and error of `outcome`.
+    """Return the ProgramRun of a finished run, with the verdict and error of `outcome`.
 
     `outcomes` are those of the calls. The output has no control characters.
     """

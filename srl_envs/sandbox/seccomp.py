@@ -61,7 +61,7 @@ _WRITING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECT
 
 @functools.cache
 def compiled(files: str) -> bytes:
-    """Return the filter for this machine, compiled, that permits the calls `files` of FILES.
+    """Return the compiled filter, BPF bytes; `files` is "own", "readable" or "none" (see FILES).
 
     Raises ImportError with the install command if libseccomp or pyseccomp is missing, and
     SandboxError if libseccomp returned an invalid filter.

@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write a line to the program, unless it has ended."""
+        """Write a line with its end, and block until it is written or the program has ended."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -112,7 +112,7 @@ class Running:
                 return
 
     def hang_up(self) -> None:
-        """Close the descriptor of calls, which ends the loop of the program."""
+        """Close the pipe of calls, so that the program ends its loop. May be called twice."""
         if self._calls >= 0:
             os.close(self._calls)
             self._calls = -1
@@ -123,7 +123,7 @@ class Running:
             self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
 
     def finish(self) -> None:
-        """Wait for the end of the run, and read the rest of the pipes."""
+        """Wait for the end of the run; read the rest to `printed` and `received`."""
         while self.status is None:
             self._pump()
         while ready := _ready(self._open):
@@ -151,7 +151,7 @@ class Running:
         self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
-        """Read once from each descriptor of `ready`, and stop the run if it exceeds a limit."""
+        """Append a read from each descriptor of `ready`; stop the run if it exceeds a limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]
@@ -226,7 +226,7 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """End the worker and all its processes."""
+        """Kill the worker and all its processes, and wait; in a fork, only close the socket."""
         self.control.close()
         if os.getpid() != self.owner:  # A fork of the owner only closes its copies.
             return
@@ -237,13 +237,13 @@ class Worker:
             self._process.stderr.close()
 
     def is_lost(self) -> bool:
-        """Return True if a worker without a run has ended."""
+        """Return True if the worker has ended; not to be called during a run."""
         return bool(_ready([self.control.fileno()]))
 
     def _granted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Send its settings to the worker, and return the fields of Protections that it reports.
+        """Send `settings` to the worker; return the fields of Protections that the worker reports.
 
-        Raises SandboxError if the worker does not answer within START.
+        Raises SandboxError if the worker ends, or does not answer within START seconds.
         """
         self.control.settimeout(START)
         try:
@@ -282,7 +282,7 @@ class Worker:
 
 @functools.cache
 def _code() -> bytes:
-    """Return the marshalled code of the worker's modules, by name; packages are empty."""
+    """Return the marshalled dict name -> code of the worker's modules; packages are empty."""
     root = Path(__file__).parents[2]
     code = {}
     for name in _MODULES:
@@ -293,7 +293,7 @@ def _code() -> bytes:
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
-    """Wait up to `seconds` until a descriptor is ready or closed, and return all that are.
+    """Wait up to `seconds` until a descriptor is ready or closed; return the list of all such.
 
     The descriptors are those of `reading`, for input, and `writing`, for output.
     """

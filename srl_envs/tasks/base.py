@@ -122,7 +122,7 @@ class Grade:
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the grade of a solution, with score 1.
+        """Return the Grade of a solution: score 1, correct.
 
         Args:
             feedback: Text for the agent.
@@ -131,7 +131,7 @@ class Grade:
 
     @classmethod
     def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Grade:
-        """Return the grade of a wrong answer.
+        """Return the Grade of a wrong answer.
 
         Args:
             feedback: Text for the agent, which must not contain the answer.
@@ -184,7 +184,7 @@ class Task(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """Draw a problem.
+        """Draw and return a Problem.
 
         Args:
             rng: Source of all randomness.
@@ -193,7 +193,7 @@ class Task(ABC):
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Return the grade of an answer; never raise.
+        """Return the Grade of an answer; never raise.
 
         Args:
             problem: Problem of the attempt.
@@ -201,7 +201,7 @@ class Task(ABC):
         """
 
     def use(self, problems: Iterable[Problem]) -> None:
-        """Replace drawn problems by given ones, of any split by default.
+        """Replace drawn problems by given ones; set `problems`, `difficulties` and `split` ("any").
 
         Args:
             problems: At least one problem. Their difficulties become the range of the task.
@@ -231,7 +231,7 @@ class Task(ABC):
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Return the grade of one turn, by default that of `grade`.
+        """Return the Grade of one turn, by default that of `grade`.
 
         Tasks in which a turn may be another action than an answer override this method.
 
@@ -250,7 +250,7 @@ class Task(ABC):
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return texts in the right form without information on the truth, None if there are none.
+        """Return a tuple of texts in the right form that do not reveal the truth, None without any.
 
         Args:
             rng: Source of all randomness.
@@ -328,7 +328,7 @@ class TaskEnv(FreeTextGame):
             self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
-        """Return the problem of a seed; raise EnvConfigError if the split has none.
+        """Return the Problem of a seed; raise EnvConfigError if the split has none.
 
         Args:
             seed: Problem seed, at least 0.
@@ -350,7 +350,7 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return the attempt of an agent, which contains the truth; raise EnvError before reset.
+        """Return an agent's Attempt, which contains the truth; raise EnvError before its reset.
 
         Args:
             agent: Name of the agent.
@@ -360,7 +360,7 @@ class TaskEnv(FreeTextGame):
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return texts in the right form for an agent, None if there are none.
+        """Return a tuple of texts in the right form for an agent, None if there are none.
 
         Args:
             agent: Name of the agent.
@@ -450,7 +450,7 @@ class TaskEnv(FreeTextGame):
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    """Return the lowest and highest difficulty in `value`, which None sets to those in `known`.
+    """Return (lowest, highest) difficulty of `value`: one number, a pair, or None for `known`.
 
     Raises EnvConfigError if they are not within `known`, the range of the task.
     """

@@ -84,7 +84,7 @@ class Debate:
     speeches: tuple[Speech, ...] = ()
 
     def by(self, side: str) -> list[Speech]:
-        """Return the speeches of a side in the order of the rounds."""
+        """Return the speeches of a side, "pro" or "con", in the order of the rounds."""
         return [speech for speech in self.speeches if speech.side == side]
 
 
@@ -98,7 +98,7 @@ class Verdict:
     """Plain data for the infos of both agents."""
 
     def score(self, side: str) -> float:
-        """Return the score of a side."""
+        """Return the score, 0 to 1, of a side, "pro" or "con"."""
         return self.pro if side == PRO else self.con
 
     @property
@@ -113,7 +113,7 @@ class Judge(Protocol):
     """Judge of debates."""
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return the verdict on a debate, deterministic if possible.
+        """Return the Verdict on a debate, deterministic if possible.
 
         Raises JudgeError if the debate cannot be judged.
         """
@@ -127,8 +127,8 @@ class DebateEnv(FreeTextGame):
     `max_cycles` truncates is judged on the speeches so far. Observation vector: turns so far /
     turns, pro, con (1 for the side of the agent), 0, may speak now, speeches of the agent / rounds.
     Infos: `motion`, `side`, `round`, `words` (of the last speech), `unreadable` (the reason, or
-    None). The last infos also have `score`, `opponent_score`, `winner`, `success` (the agent won),
-    and the data of the verdict, with the prefix "judge_". Reset option: `motion`, a text.
+    None); after the verdict also `score`, `opponent_score`, `winner` ("pro", "con" or "tie"),
+    `success` (the agent won), and "judge_" + each key of `Verdict.info`. Reset option: `motion`.
 
     Args:
         topics: Motions, or a JSONL file of motions; by default, the shipped motions.
@@ -227,7 +227,7 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return the newest speeches that fit into the observation, one line each, oldest first."""
+        """Return lines of the newest speeches, oldest first, up to `history` and HISTORY_LENGTH."""
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -265,7 +265,7 @@ class DebateEnv(FreeTextGame):
 def sample_speeches(
     rng: np.random.Generator, motion: str, side: str, count: int
 ) -> tuple[str, ...]:
-    """Draw up to `count` different stock speeches on a motion, for side "pro" or "con"."""
+    """Return a tuple of up to `count` random stock speeches on a motion, for "pro" or "con"."""
     stems = content_words(motion)
     words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:STEM] in stems]
     stock = [*SENTENCES, *(ABOUT.format(word=word) for word in words[:2])]
@@ -278,7 +278,7 @@ def sample_speeches(
 
 
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Load motions from a JSONL file: a text, or an object with "motion", on each line.
+    """Return the motions in a JSONL file: a text, or an object with "motion", on each line.
 
     Raises EnvConfigError if the file cannot be read, and for an invalid line, with its number.
     """
@@ -298,7 +298,7 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return the distinct motions of a split; raise EnvConfigError if there are none."""
+    """Return a split's distinct motions (None: shipped ones); raise EnvConfigError if none."""
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
@@ -325,7 +325,7 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    """Return the judge that an argument of DebateEnv is or names; raise EnvConfigError for none."""
+    """Return a Judge: `judge`, or a new one for a name; raise EnvConfigError if there is none."""
     if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
@@ -397,7 +397,7 @@ class RuleJudge:
     name = "rules"
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return a Verdict: per side the mean score of its speeches, 0 if it has none."""
+        """Return a Verdict with each side's mean score of its speeches, 0 without speeches."""
         scores = {}
         for side in SIDES:
             marks = [score_speech(debate, speech)[0] for speech in debate.by(side)]
@@ -406,7 +406,7 @@ class RuleJudge:
 
 
 def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float]]:
-    """Return RuleJudge's score of a speech, 0 to 1, and its features and guards by name.
+    """Return RuleJudge's score of a speech, and a dict of its features and guards; all 0 to 1.
 
     The feature "response" is missing if the opponent has not spoken in an earlier round.
     """
@@ -443,7 +443,7 @@ def words_of(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the first STEM letters of the words of a text, except function and short words."""
+    """Return the set of first STEM letters of a text's words, except function and short words."""
     words = [word for word in words_of(text) if len(word) >= SHORTEST]
     return {word[:STEM] for word in words if word not in FUNCTION_WORDS}
 
@@ -472,7 +472,7 @@ def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
 
 
 def _prose(words: Sequence[str]) -> float:
-    """Return 1 if the share of function words among `words` is as in prose, down to 0 if not."""
+    """Return 1 if the share of FUNCTION_WORDS in `words` fits PROSE, and down to 0 if not."""
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:

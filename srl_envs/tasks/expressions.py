@@ -92,7 +92,7 @@ def plain(text: str) -> str:
 
 
 def parse(text: str) -> Tree:
-    """Return the tree of an expression; raise Unreadable if a part of the text is no expression."""
+    """Return the Tree of an expression; raise Unreadable if the text is none, long or nested."""
     if len(text) > LONGEST:
         raise Unreadable(f"an expression may have {LONGEST} characters")
     reader = _Reader(plain(text))
@@ -232,7 +232,7 @@ def number(text: str) -> Fraction:
 
 
 def names(tree: Tree) -> frozenset[str]:
-    """Return the letters of the variables of a tree."""
+    """Return the set of the letters of a tree's variables."""
     if tree[0] == "name":
         return frozenset(tree[1])
     return frozenset().union(*(names(part) for part in tree[1:] if isinstance(part, tuple)))
@@ -372,7 +372,7 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, bounded)
 
 @cache
 def _digits() -> _Numbers:
-    """Return the arithmetic of real numbers of DIGITS digits; raise ImportError without mpmath."""
+    """Return the _Numbers of reals with DIGITS digits; raise ImportError if mpmath is missing."""
     with needed_by("comparing answers with roots, pi or functions"):
         import mpmath
     context = mpmath.mp.clone()

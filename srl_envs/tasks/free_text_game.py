@@ -48,7 +48,7 @@ class FreeTextGame(RoundGame):
     """Agent -> its last text and reward."""
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Update the state with the answers of one turn, and return the outcome of each agent.
+        """Update the state with the answers of one turn; return agent -> Outcome.
 
         Args:
             answers: Text of each active agent, possibly empty or unreadable.
@@ -61,7 +61,7 @@ class FreeTextGame(RoundGame):
         raise NotImplementedError
 
     def numbers(self, agent: str) -> Sequence[float]:
-        """Return the observation vector of any agent, also after its termination."""
+        """Return the numbers of any agent's observation vector, also after its termination."""
         raise NotImplementedError
 
     def first_info(self, agent: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class FreeTextView:
 
 
 def readable_text(answer: Any) -> str | ParseFailure:
-    """Return a text that is neither empty nor too long, or a ParseFailure."""
+    """Return `answer`, or a ParseFailure if it is no str, blank, or longer than ANSWER_LENGTH."""
     if not isinstance(answer, str):
         return ParseFailure("the answer is not text")
     if not answer.strip():

@@ -112,7 +112,7 @@ def final_answer(text: str) -> str | ParseFailure:
 
 
 def boxed(text: str) -> list[str]:
-    r"""Return the contents of all `\boxed{...}` and `\fbox{...}` in a text, by their ends."""
+    r"""Return the contents of all `\boxed{...}` and `\fbox{...}`, in the order of their ends."""
     starts = {match.end() - 1 for match in _BOX.finditer(text)}
     found = []
     opened: list[int] = []
@@ -127,7 +127,7 @@ def boxed(text: str) -> list[str]:
 
 
 def read(text: str, units: Collection[str] = ()) -> Reading:
-    """Return the parsed form of an answer, of kind "words" if no other fits; never raise.
+    """Return the Reading of an answer, of kind "words" if no other fits; never raise.
 
     The first LONGEST characters count. `units` are words that may follow a number.
     """
@@ -171,7 +171,7 @@ def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
 
 
 def _number_alone(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the number that a text consists of, with or without a unit, or None."""
+    """Return the Reading of a text that is a number, with or without a unit, else None."""
     try:
         return _number(_plain(text.strip("*`\"' \t\n")[: LONGEST + 1]), units)
     except (Unreadable, ZeroDivisionError):
@@ -183,7 +183,7 @@ def _percent(truth: str) -> frozenset[str]:
 
 
 def same_reading(truth: Reading, answer: Reading) -> bool:
-    """Return True if a parsed answer has the value of the parsed truth."""
+    """Return True if two Readings have the same value; raise ImportError if mpmath is needed."""
     if {truth.kind, answer.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
         truth, answer = _interval(truth), _interval(answer)
     right, given = truth.content, answer.content
@@ -306,7 +306,7 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Parse intervals and inequalities in one variable, joined by "or" or a union sign."""
+    """Return the set of intervals or inequalities joined by "or" or a union sign, else None."""
     pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
     spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
     if None in spans or len(spans) > MOST:
@@ -315,7 +315,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Parse an inequality or an interval; return None for other texts.
+    """Return the Span of an inequality or interval, None for others, or raise Unreadable.
 
     If `alone`, the text is the whole answer, and (2, 3) is a point.
     """
@@ -374,7 +374,7 @@ def _same_number(truth: Fraction, answer: Reading) -> bool:
 
 
 def _depths(text: str) -> list[int]:
-    """Return the number of open brackets after each character."""
+    """Return a list: the number of open brackets after each character."""
     return list(accumulate((sign in "([{") - (sign in ")]}") for sign in text))
 
 

@@ -103,7 +103,7 @@ def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
 
 
 def read_problem(row: Any, number: int) -> Problem:
-    r"""Return the problem in a line of a JSONL file in the layout of GSM8K or MATH.
+    r"""Return the Problem in a line of a JSONL file in the layout of GSM8K or MATH.
 
     GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final number after "####".
     MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
@@ -152,7 +152,7 @@ def parallel_env(
 
 
 def arithmetic(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a sum, difference, product or quotient."""
+    """Draw a Problem of difficulty 1 to 5: a sum, difference, product or quotient."""
     levels = (_digits, _tables, _three, _brackets, _fractions)
     expression, answer, key = levels[difficulty - 1](rng)
     question = f"{expression} = ?"
@@ -222,7 +222,7 @@ def _pair(one: int, other: int, operator: str) -> str:
 
 
 def algebra(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw an equation or an inequality."""
+    """Draw a Problem of difficulty 1 to 5: an equation or an inequality to solve."""
     kinds = (
         (_shifted,),
         (_linear, _inequality),
@@ -303,7 +303,7 @@ def _two_bounds(rng: np.random.Generator) -> Drawn:
 
 
 def word_problems(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a short story with a number to find."""
+    """Draw a Problem of difficulty 1 to 5: a short story with a number to find."""
     story = (_more, _boxes, _compared, _change, _discount)[difficulty - 1]
     first, second = rng.choice(len(NAMES), size=2, replace=False)
     name, other, things = NAMES[int(first)], NAMES[int(second)], pick(rng, THINGS)
@@ -365,7 +365,7 @@ def _discount(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed
 
 
 def multi_step(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a problem of `difficulty` + 1 steps of arithmetic."""
+    """Draw a Problem of difficulty 1 to 5, with `difficulty` + 1 steps of arithmetic."""
     size = (9, 20, 50, 99, 200)[difficulty - 1]
     start = _between(rng, 2, size)
     value, sentences = Fraction(start), [f"Start with {start}."]
@@ -407,7 +407,7 @@ def _decimal(hundredths: int) -> str:
 
 
 def _between(rng: np.random.Generator, low: int, high: int) -> int:
-    """Draw a whole number, both ends included."""
+    """Draw an int from `low` to `high`, both included."""
     return int(rng.integers(low, high + 1))
 
 

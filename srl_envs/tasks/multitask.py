@@ -139,7 +139,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def agents(self) -> list[str]:
-        """Agents of the current episode."""
+        """Agents of the running episode, none before the first reset."""
         return [] if self.environment is None else list(self.environments[self.environment].agents)
 
     @property
@@ -153,10 +153,10 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.max_cycles = turns
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode of the drawn environment, or of that which the options name.
+        """Start an episode of one environment; return observations and infos, both by agent.
 
-        The options are "environment", a label, and options of that environment, which also receives
-        the number of the episode since the seed as "episode". See RoundGame.reset.
+        The option "environment" is a label, drawn by default. The environment receives all options,
+        and as "episode" the number since the seed. Raises EnvConfigError if an option is invalid.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:
@@ -209,7 +209,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
 
     def _padded(self, observation: Any, space: Any) -> Any:
-        """Return an observation or a state with padding and the one-hot label, as in `space`."""
+        """Return an observation or state, padded as in `space` and followed by the label."""
         if isinstance(observation, Mapping):
             vector = self._padded(observation["observation"], space["observation"])
             return {**observation, "observation": vector}
@@ -220,9 +220,9 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
 
 def _made(environments: Any, **shared: Any) -> dict[str, Any]:
-    """Return the environments by label, made with their options and `shared`.
+    """Return label -> new environment, made with its options and `shared`.
 
-    Raises EnvConfigError if `environments` is no mapping as in Multitask, or an entry is invalid.
+    Raises EnvConfigError if `environments` is no mapping label -> {"name", "options"}, or empty.
     """
     entries = environments if isinstance(environments, Mapping) else {}
     made = {}
@@ -251,7 +251,7 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
 
 
 def _facts(env: Any) -> dict[str, Any]:
-    """Return the properties of an environment that all environments must share, by name.
+    """Return name -> value of the properties of `env` that all environments must share.
 
     Raises EnvConfigError if the environment has no text view, or no vector in its observations.
     """
@@ -274,7 +274,7 @@ def _facts(env: Any) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Any]) -> Any:
-    """Return the space of the observations in any of the spaces `members`.
+    """Return the space that includes the padded observations of all spaces `members`.
 
     Vectors are padded with zeros to the longest, and followed by the one-hot label.
     """

@@ -184,7 +184,7 @@ def parallel_env(
 
 
 def read_problem(row: Any, number: int) -> Problem:
-    """Return the problem in a line of a JSONL file in the layout of HumanEval (Chen et al. 2021).
+    """Return the Problem in a line of a JSONL file in the layout of HumanEval (Chen et al. 2021).
 
     A line is {"prompt", "entry_point", "test"}, and may contain "canonical_solution". The test is
     code and runs in another process than the program (Sandbox.judge): it calls the entry point with
@@ -232,7 +232,7 @@ Template = Callable[[np.random.Generator], DrawnProblem]
 def drawn_problem(
     family: str, template: Template, rng: np.random.Generator, difficulty: int
 ) -> Problem:
-    """Return a problem with its tests, drawn from a template of FAMILIES.
+    """Return a Problem with its tests, drawn from a template of FAMILIES.
 
     The solution of the template runs in this process, to compute the expected values.
     """

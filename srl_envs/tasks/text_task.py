@@ -185,7 +185,7 @@ class TextTask(FreeTextGame):
         return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return some of the sample answers in random order, None if there are none.
+        """Return a tuple of some sample answers in random order, None if there are none.
 
         Args:
             agent: Name of the agent.
@@ -212,7 +212,7 @@ class TextTask(FreeTextGame):
         return message
 
     def _rewards_of(self, talks: Sequence[_Conversation]) -> list[dict[str, float]]:
-        """Return the values of the reward functions, by name, of each conversation in order."""
+        """Return reward name -> value for each of `talks`; raise EnvError for no finite number."""
         calls = [
             function("\n\n".join(talk.completions), self.rows[talk.index])
             for talk in talks
@@ -223,9 +223,9 @@ class TextTask(FreeTextGame):
 
 
 def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
-    """Return the rows that an argument of TextTask is or names.
+    """Return the rows of a list, of the file, folder or hub dataset that `rows` names.
 
-    Raises EnvConfigError if there is none, and ImportError if the package datasets is missing.
+    Raises EnvConfigError for an unreadable file or no rows, ImportError if datasets is missing.
     """
     if isinstance(rows, str | os.PathLike):
         path = loading.place(rows, "rows")
@@ -253,7 +253,7 @@ def _row(row: Any) -> Row:
 
 
 def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
-    """Return the prompt of the row with this number; EnvConfigError if it is no valid text."""
+    """Return the prompt of row `number`; raise EnvConfigError if it is no text or lacks a field."""
     try:
         text = prompt.format_map(row) if isinstance(prompt, str) else prompt(row)
     except (KeyError, ValueError, IndexError, AttributeError) as error:
@@ -272,16 +272,16 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
 
 
 def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
-    """Return the tool of a function, which may be named 'module:function'."""
+    """Return a Tool, or that of a function or its name; raise EnvConfigError if there is none."""
     if isinstance(tool, str):
         tool = loading.code(tool, "tools")
     return tool if isinstance(tool, Tool) else Tool.of(tool)
 
 
 def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
-    """Return the reward functions of an argument by name, each with its weight.
+    """Return name -> (function, weight) of the argument `reward` of TextTask.
 
-    Raises EnvConfigError if there is none, two have one name, or one is no function.
+    Raises EnvConfigError for none, a repeated name, or another type of function or weight.
     """
     if callable(reward) or isinstance(reward, str):
         reward = {reward: 1.0}
@@ -306,7 +306,7 @@ def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
 
 
 def _awaited(values: Sequence[Any]) -> list[Any]:
-    """Return the values, and the results of those that are awaitable, awaited at the same time."""
+    """Return the values, awaitable ones replaced by their results; block until all are done."""
     if not any(map(isawaitable, values)):
         return list(values)
 
@@ -322,7 +322,7 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
 
 
 def _finite(name: str, value: Any) -> float:
-    """Return the value of the reward `name`; raise EnvError if it is no finite number."""
+    """Return `value` as a float; raise EnvError, with the reward's `name`, if it is not finite."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:

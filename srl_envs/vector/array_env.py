@@ -20,7 +20,7 @@ HELD = 1 << 22  # limit of numbers (8 bytes each) in memory, for all environment
 
 
 class BatchedRng:
-    """Normal random numbers of N environments with one generator each.
+    """Standard normal random numbers of N environments with one generator each.
 
     The numbers of an environment depend neither on other environments nor on the size of blocks.
     """
@@ -33,7 +33,7 @@ class BatchedRng:
         self._env_ids = np.arange(num_envs)
 
     def reseed(self, env_ids: Sequence[int], seeds: Sequence[int | None]) -> None:
-        """Seed the generators of `env_ids` with `seeds`; a seed of None keeps the generator."""
+        """Seed the generators at the indices `env_ids`; a seed of None keeps the generator."""
         for i, seed in zip(env_ids, seeds, strict=True):
             if seed is not None:
                 self.sources[i].np_random = np.random.default_rng(seed)
@@ -85,11 +85,11 @@ class ArrayGame(VectorGame):
     # Defined by subclasses.
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Start episodes in these environments and write their first observations."""
+        """Start episodes at `env_ids` with the options of `reset`; write the first observations."""
         self._observations[env_ids] = self._first
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        """Play one round and write the observations.
+        """Play one round with actions `chosen` (N, A), write `_observations`, return a Played.
 
         `over` (N,) marks environments in their last round, `resting` (N,) environments whose
         results are ignored.
@@ -109,10 +109,7 @@ class ArrayGame(VectorGame):
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """Return noise (N, A) for rewards, 0.0 if noise_std is 0.
-
-        Environments marked in `idle` (N,) draw no numbers; their entries are meaningless.
-        """
+        """Return noise (N, A), 0.0 if noise_std is 0; environments marked in `idle` draw none."""
         if not self._game.noise_std:
             return 0.0
         noise = self.rng.next(idle).clip(-NOISE_LIMIT, NOISE_LIMIT)

@@ -85,11 +85,7 @@ class SyncVectorGame(VectorGame):
             self._observations[i, self._index_of[agent]] = seen
 
     def _stacked(self, given: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
-        """Return infos as arrays (N, A, ...) with marks, in the form of VectorGame.
-
-        Args:
-            given: Triples (number of the environment, number of the agent, its info).
-        """
+        """Return infos in the form of VectorGame, given triples (environment, agent, its info)."""
         by_key: dict[str, list[tuple[int, int, Any]]] = {}
         for i, agent, info in given:
             for key, value in info.items():
@@ -128,7 +124,7 @@ class SyncVectorGame(VectorGame):
 
 
 def _refuse_misfits(env: Any) -> None:
-    """Raise EnvConfigError if the spaces of an environment's agents do not fit into arrays."""
+    """Raise EnvConfigError unless agents have equal array observations and Discrete actions."""
     agents = env.possible_agents
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:

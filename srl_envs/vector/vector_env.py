@@ -64,18 +64,21 @@ class VectorGame:
     def _start(
         self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:
-        """Start episodes in these environments; a seed of None continues the random stream."""
+        """Start episodes at the indices `env_ids`, and write their first observations.
+
+        `seeds` has one seed per index; None continues the environment's random stream.
+        """
         raise NotImplementedError
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
-        """Play one round with the actions `chosen` (N, A); return its outcome.
+        """Play one round with actions `chosen` (N, A), write `_observations`, return an Outcome.
 
         The results of environments marked in `resting` (N,) are ignored.
         """
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        """Return all infos; `fresh` (N,) marks the environments that have just been reset."""
+        """Return infos in the form of VectorGame; `fresh` (N,) marks environments just reset."""
         raise NotImplementedError
 
     def reset(
@@ -89,6 +92,10 @@ class VectorGame:
             seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None continues the
                 random streams.
             options: Reset options, the same for every environment.
+
+        Raises:
+            EnvError: The number of seeds is not N.
+            EnvConfigError: A seed is no whole number of at least 0, or an option is invalid.
         """
         given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)
@@ -148,7 +155,7 @@ class VectorGame:
         return chosen
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        """Return one seed per environment, given the `seed` of `reset`, or raise EnvError."""
+        """Return N seeds for the `seed` of `reset`; raise EnvError or EnvConfigError if invalid."""
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):

@@ -212,7 +212,7 @@ def _write(path: str, text: str, folder: int) -> None:
 
 
 def readable_files() -> list[str]:
-    """Return the paths of the standard library and its shared libraries, which runs may read."""
+    """Return sorted paths of the standard library and its shared libraries, or raise OSError."""
     library = []
     for place in sys.path:
         if os.path.isfile(place):  # a zipped library
@@ -230,7 +230,7 @@ def readable_files() -> list[str]:
 
 
 def _is_standard(name: str) -> bool:
-    """Return True if the name of a file on `sys.path` is one of the standard library."""
+    """Return True if a file or folder of this name on `sys.path` is of the standard library."""
     module = name.partition(".")[0]
     built = module.startswith("_sysconfigdata_") or module == "__pycache__"
     return built or module in sys.stdlib_module_names

@@ -28,7 +28,7 @@ class CodeAttempt:
     """Context manager that keeps an exception of any class as `failure` instead of raising it."""
 
     failure: dict[str, str] | None = None
-    """Report of the exception."""
+    """{"error": description}, for a MemoryError also "verdict"; None without an exception."""
 
     def __enter__(self) -> CodeAttempt:
         return self
@@ -101,7 +101,7 @@ class Elsewhere:
 
 
 def _answer(module: types.ModuleType, call: bytes) -> None:
-    """Make a serialized call of a function of the program; report the result or exception."""
+    """Make a serialized call of a function in `module`; write its result or error to RESULTS."""
     report: dict[str, str] = {}
     with CodeAttempt() as calling:
         name, args, kwargs = serialization.loads(call)

@@ -24,7 +24,7 @@ class NotPlainError(EnvError, ValueError):
 
 
 def dumps(value: Any) -> bytes:
-    """Return plain data as a line without its line break; raise NotPlainError for other data."""
+    """Return plain data as a line of JSON bytes without its end, or raise NotPlainError."""
     try:
         return json.dumps(_packed(value, MAX_NESTING), separators=(",", ":")).encode("ascii")
     except (ValueError, RecursionError) as error:

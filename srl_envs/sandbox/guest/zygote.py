@@ -62,7 +62,7 @@ def main(control_descriptor: int) -> None:
 def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
     """Activate each protection, except those in `without`, that works in a fork.
 
-    Sets the fields of `place` and returns those of srl_envs.sandbox.Protections.
+    Sets fields of `place`; returns a dict of the fields of srl_envs.sandbox.Protections.
     """
     refused: dict[str, str] = {}
     if "landlock" not in without:
@@ -98,7 +98,7 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
-    """Fork a run for every message, and reply REPLY at its end, until the socket closes."""
+    """Fork a run for every message; send REPLY at its end. Return when the socket closes."""
     own = place.own_processes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)

@@ -160,7 +160,7 @@ class Toolbox:
 
 
 def _check_name(path: str) -> None:
-    """Raise ToolError if a text is no name of a file."""
+    """Raise ToolError if `path` is no relative path in letters, digits and ._- (_FILE_NAME)."""
     if not _FILE_NAME.fullmatch(path):
         raise ToolError(
             f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
@@ -180,7 +180,7 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """Return what a cell prints, with the value of a last expression; ToolError if it fails."""
+        """Return the output of a cell, also of a last expression; raise ToolError if it fails."""
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:
@@ -251,7 +251,7 @@ def as_text(documents: Sequence[SearchDocument]) -> str:
 
 @cache
 def shipped() -> BM25Search:
-    """Return the search over the shipped corpus, towns of a fictional island."""
+    """Return the search over the shipped corpus, or raise ImportError if bm25s is missing."""
     entries = map(json.loads, CORPUS.read_text(encoding="utf-8").splitlines())
     return BM25Search(SearchDocument(entry["title"], entry["text"]) for entry in entries)
 

@@ -89,7 +89,7 @@ class ToolSession:
         self._given = numbers_in(self.question)
 
     def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-        """Make the calls of a turn, add the needed ones to `made`, and return the results."""
+        """Make a turn's calls, update all fields (`made`, `turns`, ...), and return the results."""
         given: set[str] = set()
         learned: set[str] = set()
         results = tuple(self.box.registry.call(call) for call in calls)
@@ -136,7 +136,7 @@ class ToolSession:
 
 
 def numbers_in(text: str) -> set[str]:
-    """Return the numbers in a text, as texts without signs and redundant zeros.
+    """Return the set of numbers in a text, as texts without signs and redundant zeros.
 
     1,000 counts as 1000, and as 1 and 0.
     """
@@ -253,7 +253,7 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
-        """Yield, for each tool, calls on the numbers, files or names in a text, as written."""
+        """Yield a set of written calls per tool, with the numbers, files or names in a text."""
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}

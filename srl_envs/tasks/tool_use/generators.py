@@ -49,7 +49,7 @@ def _problem(
     steps: Sequence[CallStep],
     files: Mapping[str, str] | None = None,
 ) -> Problem:
-    """Return a problem; its question also lists the files (name -> text).
+    """Return a Problem; its question also lists the names in `files` (name -> text).
 
     `key` identifies the problem within its family, apart from its wording.
     """
@@ -65,7 +65,7 @@ def _problem(
 
 
 def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a question for the value of an expression of difficulty + 1 numbers."""
+    """Draw a Problem that asks for the value of an expression of `difficulty` + 1 numbers."""
     expression = _number(rng, difficulty)
     for _ in range(difficulty):
         mark = "+-*"[rng.integers(3)]
@@ -79,7 +79,7 @@ def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def read(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a question for the number in one of several files."""
+    """Draw a Problem that asks for the number in one of `difficulty` + 1 files."""
     files = _files(rng, difficulty, 1 + difficulty)
     name = pick(rng, list(files))
     steps = [_step("read_file", files[name], path=name)]
@@ -88,7 +88,7 @@ def read(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a question for a fact about a town; from difficulty 3, about the river of the town."""
+    """Draw a Problem on a fact about a town or, from difficulty 3, the length of its river."""
     town = pick(rng, towns())
     steps = [_step("search", town, query=town)]
     if difficulty < 3:
@@ -103,7 +103,7 @@ def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a calculation with numbers in files and in the question.
+    """Draw a Problem: a calculation with numbers in files and in the question.
 
     Difficulty 1 has one file and numbers of one digit; from difficulty 3, several files are needed.
     """
@@ -133,7 +133,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a chain of files: `difficulty` files name the next one, and the last has a number."""
+    """Draw a Problem on a chain: `difficulty` files name the next one, the last has a number."""
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
     chain = names[: difficulty + 1]
@@ -155,7 +155,7 @@ def asked(
     required_tools: Sequence[str] = (),
     difficulty: int = 1,
 ) -> Problem:
-    """Return a user-defined problem.
+    """Return a user-defined Problem.
 
     Args:
         question: Question.
@@ -204,12 +204,12 @@ def _facts() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def towns() -> list[str]:
-    """Return the names of the towns in the shipped corpus, in its order."""
+    """Return the list of the names of towns in the shipped corpus, in its order."""
     return [title for title, facts in _facts().items() if "river" in facts]
 
 
 def _number(rng: np.random.Generator, difficulty: int) -> str:
-    """Draw a number: one digit, two, three, one decimal place, or five digits (difficulty 5)."""
+    """Draw a number, as text: one digit, two, three, one decimal place, or five (difficulty 5)."""
     if difficulty == 4:
         return f"{rng.integers(10, 1000) / 10:.1f}"
     low, high = {1: (2, 10), 2: (10, 100), 3: (100, 1000), 5: (10_000, 100_000)}[difficulty]
@@ -217,6 +217,6 @@ def _number(rng: np.random.Generator, difficulty: int) -> str:
 
 
 def _files(rng: np.random.Generator, difficulty: int, size: int) -> dict[str, str]:
-    """Draw `size` files, name -> text, each with a number."""
+    """Draw `size` files: a dict of a name in FILE_NAMES -> a number as text, sorted by name."""
     names = rng.permutation(FILE_NAMES)[:size]
     return {str(name): _number(rng, difficulty) for name in sorted(names)}

@@ -69,7 +69,7 @@ class Tool:
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str | None = None) -> Tool:
-        """Return the tool of a function, with a schema from its signature and docstring.
+        """Return the Tool of a function, with a schema from its signature and docstring.
 
         Args:
             function: Function with type hints and a Google-style docstring, in which each argument
@@ -113,7 +113,7 @@ class Tool:
         return cls(name, description, parameters, function)
 
     def schema(self) -> dict[str, Any]:
-        """Return the schema for function-calling interfaces and chat templates."""
+        """Return {"type": "function", "function": {name, description, parameters}}."""
         described = {"description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": {"name": self.name, **described}}
 
@@ -133,7 +133,7 @@ class ToolCall:
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
-        """Return the call as text between tags, as an agent writes it."""
+        """Return the call as an agent writes it: JSON between <tool_call> tags."""
         call = json.dumps({"name": self.name, "arguments": self.arguments})
         return f"{OPEN}{call}{CLOSE}"
 
@@ -168,13 +168,13 @@ class ToolRegistry:
             _validator(json.dumps(tool.parameters))
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return the schemas of all tools, for `tools=` of a chat template."""
+        """Return the list of `Tool.schema` of all tools, for `tools=` of a chat template."""
         return [tool.schema() for tool in self.tools.values()]
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Validate the arguments of a call, make the call, and return its result or error.
+        """Validate and make a call; return a ToolResult, not `ok` for an unknown tool or an error.
 
-        An exception of the function is the error; exceptions other than ToolError are logged.
+        An exception of the function is an error; exceptions other than ToolError are logged.
 
         Raises:
             EnvError: The function raised an EnvError that is no ToolError.
@@ -195,9 +195,9 @@ class ToolRegistry:
 
 
 def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Call the function of a tool; return its result as text, or raise EnvError, often ToolError.
+    """Call the function of a tool; return its result as text, other values as JSON.
 
-    Any other exception is logged and becomes a ToolError.
+    An EnvError of the function passes unchanged; others are logged and become a ToolError.
     """
     try:
         value = tool.function(**arguments)
@@ -228,7 +228,7 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _validator(parameters: str) -> Any:
-    """Return the jsonschema validator of a schema, given as JSON; EnvConfigError if invalid."""
+    """Return the validator of a schema in JSON; raise EnvConfigError if it is invalid."""
     with needed_by("checking a call's arguments"):
         import jsonschema
     schema = json.loads(parameters)
@@ -241,7 +241,7 @@ def _validator(parameters: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _log_exception(name: str, kind: str) -> None:
-    """Log the current exception of a tool by name, once for each class, `kind`, of exceptions."""
+    """Log the current exception of tool `name`, once for each class of exceptions, `kind`."""
     message = "the tool %s raised %s, which the model reads as the result of its call"
     log.warning(message, name, kind, exc_info=True)
 
@@ -251,7 +251,7 @@ def _failed(complaint: str) -> ToolResult:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text, with escapes for lone surrogates, cut to `length` characters with CUT."""
+    """Return a text with escapes for lone surrogates, cut to `length` characters with CUT."""
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
 
@@ -261,7 +261,7 @@ class _NoCall(ValueError):
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
-    """Return the calls in the text of an agent, or its answer as text; never raise.
+    """Return a tuple of the calls in an agent's text, or its answer as str; never raise.
 
     Text up to </think> is skipped. Calls are between tags, or the whole text is JSON. An answer
     counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box.
@@ -359,7 +359,7 @@ def tool_rules(
 def tool_turn(registry: ToolRegistry, text: str) -> str | None:
     """Make the tool calls in an agent's text, and return their results as one text.
 
-    Return the reason if a call cannot be read, and None if there is no call.
+    Return "Not read: <reason>." for a malformed call, and None if there is no call.
     """
     turn = read_turn(text)
     if isinstance(turn, tuple):
@@ -371,6 +371,6 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return the text of a result between tags, cut so that `results` of them fit into a turn."""
+    """Return a result between <tool_response> tags, cut so that `results` of them fit a turn."""
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
