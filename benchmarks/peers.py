@@ -2,14 +2,13 @@
 
 python -m benchmarks.peers [--repeats 5] [--rounds 6] [--folder build/peers] [--markdown FILE]
 
-Three comparisons, in each of which all sides have the same model, game and number of sampled
-answers:
+In the trainings, both sides have the same model, game and number of sampled answers:
 
 - two models in a common-payoff game of three steps, with CoMLRL's MAGRPO;
-- one model against tit for tat, with TRL's GRPOTrainer and a rollout function written by hand;
-- text games played from answer to answer, with TextArena.
+- one model against tit for tat, with TRL's GRPOTrainer and a rollout function written by hand.
 
-Repeat n trains with seed n. The sides of a comparison take turns within each repeat.
+Repeat n trains with seed n, and the sides take turns within each repeat. A third table has the rows
+of `benchmarks.env_speed` that are compared with PettingZoo, OpenSpiel and TextArena.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import Any
 
 from benchmarks import records
 from benchmarks.peer_sides import games
-from benchmarks.peer_sides.words import TURNS
+from benchmarks.peer_sides.words import GROUP, NODES, TURNS
 from benchmarks.records import ROOT, OverSeeds, Repeats
 from srl_agents.llm import tiny
 
@@ -37,12 +36,29 @@ ENVIRONMENT = {
     "TRL_EXPERIMENTAL_SILENCE": "1",
 }
 RATE = 1e-3  # learning rate of all trainings; MAGRPO is measured at three times the rate, too
+PACKAGES = {
+    "comlrl": ["comlrl"],
+    "textarena": [f"{ROOT}[openspiel,textarena]", "pygame-ce"],
+}
+"""Virtual environment -> its packages for pip."""
+PAIR = {
+    "models.count": 2,
+    "rollout.group_size": GROUP,
+    "rollout.groups_per_round": NODES // TURNS,
+}
+"""As many answers per round as MAGRPO's tree has."""
 PASSES = {
     "credit.name": "agent_turn",
     "algorithm.num_iterations": TURNS,
     "algorithm.clip_range": 100.0,
 }
 """As many optimizer steps per round as MAGRPO, whose updates are not clipped either."""
+ONE = {
+    "models.count": 1,
+    "seats": {"agent_1": "tit_for_tat"},
+    "rollout.group_size": 16,
+    "rollout.groups_per_round": 4,
+}
 
 
 @dataclass(frozen=True)
@@ -51,47 +67,46 @@ class Side:
 
     name: str
     program: str
-    package: str | None = None
-    """Package of the peer for pip; None runs in this virtual environment."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    peer: str | None = None
+    """Virtual environment of a peer; None runs in this one."""
 
     def measure(self, folder: Path, **common: Any) -> dict[str, Any]:
         """Run the program with `common` and this side's arguments, and return its last line."""
+        python = sys.executable if self.peer is None else installed(folder, self.peer)
         arguments = json.dumps({**common, **self.arguments})
-        done = subprocess.run(
-            [self._python(folder), SIDES / f"{self.program}.py", arguments],
-            cwd=ROOT, env={**os.environ, **ENVIRONMENT}, check=True,
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        output = output_of(python, SIDES / f"{self.program}.py", arguments)
+        found: dict[str, Any] = json.loads(output.splitlines()[-1])
         return found
 
-    def _python(self, folder: Path) -> str:
-        """Return the interpreter, after installing the peer into FOLDER/PACKAGE if necessary."""
-        if self.package is None:
-            return sys.executable
-        python = folder / self.package / "bin" / "python"
-        ready = folder / self.package / ".installed"
-        if not ready.exists():
-            subprocess.run([sys.executable, "-m", "venv", folder / self.package], check=True)
-            install = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt"]
-            subprocess.run([*install, self.package], check=True, stdout=sys.stderr)
-            ready.touch()
-        return str(python)
+
+def installed(folder: Path, peer: str) -> Path:
+    """Return the interpreter of the virtual environment FOLDER/PEER, which is built if missing."""
+    python, ready = folder / peer / "bin" / "python", folder / peer / ".installed"
+    if not ready.exists():
+        output_of(sys.executable, "-m", "venv", folder / peer)
+        output_of(python, "-m", "pip", "install", "-c", ROOT / "constraints.txt", *PACKAGES[peer])
+        ready.touch()
+    return python
+
+
+def output_of(*command: str | Path) -> str:
+    """Run a command at the root of the project and return its output."""
+    environment = {**os.environ, **ENVIRONMENT}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
 
 
 TEAM = (
-    Side("ours", "ours_team"),
-    Side(f"ours, {TURNS} passes per step's rewards", "ours_team", None, {"settings": PASSES}),
-    Side("CoMLRL", "comlrl_team", "comlrl"),
-    Side("CoMLRL, three times the rate", "comlrl_team", "comlrl", {"rate": 3 * RATE}),
-)
-SOLO = (Side("ours", "ours_solo"), Side("TRL", "trl_solo"))
-TEXT = tuple(
-    (game, Side("ours", "ours_text", None, {"game": game}),
-     Side("TextArena", "textarena_text", "textarena", {"game": peer}))
-    for game, peer in games.TEXT_GAMES.items()
+    Side("ours", "ours", {"game": "Team", "settings": PAIR}),
+    Side(f"ours, {TURNS} passes per step's rewards", "ours",
+         {"game": "Team", "settings": PAIR | PASSES}),
+    Side("CoMLRL", "comlrl_team", peer="comlrl"),
+    Side("CoMLRL, three times the rate", "comlrl_team", {"rate": 3 * RATE}, peer="comlrl"),
 )  # fmt: skip
+SOLO = (Side("ours", "ours", {"game": "solo", "settings": ONE}), Side("TRL", "trl_solo"))
 
 
 def trained(sides: Sequence[Side], folder: Path, repeats: int, **common: Any) -> str:
@@ -116,19 +131,6 @@ def trained(sides: Sequence[Side], folder: Path, repeats: int, **common: Any) ->
     return records.table(headers, rows)
 
 
-def played(folder: Path, repeats: int) -> str:
-    """Measure the text games and return a Markdown table with one row per game."""
-    rows = []
-    for game, *pair in TEXT:
-        rates = records.in_turns(
-            {side.name: lambda _, side=side: side.measure(folder)["rate"] / 1e3 for side in pair},
-            repeats,
-        )
-        ratio = records.ratios(rates["ours"], rates["TextArena"])
-        rows.append((game, f"{rates['ours']:.0f}", f"{rates['TextArena']:.0f}", f"{ratio:.2f}"))
-    return records.table(("", "ours, thousand steps per CPU-s", "TextArena", "ratio"), rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print and record; return the exit code."""
     parser = records.parser(__doc__)
@@ -138,13 +140,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="folder of the peers' virtual environments")  # fmt: skip
     options = parser.parse_args(arguments)
     folder, common = options.folder.absolute(), {"rounds": options.rounds, "rate": RATE}
+    speed = [installed(folder, "textarena"), "-m", "benchmarks.env_speed", "--compared"]
+    speed += ["--repeats", str(options.repeats)]
     parts = [
         f"Two models, {TURNS} steps, common payoff; reward per step (optimum 1).",
         trained(TEAM, folder, options.repeats, base=str(tiny.folder(games.Team)), **common),
         "One model against tit for tat, 4 steps.",
         trained(SOLO, folder, options.repeats, base=str(tiny.folder(games.solo)), **common),
-        "Text games.",
-        played(folder, options.repeats),
+        "Games.",
+        output_of(*speed).partition("\n\n- ")[0],
     ]
     return records.keep("\n\n".join(parts), options)
 

@@ -11,14 +11,6 @@ from srl_envs import make
 from srl_envs.games import base
 from srl_envs.games.base import vector_of
 
-TEXT_GAMES = {
-    "rock, paper, scissors": "IteratedRockPaperScissors-v0",
-    "Kuhn poker": "KuhnPoker-v0",
-    "iterated prisoner's dilemma": "IteratedPrisonersDilemma-v0",
-    "negotiation": "SimpleNegotiation-v0",
-}
-"""Our game to TextArena's."""
-
 
 def solo() -> Any:
     """Return the game of one model against tit for tat, four steps."""

@@ -105,22 +105,21 @@ def train(given: Mapping[str, Any]) -> None:
     report(rounds, 1, GROUPS * GROUP * TURNS)
 
 
+@torch.no_grad()
 def sample(
     model: Any, contexts: Sequence[Sequence[int]], tokenizer: Any
 ) -> list[tuple[list[int], list[float]]]:
     """Return the sampled token ids and log-probabilities that follow each context."""
-    longest = max(map(len, contexts))
-    pad = tokenizer.pad_token_id
-    ids = torch.tensor([[pad] * (longest - len(one)) + list(one) for one in contexts])
-    attention = torch.tensor([[0] * (longest - len(one)) + [1] * len(one) for one in contexts])
-    with torch.no_grad():
-        found = model.generate(
-            input_ids=ids, attention_mask=attention, max_new_tokens=4, do_sample=True,
-            temperature=1.0, top_k=0, top_p=1.0, return_dict_in_generate=True, output_logits=True,
-        )  # fmt: skip
+    batch = tokenizer.pad({"input_ids": contexts}, padding_side="left", return_tensors="pt")
+    found = model.generate(
+        **batch, max_new_tokens=4, do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
+        return_dict_in_generate=True, output_logits=True,
+    )  # fmt: skip
     logprobs = torch.stack(found.logits, 1).log_softmax(-1)
     answers = []
-    for row, chances in zip(found.sequences[:, longest:].tolist(), logprobs, strict=True):
+    for row, chances in zip(
+        found.sequences[:, -len(found.logits) :].tolist(), logprobs, strict=True
+    ):
         end = row.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in row else len(row)
         answers.append((row[:end], [float(chances[n, row[n]]) for n in range(end)]))
     return answers

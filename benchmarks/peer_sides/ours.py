@@ -1,32 +1,26 @@
-"""Two models of this library in the common-payoff game; see `benchmarks.peers`."""
+"""Training with this library in a game of `benchmarks.peer_sides.games`."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from benchmarks.peer_sides import games
-from benchmarks.peer_sides.words import GROUP, NODES, TURNS, Rounds, report
+from benchmarks.peer_sides.words import Rounds, report
 from srl_train.config import yaml_file
 from srl_train.trainer import Trainer
 
 
-def train(
-    given: Mapping[str, Any], settings: Mapping[str, Any], make_env: Callable[[], Any], turns: int
-) -> None:
+def train(given: Mapping[str, Any]) -> None:
     """Train and report.
 
-    Args:
-        given: `base` (model folder), `rounds`, `rate` (learning rate), `seed` and, optionally,
-            `settings` of this side.
-        settings: Settings of the comparison, by dotted name.
-        make_env: Constructor of the game.
-        turns: Number of steps per episode.
+    `given` has `game` (name of the constructor), `base` (model folder), `rounds`, `rate` (learning
+    rate), `seed` and `settings` (of this side, by dotted name).
     """
     torch.set_num_threads(1)
     config = yaml_file.from_tree({}, {
@@ -39,29 +33,19 @@ def train(
         "seed": given["seed"],
         "logging.evaluation_episodes": 0,
         "checkpoints.every": 0,
-        **settings,
-        **given.get("settings", {}),
+        **given["settings"],
     })  # fmt: skip
-    rounds = Rounds()
+    rounds, make_env = Rounds(), getattr(games, given["game"])
     with tempfile.TemporaryDirectory(prefix="peers-") as folder:
         trainer = Trainer(config, folder, make_env=make_env, record_metrics=False)
         for _ in range(config.rounds):
             episodes = trainer.train_round().episodes
+            turns = len(episodes[0].turns)
             total = sum(episode.returns()["agent_0"] for episode in episodes)
             rounds.end(total / turns / len(episodes))
     steps = config.algorithm.num_iterations * config.algorithm.minibatches
     report(rounds, steps, config.rollout.episodes * turns * config.models.count)
 
 
-def main(given: Mapping[str, Any]) -> None:
-    """Train two models on as many answers as MAGRPO's tree has."""
-    settings = {
-        "models.count": 2,
-        "rollout.group_size": GROUP,
-        "rollout.groups_per_round": NODES // TURNS,
-    }
-    train(given, settings, games.Team, TURNS)
-
-
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    train(json.loads(sys.argv[1]))
