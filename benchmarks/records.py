@@ -111,6 +111,11 @@ class Estimate(NamedTuple):
     def __format__(self, form: str) -> str:
         return f"{self.mean:{form}}" + ("" if self.error is None else f" ± {self.error:{form}}")
 
+    def minus(self, other: Estimate) -> Estimate:
+        """Return the difference to an independent estimate; unknown errors count as 0."""
+        error = math.hypot(self.error or 0.0, other.error or 0.0)
+        return Estimate(self.mean - other.mean, error)
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of independent values and its standard error."""

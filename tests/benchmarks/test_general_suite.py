@@ -12,10 +12,10 @@ from benchmarks.general_suite import (
     all_games,
     best_values,
     fair_values,
-    from_the_other_side,
     memory_one,
 )
 from srl_agents.baselines.learners import SimplePGRuns
+from srl_agents.scripted.memory_one import mirrored
 
 
 def test_every_ordinal_game_occurs_once():
@@ -69,13 +69,13 @@ def test_fair_values_match_hand_computation():
     assert fair[place] == pytest.approx([0.75, 0.75])
 
 
-def test_reply_table_from_the_other_side():
+def test_replies_from_the_other_side():
     tables = memory_one()
-    repeats, contrary = (from_the_other_side(tables[n]) for n in ("tit_for_tat", "contrary"))
+    repeats, contrary = (mirrored(tables[name]) for name in ("tit_for_tat", "contrary"))
     for own in range(2):
         for met in range(2):
-            assert repeats[1 + 2 * own + met].argmax() == own  # it repeats what we played
-            assert contrary[1 + 2 * own + met].argmax() == 1 - own
+            assert repeats[1 + 2 * own + met] == own  # it repeats what we played
+            assert contrary[1 + 2 * own + met] == 1 - own
     games = all_games()
     best = best_values(games, tables["always_1"], 4)
     assert best == pytest.approx(games.row_GKK[:, :, 1].max(axis=1))
@@ -119,7 +119,7 @@ def test_late_player_learns_from_its_own_rounds():
 
     inner = Recorder([0])
     inner.lengths = []
-    late = Late(inner, 1, delay=6, seed=0)
+    late = Late([0], lambda seeds: inner, delay=6, seed=0)
     for _ in range(3):
         for _ in range(4):
             late.act()

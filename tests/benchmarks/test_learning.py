@@ -131,17 +131,6 @@ def test_gain_is_relative_to_recorded_returns(small):
     assert text.count("\n| coop_compete, ") == 2
 
 
-def test_rules_give_the_value_of_selfish_play():
-    # At difficulty .3: base .7; all cooperate .7 + .25 / 2, all compete .7 - .25 / 2.
-    known = learning.known_values({"difficulty": 0.3, "max_cycles": 6})
-    assert known["all cooperate"] == pytest.approx(0.825)
-    assert known["all compete"] == pytest.approx(0.575)
-    # One's own share of the team is worth .25 / 4; competing gains .15 * p more and saves
-    # .05 * (1 - (1 + 3 p) / 4): equal at p = 2 / 9.
-    assert known["selfish equilibrium, probability of cooperating"] == pytest.approx(2 / 9)
-    assert known["selfish equilibrium"] == pytest.approx(0.65)
-
-
 @pytest.mark.parametrize("parts", [True, False])
 def test_signals_are_observed_in_part_or_whole_and_right_colours_pay(parts):
     env = games.Signals(parts)
