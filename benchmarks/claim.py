@@ -81,8 +81,7 @@ class Table(Section):
 
     def markdown(self, rows: Sequence[Row]) -> str:
         """Return the table as Markdown, under its title if any."""
-        text = table(list(self.columns), self.cells(rows))
-        return f"{self.title}\n\n{text}" if self.title else text
+        return f"{self.title}\n\n{table(list(self.columns), self.cells(rows))}".strip()
 
 
 class Claim(Section):
@@ -135,8 +134,7 @@ class Claim(Section):
         """Return the tables and the legend of a measured result as Markdown."""
         rows = [*result.rows, *result.references]
         legend = self.record(result, request)["legend"]
-        parts = [*(one.markdown(rows) for one in self.tables), legend]
-        return "\n\n".join(part for part in parts if part)
+        return "\n\n".join([*(one.markdown(rows) for one in self.tables), legend]).strip()
 
 
 @dataclass(frozen=True)

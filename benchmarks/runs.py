@@ -37,11 +37,9 @@ def train_methods(
 ) -> Iterator[dict[str, Any]]:
     """Train every method of a claim for every seed, and yield one row per run.
 
-    Args:
-        request: Claim, seeds and overrides.
-        exams: Name -> evaluation after training. "after" is also evaluated before it, as "before".
-        named_by: Entry of an episode's last info that names its level or problem. The names that
-            occur in training are the row's `met`.
+    `exams` is name -> evaluation after training; "after" is also evaluated before it, as "before".
+    `named_by` is the entry of an episode's last info that names its level or problem. The names
+    that occur in training are the row's `met`.
     """
     example = Path(str(request.claim.config)).stem
     for seed in request.seeds:
@@ -60,8 +58,7 @@ def train_methods(
                     for file in sorted((out / "data").glob("*.jsonl"))  # of `sft` and `dpo`
                     for episode in read_jsonl(file)
                 ]
-                if named_by:
-                    trainer.met.update(last_info(episode)[named_by] for episode in recorded)
+                trainer.meet(recorded)
                 yield {
                     "variant": name,
                     "seed": seed,
@@ -86,11 +83,13 @@ class _WatchedTrainer(Trainer):
         self.met: set[str] = set()
         self._named_by = named_by
 
-    def train_round(self) -> RoundResult:
-        """Train the next round, add its names to `met`, and return its result."""
-        result = super().train_round()
+    def meet(self, episodes: Sequence[Episode]) -> None:
         if self._named_by:
-            self.met.update(last_info(episode)[self._named_by] for episode in result.episodes)
+            self.met.update(last_info(episode)[self._named_by] for episode in episodes)
+
+    def train_round(self) -> RoundResult:
+        result = super().train_round()
+        self.meet(result.episodes)
         return result
 
 
