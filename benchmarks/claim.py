@@ -89,7 +89,7 @@ class Claim(Section):
 
     title: str
     measure: str
-    """Name in the runner's table of measurements."""
+    """Function, as MODULE.NAME in this package."""
     config: str | None = None
     """File of examples/configs; None starts from the default settings."""
     settings: dict[str, Any] = {}

@@ -49,27 +49,6 @@ class SmallGame(base.SimultaneousGame):
         raise NotImplementedError
 
 
-# The key game ------------------------------------------------------------------------------------
-
-AGENTS, TURNS = 16, 8
-HOLDER, WHEN, COLOUR = 2, 4, 1
-"""Agent, turn (from 0) and colour that matter."""
-PRIZE, WEATHER = 1.0, 0.5
-
-
-def key_rewards(
-    chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the rewards (..., agents, turns) of a key game.
-
-    `chosen_AT` are the numbers of the chosen colours, `weather_AT` the noise that is added to every
-    reward.
-    """
-    paid = weather_AT.copy()
-    paid[..., HOLDER, WHEN] += PRIZE * (chosen_AT[..., HOLDER, WHEN] == COLOUR)
-    return paid
-
-
 # Games of colours --------------------------------------------------------------------------------
 
 

@@ -22,27 +22,14 @@ from srl_train.cli.options import settings
 from srl_train.errors import ConfigError
 from srl_train.run_files import write_whole
 
-# Names instead of imports: measurements of memory start processes, and Linux counts the memory of
-# the parent at the fork in the child's peak. So nothing imported here may import torch.
-MEASUREMENTS = {
-    **dict.fromkeys(("demo_seeds", "adapter_memory", "scaling", "vocabulary"),
-                    "benchmarks.costs"),
-    **dict.fromkeys(("maze", "trading", "arithmetic", "tools", "several_tasks", "algorithms",
-                     "offline", "team_battle", "federated", "served"), "benchmarks.learning"),
-    **dict.fromkeys(("round_cost", "ray", "asynchronous"), "benchmarks.rounds"),
-    "named_algorithms": "benchmarks.comparisons",
-    "credit": "benchmarks.credit",
-    "zero_sum": "benchmarks.zero_sum",
-}  # fmt: skip
-"""Measurement -> module. The function is `measure` in a module with a single measurement."""
-
 
 def measure(request: Request) -> Result:
-    """Run the measurement that the claim of a request names, and return its result."""
-    name = request.claim.measure
-    module = MEASUREMENTS[name]
-    function = "measure" if module.endswith(f".{name}") else name
-    result: Result = pkgutil.resolve_name(f"{module}:{function}")(request)
+    """Run the measurement that the claim of a request names, and return its result.
+
+    It is imported here only: measurements of memory start processes, and Linux counts the memory of
+    the parent at the fork in the child's peak. So nothing else in this module may import torch.
+    """
+    result: Result = pkgutil.resolve_name(f"benchmarks.{request.claim.measure}")(request)
     return result
 
 

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from benchmarks import games, learning
+from benchmarks import games, learning, training
 from benchmarks.records import mean_interval
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
@@ -17,7 +17,7 @@ MARKET = {"num_agents": 2, "max_quantity": 1, "agreements": "binding", "max_cycl
 
 
 def measured(request):
-    result = getattr(learning, request.claim.measure)(request)
+    result = training.measure(request)
     return result, request.claim.markdown(result, request)
 
 
