@@ -20,11 +20,10 @@ from srl_agents.scripted.registry import classic_policy
 from srl_envs.text import TextEnv
 
 TURNS, GROUPS, GROUP = 4, 4, 16
+NEXT = "\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
 
 class RoundsOfTrl(Rounds, TrainerCallback):  # type: ignore[misc]
-    """Rounds that end with TRL's steps."""
-
     reward = 0.0
 
     def on_step_end(self, *arguments: Any, **named: Any) -> None:
@@ -47,12 +46,8 @@ def train(given: Mapping[str, Any]) -> None:
         envs = [new_game() for _ in prompts]
         seeds = [1000 * len(rounds.rewards) + number // GROUP for number in range(len(envs))]
         texts = [env.reset(seed=seed)[0]["agent_0"] for env, seed in zip(envs, seeds, strict=True)]
-        first = [
-            tokenizer.apply_chat_template(
-                [{"role": "user", "content": text}], add_generation_prompt=True, return_dict=True
-            )["input_ids"]
-            for text in texts
-        ]
+        chats = [[{"role": "user", "content": text}] for text in texts]
+        first = tokenizer.apply_chat_template(chats, add_generation_prompt=True)["input_ids"]
         contexts = [list(ids) for ids in first]
         mask: list[list[int]] = [[] for _ in envs]
         logprobs: list[list[float]] = [[] for _ in envs]
@@ -68,10 +63,7 @@ def train(given: Mapping[str, Any]) -> None:
                 seen, paid, *_ = env.step({"agent_0": answer})
                 returns[number] += paid["agent_0"]
                 if turn < TURNS - 1:
-                    text = (
-                        f"\n<|im_start|>user\n{seen['agent_0']}<|im_end|>\n<|im_start|>assistant\n"
-                    )
-                    read = tokenizer.encode(text, add_special_tokens=False)
+                    read = tokenizer.encode(NEXT.format(seen["agent_0"]), add_special_tokens=False)
                     contexts[number] += read
                     mask[number] += [0] * len(read)
                     logprobs[number] += [0.0] * len(read)
