@@ -105,9 +105,8 @@ def key_games(
             times = {f"times_{name}": medians["team_joint"] / own for name, own in medians.items()}
             fewer = {f"fewer_{name}": medians["agent_turn"] / own for name, own in medians.items()}
             steps = {f"steps_{name}": STEPS[name] * own for name, own in medians.items()}
-            rows.append(
-                {"part": "key", "seed": seed, "rate": rate, **medians, **times, **fewer, **steps}
-            )
+            found = {"part": "key", "seed": seed, "rate": rate, **medians}
+            rows.append({**found, **times, **fewer, **steps})
     return rows
 
 
@@ -157,10 +156,7 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
 def dilemma(
     credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
 ) -> dict[str, float]:
-    """Train two learners with one logit per context in the iterated prisoner's dilemma.
-
-    Returns {"cooperation": share of choices, "reward": mean per agent and turn} in the last tenth.
-    """
+    """Train two learners with one logit per context; return the results of the last tenth."""
     rng = np.random.default_rng(seed)
     scheme = CREDIT_SCHEMES.load(credit.name)(credit, DILEMMA_DISCOUNT, "group")
     state: Mapping[str, float] = {}
@@ -200,12 +196,12 @@ def _gains(
     if name not in ("difference", "counterfactual"):
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
+    shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
 
     def to_go(paid: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.flip(np.flip(paid, -1).cumsum(-1), -1)
 
     def instead(colour: int) -> NDArray[np.float64]:
-        shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
         other = np.broadcast_to(chosen_GAT[:, None, None], shape).copy()
         other[:, agents, turns, agents, turns] = colour
         weather = np.broadcast_to(weather_GAT[:, None, None], shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,15 +43,13 @@ class Games(NamedTuple):
     """Payoffs of the column player, with the same indices."""
     held_G: NDArray[np.bool_]
     """True for games of the held-out half, on which no constant was chosen."""
-    zero_sum_G: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.row_GKK)
 
     def picked(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Games:
         """Return the games of a mask, or of indices."""
-        payoffs = self.row_GKK[which], self.column_GKK[which]
-        return Games(*payoffs, self.held_G[which], self.zero_sum_G[which])
+        return Games(self.row_GKK[which], self.column_GKK[which], self.held_G[which])
 
 
 def all_games() -> Games:
@@ -73,9 +71,9 @@ def all_games() -> Games:
 
 
 def fair_values(games: Games) -> Floats:
-    """Return both players' payoffs (G, 2) in each game's best fair outcome.
+    """Return both players' payoffs (G, 2) in the Nash bargaining solution of each game.
 
-    The outcome is the Nash bargaining solution over all mixtures of two joint actions.
+    The solution is over all mixtures of two joint actions.
     """
     fair_G2 = np.empty((len(games), 2))
     for g, (row_KK, column_KK) in enumerate(zip(games.row_GKK, games.column_GKK, strict=True)):
@@ -96,39 +94,29 @@ def _ordinal() -> list[tuple[Floats, Floats]]:
     """
     rankings = [np.array(order).reshape(2, 2) / 4 for order in permutations((1, 2, 3, 4))]
     found: dict[tuple[float, ...], tuple[Floats, Floats]] = {}
-    for row in rankings:
-        for column in rankings:
-            found.setdefault(_canonical(row, column), (row, column))
+    for row, column in product(rankings, rankings):
+        found.setdefault(_canonical(row, column), (row, column))
     return list(found.values())
 
 
 def _canonical(row: Floats, column: Floats) -> tuple[float, ...]:
     """Return a key of a game that does not depend on the names of the actions."""
-    return min(
-        tuple(np.concatenate([row[::up, ::left].ravel(), column[::up, ::left].ravel()]).tolist())
-        for up in (1, -1)
-        for left in (1, -1)
-    )
+    both = np.stack([row, column])
+    return min(tuple(both[:, ::a, ::b].ravel().tolist()) for a in (1, -1) for b in (1, -1))
 
 
 def _split(
     classes: list[list[tuple[Floats, Floats]]], ordinal: int, generator: np.random.Generator
 ) -> Games:
-    """Return the games of all classes in order, with a random half of each kind held out.
+    """Return the games (row's, column's payoffs) of all classes, with half of them held out.
 
-    A class is a list of (row's payoffs, column's payoffs), which are in the same half. The first
-    `ordinal` classes are ordinal games, the others zero-sum games.
+    The first `ordinal` classes are ordinal games, the others zero-sum games; half of each kind.
     """
     held = set(generator.permutation(ordinal)[: ordinal // 2].tolist())
     others = ordinal + generator.permutation(len(classes) - ordinal)
     held |= set(others[: len(others) // 2].tolist())
-    games = [
-        (row, column, index in held, index >= ordinal)
-        for index, members in enumerate(classes)
-        for row, column in members
-    ]
-    rows, columns, kept, zero_sum = zip(*games, strict=True)
-    return Games(np.array(rows), np.array(columns), np.array(kept), np.array(zero_sum))
+    games = [(*game, index in held) for index, own in enumerate(classes) for game in own]
+    return Games(*map(np.array, zip(*games, strict=True)))
 
 
 # Partners -----------------------------------------------------------------------------------------
@@ -463,13 +451,9 @@ def checks(found: Mapping[str, Any]) -> list[Check]:
     for criterion, methods in scores.items():
         means = {method: _mean(own) for method, own in methods.items()}
         best = max(means, key=means.__getitem__)
-        seen.append(
-            Check(
-                f"{criterion}: mean at least {NEAR:g} of the best method's",
-                means[OUR] >= NEAR * means[best],
-                f"{means[OUR]:.4f}, best {best} {means[best]:.4f}",
-            )
-        )
+        about = f"{criterion}: mean at least {NEAR:g} of the best method's"
+        shown = f"{means[OUR]:.4f}, best {best} {means[best]:.4f}"
+        seen.append(Check(about, means[OUR] >= NEAR * means[best], shown))
     lowest = _lowest(scores["safety"][OUR])
     seen.append(Check(f"safety: never below {SAFE:g} of maximin", lowest >= SAFE, f"{lowest:.4f}"))
     for method in (OUR, OUT_OF_STEP):
@@ -511,10 +495,8 @@ def _by_partner(halves: Mapping[str, Criteria]) -> str:
 
 
 def _shown(estimate: Estimate) -> str:
-    if estimate.interval is None:
-        return f"{estimate.value:.4f}"
-    low, high = estimate.interval
-    return f"{estimate.value:.4f} [{low:.4f}, {high:.4f}]"
+    ends = estimate.interval and " [{:.4f}, {:.4f}]".format(*estimate.interval)
+    return f"{estimate.value:.4f}{ends or ''}"
 
 
 def _flat(scores: Mapping[str, Floats]) -> Scores:

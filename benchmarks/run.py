@@ -7,7 +7,6 @@ The suites are one setting of the benchmark, ten settings, and many games.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,15 @@ RESPONSE_SHARE = 0.99
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 1 where a check of the full or general suite failed."""
-    options = _parser().parse_args(arguments)
+    parser = records.parser(__doc__)
+    parser.add_argument("--suite", choices=("matrix", "full", "general"), default="matrix")
+    parser.add_argument("--runs", type=int, help="independent runs (default 5, general 1)")
+    parser.add_argument("--episodes", type=int, default=200, help="per run (default 200)")
+    parser.add_argument("--horizon", type=int, default=32, help="rounds per episode (default 32)")
+    parser.add_argument("--coop-level", type=float, default=0.6, help="matrix suite (default 0.6)")
+    parser.add_argument("--difficulty", type=float, default=0.3, help="matrix suite (default 0.3)")
+    parser.add_argument("--seed", type=int, default=42, help="seed of all draws (default 42)")
+    options = parser.parse_args(arguments)
     runs = options.runs or (1 if options.suite == "general" else 5)
     lengths = {name: getattr(options, name) for name in ("episodes", "horizon", "seed")}
     settings: dict[str, Any] = {
@@ -55,18 +62,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit(f"benchmarks.run: {error}") from error
     records.keep(setting_tables(results), options)
     return int(options.suite == "full" and not all(c.held for one in results for c in checks(one)))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = records.parser(__doc__)
-    parser.add_argument("--suite", choices=("matrix", "full", "general"), default="matrix")
-    parser.add_argument("--runs", type=int, help="independent runs (default 5, general 1)")
-    parser.add_argument("--episodes", type=int, default=200, help="per run (default 200)")
-    parser.add_argument("--horizon", type=int, default=32, help="rounds per episode (default 32)")
-    parser.add_argument("--coop-level", type=float, default=0.6, help="matrix suite (default 0.6)")
-    parser.add_argument("--difficulty", type=float, default=0.3, help="matrix suite (default 0.3)")
-    parser.add_argument("--seed", type=int, default=42, help="seed of all draws (default 42)")
-    return parser
 
 
 def checks(result: Mapping[str, Any]) -> list[Check]:

@@ -7,7 +7,6 @@ A claim is a file of benchmarks/claims. The exit code is 1 if a check does not h
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pkgutil
@@ -35,7 +34,16 @@ def measure(request: Request) -> Result:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure a claim, print and record it; return 1 if a check does not hold, else 0."""
-    parser = _parser()
+    parser = records.parser(__doc__)
+    parser.add_argument("name", choices=claims.names(), help="a file of benchmarks/claims")
+    parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="other seeds")
+    parser.add_argument("--games", type=int, help="another number of evaluation games")
+    parser.add_argument(
+        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
+        help="replace one setting of all methods; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep the runs in FOLDER")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the record to FILE")
     options = parser.parse_args(arguments)
     # Set before transformers is imported, in this process or another one.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -56,20 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record = records.circumstances() | claim.record(result, request)
         write_whole(options.json, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     return records.keep(claim.markdown(result, request), options, claim.judge(result))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = records.parser(__doc__)
-    parser.add_argument("name", choices=claims.names(), help="a file of benchmarks/claims")
-    parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="other seeds")
-    parser.add_argument("--games", type=int, help="another number of evaluation games")
-    parser.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
-        help="replace one setting of all methods; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep the runs in FOLDER")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the record to FILE")
-    return parser
 
 
 if __name__ == "__main__":

@@ -72,16 +72,12 @@ def _exploitability_of_run(env: str, settings: Settings) -> list[dict[str, Any]]
                 weights = run.pools[POOL].chances() if run.pools else [1.0] * len(strategies)
                 mixed.append(exploitability(mixture(strategies, weights)))
     newest = [exploitability(one) for one in strategies]
-    half = POINTS // 2
+    half, start = POINTS // 2, newest[0]
+    middle, end = sum(newest[half - 1 : half + 2]) / 3, sum(newest[-3:]) / 3
+    spent = time.process_time() - began
     return [
-        {
-            "judged": "newest",
-            "start": newest[0],
-            "middle": sum(newest[half - 1 : half + 2]) / 3,
-            "end": sum(newest[-3:]) / 3,
-            "cpu_seconds": time.process_time() - began,
-        },
-        {"judged": "mixture", "start": newest[0], "middle": mixed[half - 1], "end": mixed[-1]},
+        {"judged": "newest", "start": start, "middle": middle, "end": end, "cpu_seconds": spent},
+        {"judged": "mixture", "start": start, "middle": mixed[half - 1], "end": mixed[-1]},
     ]
 
 
