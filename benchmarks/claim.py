@@ -185,10 +185,7 @@ def load(name: str) -> Claim:
 
 
 def select(rows: Sequence[Row], where: Row, over_seeds: Sequence[str] = ()) -> list[Row]:
-    """Return the rows with these entries, merged where they agree in `over_seeds`.
-
-    The floating-point numbers of merged rows become OverSeeds.
-    """
+    """Return the rows with these entries; OverSeeds merge those that agree in `over_seeds`."""
     chosen = [row for row in rows if where.items() <= row.items()]
     if not over_seeds:
         return chosen

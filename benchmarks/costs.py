@@ -34,10 +34,7 @@ class Cost:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment variables of a child process, with those of `extra`.
-
-    By default the child has one thread; this checkout is on its path.
-    """
+    """Return a child's environment variables: one thread, this checkout, and `extra`."""
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         "OMP_NUM_THREADS": "1",
@@ -48,10 +45,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
-    """Run a command with more environment variables (`extra`), and return its cost.
-
-    Raises RuntimeError with the last lines of its errors if it fails.
-    """
+    """Run a command; raise RuntimeError with the last lines of its errors if it fails."""
     began = time.perf_counter()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(command, stdout=output, stderr=errors, env=environment(extra))

@@ -238,7 +238,7 @@ def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeat
 def tables(rows: Sequence[Row], rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
     """Return the tables of measured rates as Markdown, and the checks of the targets."""
     best = {name: max(values) for name, values in rates.items()}
-    lines, checks = [], []
+    lines, against, checks = [], [], []
     for row in rows:
         if row.name not in best:
             lines.append((row.name, "", "not installed", "", ""))
@@ -251,10 +251,7 @@ def tables(rows: Sequence[Row], rates: Mapping[str, Repeats]) -> tuple[str, list
             checks.append(records.Check(claim, held, f"{own} a second"))
         lines.append((row.name, target, own, shown(rates[row.name].middle), share))
     headers = ("agent-steps per CPU-second", "target", "best", "median", "best / target")
-    against = []
-    for row in rows:
-        if row.peer is None:
-            continue
+    for row in (row for row in rows if row.peer is not None):
         times = "not installed"
         if best.keys() >= {row.name, row.peer}:
             quotient = best[row.name] / best[row.peer]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import os
@@ -26,7 +25,6 @@ from srl_agents.llm import tiny
 from srl_envs import make
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.maze import Maze
-from srl_envs.games.maze_levels import MazeRecipe
 from srl_envs.games.trading import SocialTrading, field_sizes
 from srl_extensions.pages import run_folder
 from srl_train.metrics import read_metrics
@@ -68,15 +66,13 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
     Scores: "solved" (share of the mazes) and "detour" (steps over the shortest path, of solved
     mazes; None if none was solved).
     """
-    make_maze = functools.partial(Maze, **{**options, "split": "test"})
-    recipe: MazeRecipe = make_maze().recipe
+    make_maze = partial(Maze, **{**options, "split": "test"})
+    recipe, numbers = make_maze().recipe, itertools.count()
     seeds: dict[str, int] = {}  # layout_hash -> smallest level seed
-    for seed in itertools.count():
-        level = recipe.level(seed)
+    while len(seeds) < count:
+        level = recipe.level(seed := next(numbers))
         if level.split == "test":
             seeds.setdefault(level.layout_hash, seed)
-        if len(seeds) == count:
-            break
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
         ends = [last_info(episode) for episode in episodes]
@@ -104,9 +100,9 @@ def trading(request: Request) -> Result:
 
 def unseen_markets(options: Mapping[str, Any], count: int) -> HeldOut:
     """Return an evaluation on `count` markets that training never draws; see `market_score`."""
-    make_market = functools.partial(SocialTrading, **options)
+    make_market = partial(SocialTrading, **options)
     stocks = VectorLayout(field_sizes(make_market().rules))
-    score = functools.partial(market_score, read=stocks)
+    score = partial(market_score, read=stocks)
     return HeldOut(make_market, range(UNSEEN, UNSEEN + count), score)
 
 
@@ -129,11 +125,9 @@ def market_score(
     shares = [end["surplus_share"] for end in ends if end["surplus_share"] is not None]
 
     def conserved(episode: Episode) -> bool:
-        stock = np.array(
-            [[read(step.observation)["own_stock"] for step in turn] for turn in episode.turns]
-        )
-        there = stock.sum(axis=1)
-        rewards = sum(step.reward for turn in episode.turns for step in turn)
+        turns = episode.turns
+        stock = np.array([[read(step.observation)["own_stock"] for step in turn] for turn in turns])
+        there, rewards = stock.sum(axis=1), sum(step.reward for turn in turns for step in turn)
         realised = last_info(episode)["realised_surplus"]
         return bool((there == there[0]).all() and (stock >= 0).all() and rewards == realised)
 
@@ -162,7 +156,7 @@ def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut
 
     Its score "right" is the share of problems solved at the first attempt.
     """
-    make_env = functools.partial(make, "math_v0", **{**options, "split": split})
+    make_env = partial(make, "math_v0", **{**options, "split": split})
     env = make_env()
     found: dict[str, int] = {}
     for seed in range(SEARCHED):
@@ -175,15 +169,19 @@ def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut
             right.setdefault(seed, []).append(float(episode.turns[0][0].info["correct"]))
         return {"right": estimate([sum(one) / len(one) for one in right.values()])}
 
-    identities = frozenset(env.problem(seed).identity for seed in found.values())
-    resets = [{"problem_seed": seed} for seed in problems]
-    return HeldOut(make_env, range(len(problems)), score, resets, identities)
+    return _problems(make_env, problems, score)
+
+
+def _problems(make_env: Callable[[], Any], seeds: Sequence[int], score: Any) -> HeldOut:
+    env, resets = make_env(), [{"problem_seed": seed} for seed in seeds]
+    identities = frozenset(env.problem(seed).identity for seed in set(seeds))
+    return HeldOut(make_env, range(len(seeds)), score, resets, identities)
 
 
 def tools(request: Request) -> Result:
     """Train, and measure `games` held-out calculations; one row per run."""
-    make_env = functools.partial(make, "tool_use_v0", **{**options_of(request), "split": "test"})
-    env, count = make_env(), request.games
+    make_env = partial(make, "tool_use_v0", **{**options_of(request), "split": "test"})
+    count = request.games
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
         return {
@@ -191,9 +189,7 @@ def tools(request: Request) -> Result:
             "turns": sum(len(one.turns) for one in episodes) / len(episodes),
         }
 
-    resets = [{"problem_seed": seed} for seed in range(count)]
-    identities = frozenset(env.problem(seed).identity for seed in range(count))
-    exam = HeldOut(make_env, range(count), score, resets, identities)
+    exam = _problems(make_env, range(count), score)
     runs = train_methods(request, {"after": exam}, named_by="problem")
     return Result([{**run, **exam.overlap(run["met"])} for run in runs])
 
@@ -213,12 +209,9 @@ def several_tasks(request: Request) -> Result:
             ends.setdefault(label, []).append(float(last_info(episode)["success"]))
         return {label: estimate(own) for label, own in ends.items()}
 
-    exam = HeldOut(
-        functools.partial(make, "multitask_v0", **{**options, "environments": members}),
-        range(len(places)),
-        score,
-        [{"environment": label, "problem_seed": seed} for label, seed in places],
-    )
+    make_env = partial(make, "multitask_v0", **{**options, "environments": members})
+    resets = [{"environment": label, "problem_seed": seed} for label, seed in places]
+    exam = HeldOut(make_env, range(len(places)), score, resets)
     rows = []
     for run in train_methods(request, {"after": exam}):
         folder = run_folder.load(Path(run["out"]))

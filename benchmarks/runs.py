@@ -49,10 +49,9 @@ def train_methods(
             words = re.findall("[a-z0-9]+", f"{example} {name} {seed}".lower())
             out = request.folder / "_".join(words)
             with _WatchedTrainer(config, out, named_by=named_by) as trainer:
-                before = exams["after"](trainer.run)
-                training = time.process_time()
+                before, ready = exams["after"](trainer.run), time.process_time()
                 results = trainer.fit()
-                training = time.process_time() - training
+                training = time.process_time() - ready
                 recorded = [
                     episode
                     for file in sorted((out / "data").glob("*.jsonl"))  # of `sft` and `dpo`
@@ -146,15 +145,11 @@ class HeldOut:
     def play(self, policies: Mapping[str, Policy]) -> dict[str, Any]:
         """Return the scores of policies (by agent); raise RuntimeError if an episode failed."""
         episodes = play_many(self.make, policies, self.seeds, reset_options=self.reset_options)
-        failed = [episode.failure for episode in episodes if episode.failure is not None]
-        if failed:
+        if failed := [episode.failure for episode in episodes if episode.failure is not None]:
             raise RuntimeError(f"{len(failed)} evaluation games failed; the first: {failed[0]}")
         return self.score(episodes)
 
     def overlap(self, met: Sequence[str]) -> dict[str, int]:
         """Count the names in `met` (of training), the held-out names, and those in both."""
-        return {
-            "trained_on": len(met),
-            "held_out": len(self.identities),
-            "trained_and_asked": len(self.identities.intersection(met)),
-        }
+        both = len(self.identities.intersection(met))
+        return {"trained_on": len(met), "held_out": len(self.identities), "trained_and_asked": both}
