@@ -1,4 +1,4 @@
-"""Cost and sample efficiency beside other libraries, each in a virtual environment of its own.
+"""Cost and sample efficiency next to other libraries, each in a virtual environment of its own.
 
 python -m benchmarks.peers [--repeats 5] [--rounds 6] [--folder build/peers] [--markdown FILE]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from comlrl.trainers.reinforce.magrpo import MAGRPOConfig, MAGRPOTrainer
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 sys.path.insert(0, str(Path(__file__).parent))
 from words import CHOICES, GROUP, NODES, PAYOFFS, RULES, TURNS, Rounds, report, situation
@@ -41,11 +40,8 @@ class Watched(MAGRPOTrainer):  # type: ignore[misc]
 
 def train(given: Mapping[str, Any]) -> None:
     """Train two models, one update of all turns per tree of answers."""
-    seed = given["seed"]
     torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed)
+    set_seed(given["seed"])
     tokenizer = AutoTokenizer.from_pretrained(given["base"])
     rules = [{"role": "system", "content": RULES}]
 

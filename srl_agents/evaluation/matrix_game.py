@@ -131,8 +131,7 @@ def play_match(
 ) -> MatchOutcome:
     """Play two players against each other, in episodes of `horizon` rounds and independent runs.
 
-    Rewards are the payoffs plus normal noise, at least 0. Each player and each noise has one
-    generator per run, so a run does not depend on the number of runs.
+    Rewards are the payoffs plus normal noise, at least 0. Every run has its own generators.
     """
     a, b = (make(run_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
     noises = [[np.random.default_rng(s) for s in run_seeds(seed, role, runs)] for role in (2, 3)]
@@ -147,10 +146,9 @@ def play_match(
             (a, b)[player].update(own_NT, reward_NT)
             rewards[player, :, episode] = reward_NT.mean(axis=1)
         if episode >= episodes - late:
-            for own in (0, 1):
-                for other in (0, 1):
-                    here_NT = (a_NT == own) & (b_NT == other)
-                    late_N22[:, own, other] += here_NT.mean(axis=1) / late
+            for own, other in np.ndindex(2, 2):
+                here_NT = (a_NT == own) & (b_NT == other)
+                late_N22[:, own, other] += here_NT.mean(axis=1) / late
     return MatchOutcome(rewards, late_N22)
 
 
