@@ -77,10 +77,8 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
         ends = [last_info(episode) for episode in episodes]
         detours = [end["steps"] / end["shortest_path"] for end in ends if end["success"]]
-        return {
-            "solved": estimate([float(end["success"]) for end in ends]),
-            "detour": sum(detours) / len(detours) if detours else None,
-        }
+        detour = sum(detours) / len(detours) if detours else None
+        return {"solved": estimate([float(end["success"]) for end in ends]), "detour": detour}
 
     resets = [{"level_seed": seed} for seed in seeds.values()]
     return HeldOut(make_maze, range(count), score, resets, frozenset(seeds))
@@ -131,20 +129,15 @@ def market_score(
         realised = last_info(episode)["realised_surplus"]
         return bool((there == there[0]).all() and (stock >= 0).all() and rewards == realised)
 
-    return {
-        "surplus": Estimate(share, error),
-        "mean_share": math.fsum(shares) / len(shares),
-        "not_conserved": sum(not conserved(episode) for episode in episodes),
-    }
+    wrong, mean = sum(not conserved(one) for one in episodes), math.fsum(shares) / len(shares)
+    return {"surplus": Estimate(share, error), "mean_share": mean, "not_conserved": wrong}
 
 
 def arithmetic(request: Request) -> Result:
     """Train, and measure every problem of both splits `games` times; one row per run."""
     options = options_of(request)
-    exams = {
-        name: every_problem(options, split, request.games)
-        for name, split in (("after", "test"), ("training_problems", "train"))
-    }
+    splits = {"after": "test", "training_problems": "train"}
+    exams = {name: every_problem(options, own, request.games) for name, own in splits.items()}
     runs = train_methods(request, exams, named_by="problem")
     rows = [{**run, **exams["after"].overlap(run["met"])} for run in runs]
     counts = {name: len(exam.seeds) // request.games for name, exam in exams.items()}
@@ -152,10 +145,7 @@ def arithmetic(request: Request) -> Result:
 
 
 def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut:
-    """Return an evaluation on all problems of a split, each `tries` times.
-
-    Its score "right" is the share of problems solved at the first attempt.
-    """
+    """Return an evaluation of the first attempts at all problems of a split, `tries` times."""
     make_env = partial(make, "math_v0", **{**options, "split": split})
     env = make_env()
     found: dict[str, int] = {}
@@ -184,10 +174,9 @@ def tools(request: Request) -> Result:
     count = request.games
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
-        return {
-            "solved": estimate([float(last_info(one)["success"]) for one in episodes]),
-            "turns": sum(len(one.turns) for one in episodes) / len(episodes),
-        }
+        turns = sum(len(one.turns) for one in episodes) / len(episodes)
+        solved = estimate([float(last_info(one)["success"]) for one in episodes])
+        return {"solved": solved, "turns": turns}
 
     exam = _problems(make_env, range(count), score)
     runs = train_methods(request, {"after": exam}, named_by="problem")

@@ -1,4 +1,4 @@
-"""Cost and sample efficiency next to other libraries, each in a virtual environment of its own.
+"""Cost and sample efficiency next to other libraries, each in a separate virtual environment.
 
 python -m benchmarks.peers [--repeats 5] [--rounds 6] [--folder build/peers] [--markdown FILE]
 
@@ -46,13 +46,13 @@ PAIR = {
     "rollout.group_size": GROUP,
     "rollout.groups_per_round": NODES // TURNS,
 }
-"""As many answers per round as MAGRPO's tree has."""
+"""Number of answers per round equal to that of MAGRPO's tree."""
 PASSES = {
     "credit.name": "agent_turn",
     "algorithm.num_iterations": TURNS,
     "algorithm.clip_range": 100.0,
 }
-"""As many optimizer steps per round as MAGRPO, whose updates are not clipped either."""
+"""Number of optimizer steps equal to MAGRPO's, whose updates are not clipped either."""
 ONE = {
     "models.count": 1,
     "seats": {"agent_1": "tit_for_tat"},

@@ -28,7 +28,6 @@ from srl_train.config.run import RunConfig
 from srl_train.loading import SamplerStart, build_backends
 from srl_train.metrics import read_metrics
 from srl_train.round import learn_round, plan_round, play
-from srl_train.samples import TokenSample
 from srl_train.schedule import build_schedule
 from srl_train.trainer import Trainer
 
@@ -89,7 +88,7 @@ def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Updat
     episodes: list[list[Episode]] = []
     updates: dict[str, list[Update]] = {}
     for name, learner in run.learners.items():
-        learner.begin_update = partial(_kept, learner.begin_update, updates.setdefault(name, []))
+        _keep_updates(learner, updates.setdefault(name, []))
     for number in range(config.rounds):
         episodes.append(play(run, plan_round(run, number)))
         learn_round(run, number, episodes[-1], 0.0)
@@ -97,11 +96,9 @@ def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Updat
     return episodes, updates
 
 
-def _kept(
-    inner: Any, kept: list[Update], samples: Sequence[TokenSample], seed: int, *arguments: Any
-) -> Any:
-    kept.append((samples, seed))
-    return inner(samples, seed, *arguments)
+def _keep_updates(learner: Any, kept: list[Update]) -> None:
+    inner = learner.begin_update
+    learner.begin_update = lambda *arguments: kept.append(arguments[:2]) or inner(*arguments)
 
 
 def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float, list[Tensor]]:
