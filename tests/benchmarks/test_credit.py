@@ -40,8 +40,7 @@ def test_per_agent_and_agent_turn_need_a_third_of_the_episodes():
 
 
 def test_runs_without_solution_are_reported():
-    credit_by_team = PlainCredit(name="team_joint")
-    assert credit.games_until_found(credit_by_team, 0.01, 0, most=200) == float("inf")
+    assert credit.games_until_found(PlainCredit(name="team_joint"), 0.01, 0, 200) == float("inf")
 
 
 @pytest.mark.parametrize(
