@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.run import RunConfig
+from srl_train.learners.trl_stepped import common_arguments
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.samples import TokenSample
 
@@ -51,22 +51,14 @@ def peak_memory() -> int:
 
 
 def random_model(layers: int, width: int, **settings: Any) -> Qwen2ForCausalLM:
-    """Return a Qwen2 on the CPU with random weights from a fixed seed.
-
-    `settings` are further arguments of Qwen2Config.
-    """
+    """Return a Qwen2 on the CPU with random weights and further `settings` of Qwen2Config."""
+    config = Qwen2Config(
+        hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // HEAD,
+        tie_word_embeddings=True, bos_token_id=None, **settings,
+    )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return Qwen2ForCausalLM(
-            Qwen2Config(
-                hidden_size=width,
-                num_hidden_layers=layers,
-                num_attention_heads=width // HEAD,
-                tie_word_embeddings=True,
-                bos_token_id=None,
-                **settings,
-            )
-        )
+        return Qwen2ForCausalLM(config)
 
 
 class BareTrainer:
@@ -79,26 +71,22 @@ class BareTrainer:
         if len(sizes) != 1:
             raise ValueError(f"updates must have equally many samples for TRL, got {sorted(sizes)}")
         self._updates = iter(updates)
-        self._stopwatch = _Stopwatch()
+        self.loop_seconds = 0.0
+        """Time (see `now`) from the start of the first step to the end of the last one."""
         # Rewards are stored with the samples, as for our learner.
         with quiet_upstream():
             self._trainer = GRPOTrainer(
                 model=model,
-                reward_funcs=_recorded_return,
-                args=_arguments(config, sizes.pop(), len(updates)),
+                reward_funcs=lambda prompts, completions, recorded_return, **_: recorded_return,
+                args=_arguments(config, model, sizes.pop(), len(updates)),
                 train_dataset=Dataset.from_list(
                     [{"prompt": "-"}] * max(4, config.rollout.groups_per_round)
                 ),
                 processing_class=tokenizer,
                 rollout_func=self._recorded,
-                callbacks=[self._stopwatch],
+                callbacks=[_Stopwatch(self)],
             )
         self._trainer.remove_callback(PrinterCallback)
-
-    @property
-    def loop_seconds(self) -> float:
-        """Time (see `now`) from the start of the first step to the end of the last one."""
-        return self._stopwatch.seconds
 
     def train(self) -> None:
         """Make all recorded updates in order; may be called once."""
@@ -123,50 +111,28 @@ class BareTrainer:
 
 
 class _Stopwatch(TrainerCallback):  # type: ignore[misc]
-    """Time of TRL's loop."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
+    def __init__(self, timed: BareTrainer) -> None:
+        self._timed = timed
 
     def on_train_begin(self, *arguments: Any, **named: Any) -> None:
-        self.seconds -= now()
+        self._timed.loop_seconds -= now()
 
     def on_train_end(self, *arguments: Any, **named: Any) -> None:
-        self.seconds += now()
+        self._timed.loop_seconds += now()
 
 
-def _recorded_return(
-    prompts: Sequence[str], completions: Sequence[str], recorded_return: Sequence[float], **_: Any
-) -> list[float]:
-    return list(recorded_return)
-
-
-def _arguments(run: RunConfig, samples: int, updates: int) -> GRPOConfig:
+def _arguments(run: RunConfig, model: Any, samples: int, updates: int) -> GRPOConfig:
     config = run.algorithm
     assert isinstance(config, GrpoConfig)
+    steps = updates * config.minibatches * config.num_iterations
     return GRPOConfig(
-        output_dir=tempfile.gettempdir(),  # required; nothing is written there
-        save_strategy="no",
+        **common_arguments(config, model, steps),
         logging_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-        use_cpu=not torch.cuda.is_available(),
-        bf16=False,
-        gradient_checkpointing=False,
-        remove_unused_columns=False,
-        dataloader_pin_memory=False,
         per_device_train_batch_size=samples // config.minibatches,
         steps_per_generation=config.minibatches,
-        gradient_accumulation_steps=1,
         num_generations=run.rollout.group_size,
         num_iterations=config.num_iterations,
-        max_steps=updates * config.minibatches * config.num_iterations,
         temperature=run.models.sampling.temperature,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type=config.schedule,
-        warmup_steps=config.warmup_steps,
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.max_grad_norm,
         epsilon=config.clip_range,
         beta=config.beta,
         loss_type=config.loss,

@@ -54,28 +54,19 @@ def round_seconds(settings: Mapping[str, Any]) -> dict[str, list[float]]:
     return {"round": [sum(row.values()) for row in rows], **parts}
 
 
-def random_qwen2(
-    folder: str, layers: int, width: int, settings: Mapping[str, Any], dtype: str = "float32"
-) -> int:
+def random_qwen2(folder: str, layers: int, width: int, settings: Mapping[str, Any]) -> int:
     """Save a random Qwen2 to `folder`, and return its number of parameters.
 
     The tokenizer is that of the embedded model for the environment in `settings`.
     """
-    config = yaml_file.from_tree({}, settings)
-    tokenizer = AutoTokenizer.from_pretrained(
-        tiny.folder(partial(build_env, config)), trust_remote_code=False
-    )
+    own = tiny.folder(partial(build_env, yaml_file.from_tree({}, settings)))
+    tokenizer = AutoTokenizer.from_pretrained(own, trust_remote_code=False)
     model = random_model(
-        layers,
-        width,
-        vocab_size=len(tokenizer),
-        intermediate_size=width * 8 // 3,
-        num_key_value_heads=max(1, width // HEAD // 4),
-        max_position_embeddings=4096,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    model.to(getattr(torch, dtype)).save_pretrained(Path(folder))
+        layers, width, vocab_size=len(tokenizer), intermediate_size=width * 8 // 3,
+        num_key_value_heads=max(1, width // HEAD // 4), max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    model.save_pretrained(Path(folder))
     tokenizer.save_pretrained(Path(folder))
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -133,27 +124,20 @@ def _sample(number: int, *, constrained: bool) -> TokenSample:
     length = TURNS * (CHOSEN + OBSERVED)
     mask = (1,) * CHOSEN + (0,) * OBSERVED
     ids = tuple(rng.integers(1, WORDS, size=PROMPT + length).tolist())
-    among = [tuple({*range(1, 8), one}) for one in ids[PROMPT:]]
+    among = tuple(tuple({*range(1, 8), one}) for one in ids[PROMPT:])
     paid = (0.0,) * (TURNS - 1) + (float(rng.normal()),)
     return TokenSample(
-        prompt_ids=ids[:PROMPT],
-        completion_ids=ids[PROMPT:],
-        mask=mask * TURNS,
-        logprobs=(-1.0,) * length,
-        allowed=tuple(among) if constrained else None,
+        prompt_ids=ids[:PROMPT], completion_ids=ids[PROMPT:], mask=mask * TURNS,
+        logprobs=(-1.0,) * length, allowed=among if constrained else None,
         turns=tuple((start, start + CHOSEN) for start in range(0, length, len(mask))),
-        elapsed=(1,) * TURNS,
-        rewards=paid,
-        episode_return=sum(paid),
-        group=(0, 0, "agent_0"),
-        version=0,
-    )
+        elapsed=(1,) * TURNS, rewards=paid, episode_return=sum(paid),
+        group=(0, 0, "agent_0"), version=0,
+    )  # fmt: skip
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "round_seconds": round_seconds, "random_qwen2": random_qwen2,
-    "update_cost": update_cost,
-}  # fmt: skip
+    one.__name__: one for one in (round_seconds, random_qwen2, update_cost)
+}
 
 
 def main(words: Sequence[str]) -> None:

@@ -81,8 +81,7 @@ class Table(Section):
 
     def markdown(self, rows: Sequence[Row]) -> str:
         """Return the table as Markdown, under its title if any."""
-        text = table(list(self.columns), self.cells(rows))
-        return f"{self.title}\n\n{text}" if self.title else text
+        return f"{self.title}\n\n{table(list(self.columns), self.cells(rows))}".strip()
 
 
 class Claim(Section):
@@ -90,7 +89,7 @@ class Claim(Section):
 
     title: str
     measure: str
-    """Name in the runner's table of measurements."""
+    """Function, as MODULE.NAME in this package."""
     config: str | None = None
     """File of examples/configs; None starts from the default settings."""
     settings: dict[str, Any] = {}
@@ -135,8 +134,7 @@ class Claim(Section):
         """Return the tables and the legend of a measured result as Markdown."""
         rows = [*result.rows, *result.references]
         legend = self.record(result, request)["legend"]
-        parts = [*(one.markdown(rows) for one in self.tables), legend]
-        return "\n\n".join(part for part in parts if part)
+        return "\n\n".join([*(one.markdown(rows) for one in self.tables), legend]).strip()
 
 
 @dataclass(frozen=True)
@@ -187,10 +185,7 @@ def load(name: str) -> Claim:
 
 
 def select(rows: Sequence[Row], where: Row, over_seeds: Sequence[str] = ()) -> list[Row]:
-    """Return the rows with these entries, merged where they agree in `over_seeds`.
-
-    The floating-point numbers of merged rows become OverSeeds.
-    """
+    """Return the rows with these entries; OverSeeds merge those that agree in `over_seeds`."""
     chosen = [row for row in rows if where.items() <= row.items()]
     if not over_seeds:
         return chosen

@@ -9,9 +9,10 @@ from typing import Any
 from benchmarks import games
 from benchmarks.claim import Request, Result, Row, Settings
 from benchmarks.games import ColourGame
+from benchmarks.records import Interval
 from benchmarks.runs import HeldOut, assembled, rounds_of
 from srl_agents.episode import Decision, Episode
-from srl_extensions.judging.aggregates import Estimate, interquartile_mean
+from srl_extensions.judging.aggregates import interquartile_mean
 from srl_extensions.research.branching import BranchedEpisode
 
 BEFORE = "before training"
@@ -86,10 +87,9 @@ def colour_exam(env: str, count: int) -> HeldOut:
 
 
 def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str, Any]:
-    """Train in the game of `exam` until models have written `tokens` answer tokens.
+    """Train whole rounds in the game of `exam` until models have written `tokens` answer tokens.
 
-    Whole rounds are trained, at most the configured ones. Returns "after" (score of the exam),
-    "tokens" (number written) and "cpu_seconds".
+    Returns "after" (score of the exam), "tokens" (number written) and "cpu_seconds".
     """
     began = time.process_time()
     with assembled(settings, exam.make) as run:
@@ -98,18 +98,12 @@ def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str,
             generated += answer_tokens(result.episodes)
             if generated >= tokens:
                 break
-        return {
-            "after": exam(run)["score"],
-            "tokens": generated,
-            "cpu_seconds": time.process_time() - began,
-        }
+        after, spent = exam(run)["score"], time.process_time() - began
+        return {"after": after, "tokens": generated, "cpu_seconds": spent}
 
 
 def answer_tokens(episodes: Sequence[Episode]) -> int:
-    """Return the number of tokens that models wrote in episodes and their branches.
-
-    Ends of turns are included.
-    """
+    """Return the number of tokens that models wrote in episodes and their branches."""
 
     def decisions(episode: Episode) -> list[Decision]:
         if isinstance(episode, BranchedEpisode):  # The played answer is one of the siblings.
@@ -128,16 +122,13 @@ def _of(runs: Sequence[Row], **which: str) -> list[Row]:
     return [row for row in runs if which.items() <= row.items()]
 
 
-def _aggregated(runs: Sequence[Row], entry: str) -> Estimate:
+def _aggregated(runs: Sequence[Row], entry: str) -> Interval:
     """Return the interquartile mean of an entry of all runs, resampled game by game."""
     scores: dict[str, list[float]] = {}
     for row in runs:
         scores.setdefault(row["game"], []).append(row[entry])
-    return interquartile_mean(scores, seed=0)
-
-
-def _ends(estimate: Estimate) -> tuple[float, float]:
-    return estimate.interval or (estimate.value, estimate.value)
+    value, interval = interquartile_mean(scores, seed=0)
+    return Interval(value, *(interval or (value, value)))
 
 
 def _of_game(name: str, runs: Sequence[Row]) -> dict[str, Any]:
@@ -148,10 +139,10 @@ def _of_game(name: str, runs: Sequence[Row]) -> dict[str, Any]:
     """
     algorithms = dict.fromkeys(row["algorithm"] for row in runs)
     found = {own: _aggregated(_of(runs, game=name, algorithm=own), "after") for own in algorithms}
-    best = max(found, key=lambda own: found[own].value)
-    worst = min(found, key=lambda own: found[own].value)
-    highest = _aggregated(_of(runs, game=name, algorithm=best), "share").value
-    apart = _ends(found[best])[0] - _ends(found[worst])[1]
+    best = max(found, key=lambda own: found[own].mean)
+    worst = min(found, key=lambda own: found[own].mean)
+    highest = _aggregated(_of(runs, game=name, algorithm=best), "share").mean
+    apart = found[best].low - found[worst].high
     return {"part": "game", "game": name, "highest": highest, "apart": apart}
 
 
@@ -160,18 +151,13 @@ def _of_algorithm(name: str, runs: Sequence[Row]) -> dict[str, Any]:
     own = _of(runs, algorithm=name)
 
     def shown(rows: Sequence[Row], entry: str, form: str) -> str:
-        found = _aggregated(rows, entry)
-        low, high = _ends(found)
-        return f"{found.value:{form}} [{low:{form}}, {high:{form}}]"
+        mean, low, high = (format(end, form) for end in _aggregated(rows, entry))
+        return f"{mean} [{low}, {high}]"
 
+    names = dict.fromkeys(row["game"] for row in own)
     return {
-        "part": "algorithm",
-        "algorithm": name,
-        "rate": own[0]["rate"],
-        **{
-            game: shown(_of(own, game=game), "after", ".2f")
-            for game in dict.fromkeys(row["game"] for row in own)
-        },
+        "part": "algorithm", "algorithm": name, "rate": own[0]["rate"],
+        **{game: shown(_of(own, game=game), "after", ".2f") for game in names},
         "all": shown(own, "share", ".0%"),
         "cpu_seconds": sum(row["cpu_seconds"] for row in own) / len(own),
-    }
+    }  # fmt: skip

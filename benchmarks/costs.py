@@ -34,10 +34,7 @@ class Cost:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment variables of a child process, with those of `extra`.
-
-    By default the child has one thread; this checkout is on its path.
-    """
+    """Return a child's environment variables: one thread, this checkout, and `extra`."""
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         "OMP_NUM_THREADS": "1",
@@ -48,10 +45,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
-    """Run a command with more environment variables (`extra`), and return its cost.
-
-    Raises RuntimeError with the last lines of its errors if it fails.
-    """
+    """Run a command; raise RuntimeError with the last lines of its errors if it fails."""
     began = time.perf_counter()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(command, stdout=output, stderr=errors, env=environment(extra))
@@ -79,27 +73,23 @@ def demo_seeds(request: Request) -> Result:
     """Run `srl train` for every seed and method, with one thread; one row per run."""
     rows: list[dict[str, Any]] = []
     cache = request.folder / "cache"  # The first run also builds the embedded model.
-    first, *_ = request.claim.methods
     for seed in request.seeds:
-        first_gain = math.nan
+        first_gain = 0.0
         for kind, own in request.claim.methods.items():
             built_before = cache.is_dir()
             out = request.folder / f"{kind}_{seed}"
-            # JSON is YAML, the format of --set.
-            changed = {**request.overrides, **own}
-            settings = [w for k, v in changed.items() for w in ("--set", f"{k}={json.dumps(v)}")]
-            words = ["train", str(CONFIGS / str(request.claim.config)), "--out", str(out)]
-            words += ["--seed", str(seed), "--quiet", *settings]
-            command = [sys.executable, "-m", "srl_train.cli", *words]
+            command = [sys.executable, "-m", "srl_train.cli", "train"]
+            command += [str(CONFIGS / str(request.claim.config)), "--out", str(out)]
+            command += ["--seed", str(seed), "--quiet"]
+            for key, value in {**request.overrides, **own}.items():
+                command += ["--set", f"{key}={json.dumps(value)}"]  # JSON is YAML.
             cost = run(command, {"CORE_SRL_CACHE": str(cache)})
             summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-            before, after = (
-                Estimate(found["raw_reward"], found["standard_error"])
-                for found in (summary["evaluation"][when] for when in ("before", "after"))
-            )
+            ends = [summary["evaluation"][when] for when in ("before", "after")]
+            before, after = (Estimate(end["raw_reward"], end["standard_error"]) for end in ends)
             low, high = summary["baselines"]["uniform"], summary["baselines"]["optimum"]
             gain = after.mean - before.mean
-            first_gain = gain if kind == first else first_gain
+            first_gain = first_gain or gain
             rows.append({
                 "kind": kind, "seed": seed, "before": before, "after": after,
                 "uniform": low, "optimum": high, "way": (after.mean - low) / (high - low),
@@ -114,8 +104,7 @@ def demo_seeds(request: Request) -> Result:
 def adapter_memory(request: Request) -> Result:
     """Measure a process's peak memory (MB) by base and number of adapters, the fewest first.
 
-    Every run plays the same game with eight agents: each adapter plays one, uniform policies play
-    the rest. The base of the large runs is a random Qwen2, which outweighs its adapters.
+    Every run plays with the same agents: each adapter plays one, uniform policies play the rest.
     """
     options = request.claim.options
     setting = {**request.claim.settings, **request.overrides}
@@ -142,8 +131,7 @@ def scaling(request: Request) -> Result:
     for count in request.claim.options["counts"]:
         options = {"num_agents": count, "max_cycles": request.claim.options["turns"]}
         own = {"models.count": count, "environment.options": options}
-        settings = {**request.claim.settings, **own, **request.overrides}
-        seconds, cost = call("round_seconds", settings)
+        seconds, cost = call("round_seconds", request.settings("", **own))
         parts = {part: median(values) for part, values in seconds.items()}
         first = rows[0]["round"] if rows else parts["round"]
         times = parts["round"] / first
@@ -164,16 +152,14 @@ def vocabulary(request: Request) -> Result:
     sides = ("TRL", "ours", "ours, constrained")
     seconds = in_turns({side: partial(measured, side) for side in sides}, options["repeats"])
     grown = {side: Repeats(one["grown"] / 1e6 for one in found[side]) for side in sides}
-    rows = [
-        {
-            "side": side,
-            "milliseconds": Repeats(1e3 * value for value in seconds[side]),
-            "faster": ratios(seconds["TRL"], seconds[side]),
-            "least_faster": min(ratios(seconds["TRL"], seconds[side])),
-            "grown_mb": grown[side],
-            "memory": max(ratios(grown[side], grown["TRL"])),
-        }
-        for side in sides
-    ]
+    rows = []
+    for side in sides:
+        faster = ratios(seconds["TRL"], seconds[side])
+        memory = ratios(grown[side], grown["TRL"])
+        milliseconds = Repeats(1e3 * value for value in seconds[side])
+        rows.append({
+            "side": side, "milliseconds": milliseconds, "faster": faster,
+            "least_faster": min(faster), "grown_mb": grown[side], "memory": max(memory),
+        })  # fmt: skip
     facts = {**found["TRL"][0], "size": options["size"], "repeats": options["repeats"]}
     return Result(rows, facts=facts)

@@ -14,16 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.claim import Request, Result
-from benchmarks.games import (
-    AGENTS,
-    COLOUR,
-    COLOURS,
-    HOLDER,
-    TURNS,
-    WEATHER,
-    WHEN,
-    key_rewards,
-)
+from benchmarks.games import COLOURS
 from srl_agents.episode import AgentStep, Decision
 from srl_train.credit import (
     CREDIT_SCHEMES,
@@ -37,6 +28,10 @@ from srl_train.credit import (
 )
 from srl_train.trajectory import Game, Trajectory
 
+AGENTS, TURNS = 16, 8
+HOLDER, WHEN, COLOUR = 2, 4, 1
+"""Agent, turn (from 0) and colour that matter."""
+PRIZE, WEATHER = 1.0, 0.5
 GROUP = 8
 """Episodes that are compared with each other, as in a run's default."""
 FOUND = 0.9
@@ -74,6 +69,15 @@ CONTEXTS = 5
 """Contexts of a choice: the first turn, then (own, other) = 00, 01, 10, 11."""
 
 
+def key_rewards(
+    chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the rewards (..., agents, turns) of a key game, of colours by number and noise."""
+    paid = weather_AT.copy()
+    paid[..., HOLDER, WHEN] += PRIZE * (chosen_AT[..., HOLDER, WHEN] == COLOUR)
+    return paid
+
+
 def measure(request: Request) -> Result:
     """Return the rows of `key_games` and `dilemmas`."""
     options = request.claim.options
@@ -86,8 +90,7 @@ def key_games(
 ) -> list[dict[str, Any]]:
     """Return one row per seed and learning rate: episodes until the right action is found.
 
-    They are the median over `learners` learners, by credit scheme; infinite if the action was not
-    found in `most` episodes. Quotients and environment steps are derived.
+    They are the median over `learners` learners, by credit scheme; infinite after `most` episodes.
     """
     rows = []
     for seed in seeds:
@@ -98,14 +101,12 @@ def key_games(
                     games_until_found(credit, rate, seed * learners + index, most)
                     for index in range(learners)
                 ]
-                ordered = sorted(math.inf if one is None else one for one in counts)
-                medians[name] = ordered[learners // 2]
+                medians[name] = sorted(counts)[learners // 2]
             times = {f"times_{name}": medians["team_joint"] / own for name, own in medians.items()}
             fewer = {f"fewer_{name}": medians["agent_turn"] / own for name, own in medians.items()}
             steps = {f"steps_{name}": STEPS[name] * own for name, own in medians.items()}
-            rows.append(
-                {"part": "key", "seed": seed, "rate": rate, **medians, **times, **fewer, **steps}
-            )
+            found = {"part": "key", "seed": seed, "rate": rate, **medians}
+            rows.append({**found, **times, **fewer, **steps})
     return rows
 
 
@@ -121,10 +122,10 @@ def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
     return rows
 
 
-def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most: int) -> int | None:
+def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most: int) -> float:
     """Count the episodes until the right action has probability FOUND for KEPT updates.
 
-    Returns None after `most` episodes. Every agent has its own logits for every turn. Without
+    Returns infinity after `most` episodes. Every agent has its own logits for every turn. Without
     `credit`, episodes branch, and one with GROUP answers to every situation counts as GROUP.
     """
     rng = np.random.default_rng(seed)
@@ -149,16 +150,13 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
         kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= FOUND else 0
         if kept == KEPT:
             return played - GROUP * (KEPT - 1)
-    return None
+    return math.inf
 
 
 def dilemma(
     credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
 ) -> dict[str, float]:
-    """Train two learners with one logit per context in the iterated prisoner's dilemma.
-
-    Returns {"cooperation": share of choices, "reward": mean per agent and turn} in the last tenth.
-    """
+    """Train two learners with one logit per context; return the results of the last tenth."""
     rng = np.random.default_rng(seed)
     scheme = CREDIT_SCHEMES.load(credit.name)(credit, DILEMMA_DISCOUNT, "group")
     state: Mapping[str, float] = {}
@@ -192,19 +190,18 @@ def _gains(
 ) -> NDArray[np.float64]:
     """Return the gain (games, agents, turns) of every action over its alternatives.
 
-    The gain is the team's reward to go of the agent minus that of a replay with another action: the
-    first colour for the scheme "difference", the mean over all colours for "counterfactual". Other
-    schemes (`name`) use no gains: zeros.
+    The gain is the reward to go minus that of a replay with another action: the first colour for
+    the scheme "difference", the mean over all colours for "counterfactual"; 0 for other schemes.
     """
     if name not in ("difference", "counterfactual"):
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
+    shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
 
     def to_go(paid: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.flip(np.flip(paid, -1).cumsum(-1), -1)
 
     def instead(colour: int) -> NDArray[np.float64]:
-        shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
         other = np.broadcast_to(chosen_GAT[:, None, None], shape).copy()
         other[:, agents, turns, agents, turns] = colour
         weather = np.broadcast_to(weather_GAT[:, None, None], shape)
@@ -220,7 +217,7 @@ def _among_siblings(
 ) -> NDArray[np.float64]:
     """Return the advantage (answers, agents, turns) of each action among its siblings.
 
-    Siblings are the GROUP answers to one situation, which share the noise `weather_AT`.
+    Siblings are the answers to one situation, which share the noise.
     """
     paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
     flat = [normalize(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
@@ -252,21 +249,13 @@ def _advantages(
     roles: AgentRoles,
     state: Mapping[str, float],
 ) -> tuple[NDArray[np.float64], Mapping[str, float]]:
-    if scheme is None:  # per_agent uses TRL's advantages.
-        return _group_relative(group, roles), state
+    if scheme is None:  # per_agent uses TRL's advantages: all turns have that of the return.
+        paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
+        returns = paid.sum(axis=-1)
+        scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
+        return np.repeat(scaled[..., None], paid.shape[-1], axis=-1), state
     [found], state = scheme([group], roles, state)
     return np.array([[own[agent] for agent in roles.agents] for own in found]), state
-
-
-def _group_relative(group: Sequence[Game], roles: AgentRoles) -> NDArray[np.float64]:
-    """Return TRL's advantages (scale_rewards "group") of a group: (games, agents, turns).
-
-    All turns of a game have the advantage of its return.
-    """
-    paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
-    returns = paid.sum(axis=-1)
-    scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
-    return np.repeat(scaled[..., None], paid.shape[-1], axis=-1)
 
 
 def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,10 +1,10 @@
 """Speed of the environments and of their peers: agent-steps per second of CPU time.
 
-python -m benchmarks.env_speed [--share 1] [--repeats 3] [--markdown FILE]
+python -m benchmarks.env_speed [--compared] [--share 1] [--repeats 3] [--markdown FILE]
 
 One agent-step is one action of one agent. Actions are drawn before the clock starts; stepping and
 resetting are timed. The repeats of all rows are interleaved, and the best repeat is judged.
-Installed peers are measured: pip install textarena pygame (PettingZoo's rps_v2 imports pygame).
+Installed peers are measured: pip install textarena open-spiel pygame-ce (rps_v2 imports pygame).
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from benchmarks import records
 from benchmarks.games import KuhnPoker
 from benchmarks.records import Repeats, in_turns
 from examples.custom_environment import RockPaperScissors
-from srl_envs import make, vector
+from srl_envs import coop_compete_v0, make, vector
 from srl_envs.text import TO_MOVE, TextEnv
 
 BATCH = 4096
-DIFFERENT = 64  # rounds of drawn actions, which are repeated
+DIFFERENT = 64  # drawn actions, which are repeated
 MANY = f"batch of {BATCH}"
 SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, {MANY}"
 TEAMS = "team_battle, 4 against 4"
-RPS = "PettingZoo rps_v2, parallel"
+RPS, RPS_AEC = "PettingZoo rps_v2, parallel", "PettingZoo rps_v2, AEC"
+KUHN, OPENSPIEL = "openspiel:kuhn_poker", "OpenSpiel kuhn_poker, rl_environment"
 TEXTARENA = {
     "IteratedRockPaperScissors-v0": ("[rock]", "[paper]", "[scissors]"),
     "KuhnPoker-v0": ("[check]", "[bet]", "[fold]", "[call]"),
@@ -54,23 +55,48 @@ class Row:
     """Rounds of a repeat, which takes about half a second."""
     target: float | None = None
     """Agent-steps per CPU-second."""
+    peer: str | None = None
+    """Name of the row that this one is compared with."""
+    least: int | None = None
+    """Least speed, in times of the peer's."""
     needs: str | None = None
-    """Required package, by its name for pip and Python."""
+    """Required package, by its name for Python."""
 
-    def missing(self) -> str | None:
-        """Return the install command of a missing package, or None."""
-        if self.needs is None or importlib.util.find_spec(self.needs) is not None:
-            return None
-        return f"not installed: pip install {self.needs}"
+    def missing(self) -> bool:
+        return self.needs is not None and importlib.util.find_spec(self.needs) is None
+
+
+def repeated(
+    step: Callable[[Any], object], drawn: Sequence[Any], each: int = 1, env: Any = None
+) -> Play:
+    """Return a function that calls `step`, which is `each` agent-steps, with the drawn actions.
+
+    It also resets `env` when its episode is over.
+    """
+
+    def play(rounds: int) -> tuple[int, float]:
+        cycle = itertools.cycle(drawn)
+        start = time.process_time()
+        for _ in range(rounds):
+            step(next(cycle))
+            if env is not None and not env.agents:
+                env.reset()
+        return rounds * each, time.process_time() - start
+
+    return play
+
+
+def numbers(count: Any, shape: tuple[int, ...] = ()) -> Any:
+    """Draw DIFFERENT arrays of numbers below `count`."""
+    return np.random.default_rng(0).integers(count, size=(DIFFERENT, *shape))
 
 
 def single(
     make_env: Callable[..., Any], *arguments: Any, text: bool = False, **options: Any
 ) -> Play:
-    """Make an environment, and return a function that plays it with actions drawn beforehand.
+    """Play an environment; with `text`, a TextEnv reads the actions as text.
 
-    With `text`, a TextEnv reads the actions as text. Actions of agents that are not to move are not
-    counted.
+    Actions of agents that are not to move are not counted.
     """
     env = make_env(*arguments, **options)
     env = TextEnv(env) if text else env
@@ -80,52 +106,57 @@ def single(
         agent: env.unwrapped.text_view.answers(agent) if text else range(env.action_space(agent).n)
         for agent in env.agents
     }
-    numbers = np.random.default_rng(0).integers(
-        [len(own) for own in actions.values()], size=(DIFFERENT, len(actions))
-    )
     drawn = [
         {agent: own[number] for (agent, own), number in zip(actions.items(), row, strict=True)}
-        for row in numbers.tolist()
+        for row in numbers([len(own) for own in actions.values()], (len(actions),)).tolist()
     ]
-
-    def play(rounds: int) -> tuple[int, float]:
-        step, cycle = env.step, itertools.cycle(drawn)
-        start = time.process_time()
-        for _ in range(rounds):
-            step(next(cycle))
-            if not env.agents:
-                env.reset()
-        return rounds * moving, time.process_time() - start
-
-    return play
+    return repeated(env.step, drawn, moving, env)
 
 
-def rps() -> Play:
-    """Return `single` of PettingZoo's rock, paper, scissors."""
+def in_turn(make_env: Callable[..., Any], **options: Any) -> Play:
+    """Play an AEC environment with `last` and `step` of one agent at a time."""
+    env = make_env(**options)
+    env.reset(seed=0)
+
+    def step(action: int) -> None:
+        env.step(action)
+        while env.agents and any(env.last()[2:4]):  # terminated or truncated
+            env.step(None)
+
+    return repeated(step, numbers(env.action_space(env.agents[0]).n).tolist(), env=env)
+
+
+def rps(play: Callable[..., Play], form: str) -> Play:
+    """Play a form of PettingZoo's rock, paper, scissors."""
     from pettingzoo.classic import rps_v2
 
-    return single(rps_v2.parallel_env)
+    return play(getattr(rps_v2, form))
 
 
 def batched(name: str, **parameters: Any) -> Play:
-    """Return a function that plays a batch of BATCH games with actions drawn beforehand."""
+    """Play a batch of BATCH games."""
     games = vector.make(name, BATCH, **parameters)
     games.reset(seed=0)
     shape, count = (BATCH, games.num_agents), int(games.single_action_space.n)
-    drawn = np.random.default_rng(0).integers(count, size=(DIFFERENT, *shape))
+    return repeated(games.step, numbers(count, shape), BATCH * games.num_agents)
 
-    def play(rounds: int) -> tuple[int, float]:
-        step, cycle = games.step, itertools.cycle(drawn)
-        start = time.process_time()
-        for _ in range(rounds):
-            step(next(cycle))
-        return rounds * BATCH * games.num_agents, time.process_time() - start
 
-    return play
+def openspiel() -> Play:
+    """Play Kuhn poker in OpenSpiel's environment, where both actions are always legal."""
+    from open_spiel.python.rl_environment import Environment
+
+    env = Environment("kuhn_poker")
+    env.reset()
+
+    def step(action: int) -> None:
+        if env.step([action]).last():
+            env.reset()
+
+    return repeated(step, numbers(2).tolist())
 
 
 def textarena(name: str) -> Play:
-    """Return a function that plays a game of TextArena, in which every answer is a step.
+    """Play a game of TextArena, in which every answer is a step.
 
     Each episode has a new environment: one that is reset keeps the text of all former episodes.
     """
@@ -136,58 +167,54 @@ def textarena(name: str) -> Play:
         env.reset(num_players=2)
         return env
 
-    answers, poker = np.random.default_rng(0).choice(TEXTARENA[name], DIFFERENT), "Kuhn" in name
+    env = begun()
+    answers = itertools.cycle(np.random.default_rng(0).choice(TEXTARENA[name], DIFFERENT).tolist())
 
-    def play(rounds: int) -> tuple[int, float]:
-        cycle = itertools.cycle(answers.tolist())
-        start = time.process_time()
-        env = begun()
-        for _ in range(rounds):
-            _, seen = env.get_observation()
-            answer = next(cycle)
-            legal = seen.rpartition("available actions are:")[2] if poker else answer
-            while answer not in legal:
-                answer = next(cycle)
-            done, _ = env.step(action=answer)
-            if done:
-                env.close()
-                env = begun()
-        return rounds, time.process_time() - start
+    def step(answer: str) -> None:
+        nonlocal env
+        _, seen = env.get_observation()
+        legal = seen.rpartition("available actions are:")[2] if "Kuhn" in name else answer
+        while answer not in legal:
+            answer = next(answers)
+        done, _ = env.step(action=answer)
+        if done:
+            env.close()
+            env = begun()
 
-    return play
+    return repeated(step, [next(answers) for _ in range(DIFFERENT)])
 
 
 TWO: dict[str, Any] = {"num_agents": 2}
 BATTLE: dict[str, Any] = {"team_size": 4, "warmup_episodes": 0}  # a warm-up is less work
 LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
 in_text = partial(partial, single, text=True)
-IN_TEXT = {  # in the order of TEXTARENA
-    "rock, paper, scissors in text": in_text(RockPaperScissors, max_cycles=9),
-    "Kuhn poker in text": in_text(KuhnPoker),
-    f"{SINGLE}, in text": in_text(make, "coop_compete_v0", **TWO, max_cycles=10),
-    "negotiation, 2 agents, in text": in_text(make, "social_negotiation_v0", **TWO),
-}
+SHORT = in_text(make, "coop_compete_v0", **TWO, max_cycles=10)
+TRADE = in_text(make, "social_negotiation_v0", **TWO)
+ROCKS, POKER, DILEMMA, NEGOTIATION = TEXTARENA
 ROWS = (
-    Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3),
+    Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3, RPS, 10),
     Row(TEAMS, partial(single, make, "team_battle_v0", **BATTLE), 20_000, 250e3),
     Row("maze 9x9, another every episode", partial(single, make, "maze_v0"), 50_000, 100e3),
     Row("maze 9x9, always the same", partial(single, make, "maze_v0", **LEVEL), 50_000, 100e3),
     Row("social trading, 6 traders", partial(single, make, "social_trading_v0"), 10_000, 60e3),
-    Row(BATCHED, partial(batched, "coop_compete_v0", **TWO), 3000, 30e6),
+    Row(BATCHED, partial(batched, "coop_compete_v0", **TWO), 3000, 30e6, RPS, 30),
     Row(f"{TEAMS}, {MANY}", partial(batched, "team_battle_v0", **BATTLE), 200, 8e6),
     Row(f"maze 9x9, each a new one, {MANY}", partial(batched, "maze_v0"), 162, 250e3),
     Row(f"maze 9x9, one of 500, {MANY}", partial(batched, "maze_v0", num_levels=500), 600, 3e6),
     Row(f"maze 9x9, always the same, {MANY}", partial(batched, "maze_v0", **LEVEL), 600, 3e6),
-    Row(RPS, rps, 3000, needs="pygame"),
-    *(Row(name, prepare, 20_000) for name, prepare in IN_TEXT.items()),
+    Row(f"{SINGLE}, AEC", partial(in_turn, coop_compete_v0.env, **TWO), 15_000, peer=RPS_AEC),
+    Row(KUHN, partial(single, make, KUHN), 10_000, peer=OPENSPIEL, needs="pyspiel"),
+    Row("rock, paper, scissors in text", in_text(RockPaperScissors, max_cycles=9), 20_000,
+        peer=ROCKS),
+    Row("Kuhn poker in text", in_text(KuhnPoker), 20_000, peer=POKER),
+    Row(f"{KUHN} in text", in_text(make, KUHN), 10_000, peer=POKER, needs="pyspiel"),
+    Row(f"{SINGLE}, in text", SHORT, 20_000, peer=DILEMMA),
+    Row("negotiation, 2 agents, in text", TRADE, 20_000, peer=NEGOTIATION),
+    Row(RPS, partial(rps, single, "parallel_env"), 3000, needs="pygame"),
+    Row(RPS_AEC, partial(rps, in_turn, "env"), 15_000, needs="pygame"),
+    Row(OPENSPIEL, openspiel, 20_000, needs="pyspiel"),
     *(Row(name, partial(textarena, name), 20_000, needs="textarena") for name in TEXTARENA),
-)
-RATIOS: tuple[tuple[str, str, int | None], ...] = (
-    (BATCHED, RPS, 30),
-    (SINGLE, RPS, 10),
-    *((ours, peer, None) for ours, peer in zip(IN_TEXT, TEXTARENA, strict=True)),
-    (BATCHED, SINGLE, None),
-)
+)  # fmt: skip
 
 
 def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeats]:
@@ -203,18 +230,18 @@ def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeat
     sides = {
         row.name: partial(rate, row.prepare(), max(2, round(share * row.rounds)))
         for row in rows
-        if row.missing() is None
+        if not row.missing()
     }
     return in_turns(sides, repeats)
 
 
-def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
+def tables(rows: Sequence[Row], rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
     """Return the tables of measured rates as Markdown, and the checks of the targets."""
     best = {name: max(values) for name, values in rates.items()}
-    lines, checks = [], []
-    for row in ROWS:
+    lines, against, checks = [], [], []
+    for row in rows:
         if row.name not in best:
-            lines.append((row.name, "", row.missing(), "", ""))
+            lines.append((row.name, "", "not installed", "", ""))
             continue
         own, target, share = shown(best[row.name]), "", ""
         if row.target is not None:
@@ -224,16 +251,15 @@ def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
             checks.append(records.Check(claim, held, f"{own} a second"))
         lines.append((row.name, target, own, shown(rates[row.name].middle), share))
     headers = ("agent-steps per CPU-second", "target", "best", "median", "best / target")
-    against = []
-    for row_name, peer, least in RATIOS:
+    for row in (row for row in rows if row.peer is not None):
         times = "not installed"
-        if peer in best:
-            quotient = best[row_name] / best[peer]
+        if best.keys() >= {row.name, row.peer}:
+            quotient = best[row.name] / best[row.peer]
             times = f"{quotient:.0f}" if quotient >= 100.0 else f"{quotient:.3g}"
-            if least is not None:
-                claim = f"{row_name}: at least {least} times as fast as {peer}"
-                checks.append(records.Check(claim, quotient >= least, f"{times} times"))
-        against.append((row_name, peer, "" if least is None else f"{least}", times))
+            if row.least is not None:
+                claim = f"{row.name}: at least {row.least} times as fast as {row.peer}"
+                checks.append(records.Check(claim, quotient >= row.least, f"{times} times"))
+        against.append((row.name, row.peer, row.least or "", times))
     ratios = records.table(("", "against", "at least", "times as fast"), against)
     return f"{records.table(headers, lines)}\n\n{ratios}", checks
 
@@ -246,11 +272,13 @@ def shown(rate: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and record."""
     parser = records.parser(__doc__)
+    parser.add_argument("--compared", action="store_true", help="only games with a peer")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
     parser.add_argument("--share", type=float, default=1.0, help="share of the steps of a repeat")
     options = parser.parse_args(arguments)
-    rates = measure(ROWS, options.share, options.repeats)
-    markdown, checks = tables(rates)
+    peers = {row.peer for row in ROWS if row.peer}
+    rows = [row for row in ROWS if row.peer or row.name in peers or not options.compared]
+    markdown, checks = tables(rows, measure(rows, options.share, options.repeats))
     records.keep(markdown, options, checks)
 
 

@@ -49,27 +49,6 @@ class SmallGame(base.SimultaneousGame):
         raise NotImplementedError
 
 
-# The key game ------------------------------------------------------------------------------------
-
-AGENTS, TURNS = 16, 8
-HOLDER, WHEN, COLOUR = 2, 4, 1
-"""Agent, turn (from 0) and colour that matter."""
-PRIZE, WEATHER = 1.0, 0.5
-
-
-def key_rewards(
-    chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the rewards (..., agents, turns) of a key game.
-
-    `chosen_AT` are the numbers of the chosen colours, `weather_AT` the noise that is added to every
-    reward.
-    """
-    paid = weather_AT.copy()
-    paid[..., HOLDER, WHEN] += PRIZE * (chosen_AT[..., HOLDER, WHEN] == COLOUR)
-    return paid
-
-
 # Games of colours --------------------------------------------------------------------------------
 
 
@@ -95,13 +74,11 @@ class ColourGame(SmallGame):
     turns: ClassVar[int] = 1
 
     def __init__(self) -> None:
-        super().__init__(
-            [f"agent_{agent}" for agent in range(len(self.stakes))],
-            COLOURS,
-            low=(0.0, 0.0),
-            high=(len(self.stakes), self.turns),
-            max_cycles=self.turns,
+        agents, high = (
+            [f"agent_{n}" for n in range(len(self.stakes))],
+            (len(self.stakes), self.turns),
         )
+        super().__init__(agents, COLOURS, low=(0.0, 0.0), high=high, max_cycles=self.turns)
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
         return self._rows_now(), self.paid(chosen, self.played - 1), [{} for _ in chosen]
@@ -180,12 +157,11 @@ class Signals(SmallGame):
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("signals", fps=4)
     view = SignalsView
     known: ClassVar = {"uniform": 0.25, "optimum": 1.0}
-    count: ClassVar[int] = 2
 
     def __init__(self, parts: bool = True) -> None:
         self.parts = parts
         self._shown_now: list[int] = []
-        agents = [f"agent_{agent}" for agent in range(self.count)]
+        agents = [f"agent_{agent}" for agent in range(2)]
         super().__init__(agents, COLOURS, low=(0.0,), high=(1.0,), max_cycles=4)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
@@ -196,11 +172,10 @@ class Signals(SmallGame):
         return self._drawn(), paid, [{} for _ in chosen]
 
     def _drawn(self) -> list[base.Row]:
-        own = len(SIGNALS) // self.count
         if self.parts:
-            drawn = self.count * self.np_random.integers(own, size=self.count) + range(self.count)
+            drawn = 2 * self.np_random.integers(len(SIGNALS) // 2, size=2) + range(2)
         else:
-            drawn = self.np_random.integers(len(SIGNALS), size=self.count)
+            drawn = self.np_random.integers(len(SIGNALS), size=2)
         self._shown_now = drawn.tolist()
         return [(signal / len(SIGNALS),) for signal in self._shown_now]
 
@@ -265,22 +240,11 @@ DEALS = tuple(itertools.permutations(range(len(CARDS)), 2))
 
 
 def poker_value(deal: tuple[int, int], chosen: History) -> float:
-    """Return the opener's reward in a finished game.
-
-    `deal` has the cards of the opener and the other player, `chosen` all choices in order.
-    """
-    if chosen == (BET, PASS):
-        return 1.0
-    if chosen == (PASS, BET, PASS):
-        return -1.0
+    """Return the opener's reward in a finished game with these cards and choices."""
+    if chosen in ((BET, PASS), (PASS, BET, PASS)):
+        return 1.0 if chosen[0] == BET else -1.0
     stake = 2.0 if BET in chosen else 1.0
     return stake if deal[0] > deal[1] else -stake
-
-
-POKER_RULES = (
-    "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, a bet adds 1. "
-    f"Write {any_of(BETS)} alone."
-)
 
 
 _DONE = ("You act first.", "The other passed.", "The other bet.", "You passed, it bet.")
@@ -298,7 +262,10 @@ class PokerView(Choices):
     choices = BETS
 
     def rules(self, agent: str) -> str:
-        return POKER_RULES
+        return (
+            "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, a bet adds 1. "
+            f"Write {any_of(BETS)} alone."
+        )
 
     def describe(self, agent: str, observation: Any) -> str:
         card, _, history = observation.tolist()
@@ -311,12 +278,10 @@ def poker_row(card: int, first: bool, history: History) -> NDArray[np.float32]:
 
 
 POKER_ROWS = {
-    (deal, opener): np.array(
-        [
-            [poker_row(deal[agent != opener], agent == opener, history) for agent in range(2)]
-            for history in (*OPEN, FINISHED)
-        ]
-    )
+    (deal, opener): [
+        np.array([poker_row(deal[n != opener], n == opener, history) for n in range(2)])
+        for history in (*OPEN, FINISHED)
+    ]
     for deal in DEALS
     for opener in range(2)
 }
@@ -336,13 +301,8 @@ class KuhnPoker(SmallGame):
     def __init__(self) -> None:
         self._deal, self._opener = DEALS[0], 0
         self._history: History = ()
-        super().__init__(
-            PLAYERS,
-            BETS,
-            low=(0.0, 0.0, 0.0),
-            high=(len(CARDS) - 1.0, 1.0, float(len(OPEN))),
-            max_cycles=3,
-        )
+        high = (len(CARDS) - 1.0, 1.0, float(len(OPEN)))
+        super().__init__(PLAYERS, BETS, low=(0.0, 0.0, 0.0), high=high, max_cycles=3)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         self._deal = DEALS[int(self.np_random.integers(len(DEALS)))]
@@ -370,5 +330,4 @@ class KuhnPoker(SmallGame):
 
     def _rows_now(self) -> Sequence[base.Row]:
         number = HISTORY_NUMBER.get(self._history, len(OPEN))
-        rows: Sequence[base.Row] = POKER_ROWS[self._deal, self._opener][number]
-        return rows
+        return POKER_ROWS[self._deal, self._opener][number]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,13 @@ from srl_agents.baselines.learners import SimplePGRuns, Uniforms
 from srl_agents.baselines.opponent_model import PayoffTable
 from srl_agents.baselines.our_method import OurMethodRuns
 from srl_agents.baselines.solutions import best_plan, maximin, product_of_gains
-from srl_agents.evaluation.matrix_game import NOISE, Player, Seeds
-from srl_agents.scripted.memory_one import START, STRATEGIES, distributions, situations
+from srl_agents.evaluation.matrix_game import NOISE, Player, Seeds, play_episode, run_seeds
+from srl_agents.scripted.memory_one import START, STRATEGIES, distributions, mirrored, situations
 from srl_extensions.judging.aggregates import Estimate, Scores, interquartile_mean, mean
 
 Floats = NDArray[np.float64]
-
+Maker = Callable[[Seeds], Player]
+"""Function from N seeds to N runs of a player."""
 
 # Games --------------------------------------------------------------------------------------------
 
@@ -42,15 +43,13 @@ class Games(NamedTuple):
     """Payoffs of the column player, with the same indices."""
     held_G: NDArray[np.bool_]
     """True for games of the held-out half, on which no constant was chosen."""
-    zero_sum_G: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.row_GKK)
 
     def picked(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Games:
         """Return the games of a mask, or of indices."""
-        payoffs = self.row_GKK[which], self.column_GKK[which]
-        return Games(*payoffs, self.held_G[which], self.zero_sum_G[which])
+        return Games(self.row_GKK[which], self.column_GKK[which], self.held_G[which])
 
 
 def all_games() -> Games:
@@ -72,9 +71,9 @@ def all_games() -> Games:
 
 
 def fair_values(games: Games) -> Floats:
-    """Return both players' payoffs (G, 2) in each game's best fair outcome.
+    """Return both players' payoffs (G, 2) in the Nash bargaining solution of each game.
 
-    The outcome is the Nash bargaining solution over all mixtures of two joint actions.
+    The solution is over all mixtures of two joint actions.
     """
     fair_G2 = np.empty((len(games), 2))
     for g, (row_KK, column_KK) in enumerate(zip(games.row_GKK, games.column_GKK, strict=True)):
@@ -95,39 +94,29 @@ def _ordinal() -> list[tuple[Floats, Floats]]:
     """
     rankings = [np.array(order).reshape(2, 2) / 4 for order in permutations((1, 2, 3, 4))]
     found: dict[tuple[float, ...], tuple[Floats, Floats]] = {}
-    for row in rankings:
-        for column in rankings:
-            found.setdefault(_canonical(row, column), (row, column))
+    for row, column in product(rankings, rankings):
+        found.setdefault(_canonical(row, column), (row, column))
     return list(found.values())
 
 
 def _canonical(row: Floats, column: Floats) -> tuple[float, ...]:
     """Return a key of a game that does not depend on the names of the actions."""
-    return min(
-        tuple(np.concatenate([row[::up, ::left].ravel(), column[::up, ::left].ravel()]).tolist())
-        for up in (1, -1)
-        for left in (1, -1)
-    )
+    both = np.stack([row, column])
+    return min(tuple(both[:, ::a, ::b].ravel().tolist()) for a in (1, -1) for b in (1, -1))
 
 
 def _split(
     classes: list[list[tuple[Floats, Floats]]], ordinal: int, generator: np.random.Generator
 ) -> Games:
-    """Return the games of all classes in order, with a random half of each kind held out.
+    """Return the games (row's, column's payoffs) of all classes, with half of them held out.
 
-    A class is a list of (row's payoffs, column's payoffs), which are in the same half. The first
-    `ordinal` classes are ordinal games, the others zero-sum games.
+    The first `ordinal` classes are ordinal games, the others zero-sum games; half of each kind.
     """
     held = set(generator.permutation(ordinal)[: ordinal // 2].tolist())
     others = ordinal + generator.permutation(len(classes) - ordinal)
     held |= set(others[: len(others) // 2].tolist())
-    games = [
-        (row, column, index in held, index >= ordinal)
-        for index, members in enumerate(classes)
-        for row, column in members
-    ]
-    rows, columns, kept, zero_sum = zip(*games, strict=True)
-    return Games(np.array(rows), np.array(columns), np.array(kept), np.array(zero_sum))
+    games = [(*game, index in held) for index, own in enumerate(classes) for game in own]
+    return Games(*map(np.array, zip(*games, strict=True)))
 
 
 # Partners -----------------------------------------------------------------------------------------
@@ -136,7 +125,7 @@ PERIOD = 50  # episodes after which a switching partner turns into the other
 
 
 def memory_one() -> Mapping[str, Floats]:
-    """Return memory-one partners: name -> probabilities (situation, action)."""
+    """Return memory-one partners: name -> probability of the action 1 in each situation."""
     chances = {
         "always_0": (0.0,) * 5,
         "always_1": (1.0,) * 5,
@@ -144,7 +133,7 @@ def memory_one() -> Mapping[str, Floats]:
         "contrary": (1.0, 1.0, 0.0, 1.0, 0.0),
         **STRATEGIES,
     }
-    return {name: distributions(np.array(chance)) for name, chance in chances.items()}
+    return {name: np.array(chance) for name, chance in chances.items()}
 
 
 SWITCHING = {
@@ -158,22 +147,22 @@ SWITCHING = {
 class ScriptedRuns:
     """N runs of memory-one strategies that switch every PERIOD episodes.
 
-    `chances_SNCK` are the probabilities of each action, by strategy, run and situation.
+    `chances_SNC` are the probabilities of the action 1, by strategy, run and situation.
     """
 
-    def __init__(self, seeds: Seeds, chances_SNCK: Floats) -> None:
-        self._chances_SNCK = chances_SNCK.cumsum(axis=3)[..., :-1]
-        self._row = np.arange(chances_SNCK.shape[1])
+    def __init__(self, seeds: Seeds, chances_SNC: Floats) -> None:
+        self._chances_SNC = chances_SNC
+        self._row = np.arange(chances_SNC.shape[1])
         self._generator = np.random.default_rng(seeds[0])
         self._place_N = np.full(self._row.size, START)
         self._own_N = np.zeros(self._row.size, np.int8)
         self._episodes = 0
 
     def act(self) -> tuple[NDArray[np.int8], Floats]:
-        turn = self._episodes // PERIOD % len(self._chances_SNCK)
-        below_NK = self._chances_SNCK[turn, self._row, self._place_N]
-        drawn_N1 = self._generator.random(self._row.size)[:, None]
-        self._own_N = (drawn_N1 >= below_NK).sum(axis=1).astype(np.int8)
+        turn = self._episodes // PERIOD % len(self._chances_SNC)
+        chance_N = self._chances_SNC[turn, self._row, self._place_N]
+        drawn_N = self._generator.random(self._row.size)
+        self._own_N = (drawn_N >= 1.0 - chance_N).astype(np.int8)
         return self._own_N, np.ones(self._row.size)
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
@@ -187,8 +176,8 @@ class ScriptedRuns:
 class Late:
     """N runs of a player that begins after `delay` rounds; until then the actions are random."""
 
-    def __init__(self, player: Player, runs: int, delay: int, seed: int) -> None:
-        self._player, self._runs, self._delay = player, runs, delay
+    def __init__(self, seeds: Seeds, make: Maker, delay: int, seed: int) -> None:
+        self._player, self._runs, self._delay = make(seeds), len(seeds), delay
         self._generator = np.random.default_rng([seed, delay])
         self._rounds = self._before = 0  # of the episode, those before it began
 
@@ -252,16 +241,7 @@ class FictitiousPlayRuns:
         self._plan_NTC = best_plan(reply_NCK, self._payoffs.mean(), own_NT.shape[1]).action_NTC
 
 
-def from_the_other_side(chances_CK: Floats) -> Floats:
-    """Return a memory-one table (situation, action) by the situations of the other player."""
-    swapped = chances_CK[1:].reshape(2, 2, 2).swapaxes(0, 1)
-    return np.concatenate([chances_CK[:1], swapped.reshape(-1, 2)])
-
-
 # Matches ------------------------------------------------------------------------------------------
-
-Maker = Callable[[Seeds], Player]
-"""Function from N seeds to N runs of a player."""
 
 DELAYS = (5, 18, 45, 100)  # rounds after which the second player begins, out of step
 TUNING_EPISODES = 100
@@ -306,11 +286,10 @@ def play_all(
     """Play every method with every partner.
 
     Returns:
-        Mean rewards per round as JSON data. "earned": method -> partner -> [game][run];
-        "self_play": method or OUT_OF_STEP -> [game][run][player]; "best": scripted partner -> value
-        of the best response by game (of a switching partner, the mean of two); "maximin" and
-        "fair": by game; "held" and "zero_sum": masks of the games; "memory_one" and "switching":
-        names of the partners.
+        Mean rewards per round. "earned": method -> partner -> (game, run); "self_play": method or
+        OUT_OF_STEP -> (game, run, player); "best": scripted partner -> value of the best response
+        by game (of a switching partner, the mean of two); "maximin" and "fair": by game; "held":
+        mask of the games; "memory_one" and "switching": names of the partners.
     """
     scripted = memory_one()
     turns = {name: (name, name) for name in scripted} | SWITCHING
@@ -324,30 +303,28 @@ def play_all(
         progress(f"{name} has met the scripted partners")
         for other_place, (other, make_other) in list(enumerate(methods.items()))[place:]:
             pair = play_games(make, make_other, games, lengths, (seed, place, other_place))
-            earned[name][other] = pair[0].tolist()
+            earned[name][other] = pair[0]
             # Every game occurs in both seats, so the column player also plays all of them.
-            earned[other].setdefault(name, pair[1].tolist())
+            earned[other].setdefault(name, pair[1])
             if name == other:
-                mirrors[name] = np.moveaxis(pair, 0, -1).tolist()
+                mirrors[name] = np.moveaxis(pair, 0, -1)
         progress(f"{name} has met the methods")
-    late = [
-        play_games(
-            methods[OUR], _late(methods[OUR], delay, seed), games, lengths, (seed, 99, delay)
-        )
+    own, late = methods[OUR], partial(Late, make=methods[OUR], seed=seed)
+    pairs = [
+        play_games(own, partial(late, delay=delay), games, lengths, (seed, 99, delay))
         for delay in DELAYS
     ]
-    mirrors[OUT_OF_STEP] = np.moveaxis(np.concatenate(late, axis=2), 0, -1).tolist()
+    mirrors[OUT_OF_STEP] = np.moveaxis(np.concatenate(pairs, axis=2), 0, -1)
     progress("OUR has met itself out of step")
     return {
         "earned": earned,
         "self_play": mirrors,
-        "best": {name: value.tolist() for name, value in best.items()},
+        "best": best,
         "memory_one": list(scripted),
         "switching": list(SWITCHING),
-        "maximin": maximin(games.row_GKK)[1].tolist(),
-        "fair": fair_values(games).tolist(),
-        "held": games.held_G.tolist(),
-        "zero_sum": games.zero_sum_G.tolist(),
+        "maximin": maximin(games.row_GKK)[1],
+        "fair": fair_values(games),
+        "held": games.held_G,
     }
 
 
@@ -360,18 +337,16 @@ def with_scripted(
 ) -> dict[str, Any]:
     """Play a method with all scripted partners at once.
 
-    `tables` is partner -> probabilities (strategy, situation, action). Returns partner -> the
-    method's mean rewards per round, [game][run].
+    `tables` is partner -> probabilities of the action 1 (strategy, situation). Returns partner ->
+    the method's mean rewards per round (game, run).
     """
     count, per_partner = len(tables), len(games) * lengths.runs
-    chances_SNCK = np.concatenate(
-        [np.repeat(table[:, None], per_partner, axis=1) for table in tables.values()], axis=1
-    )
+    chances_SNC = np.repeat(np.stack(list(tables.values()), axis=1), per_partner, axis=1)
     many = games.picked(np.tile(np.arange(len(games)), count))
-    scripted = partial(ScriptedRuns, chances_SNCK=chances_SNCK)
+    scripted = partial(ScriptedRuns, chances_SNC=chances_SNC)
     pair = play_games(make, scripted, many, lengths, seed)
     by_partner = pair[0].reshape(count, len(games), lengths.runs)
-    return {name: by_partner[index].tolist() for index, name in enumerate(tables)}
+    return dict(zip(tables, by_partner, strict=True))
 
 
 def play_games(
@@ -386,18 +361,12 @@ def play_games(
     column_NKK = np.repeat(games.column_GKK.transpose(0, 2, 1), runs, axis=0)
     many = np.arange(len(row_NKK))[:, None]
     players = [
-        make([np.random.SeedSequence([*seed, role, run]) for run in range(many.size)])
-        for role, make in enumerate((make_row, make_column))
+        make(run_seeds(seed, role, many.size)) for role, make in enumerate((make_row, make_column))
     ]
     noise = np.random.default_rng([*seed, 2])
     total_2N = np.zeros((2, many.size))
     for _ in range(episodes):
-        played_2TN = np.empty((2, horizon, many.size), np.int8)
-        for t in range(horizon):
-            played_2TN[0, t], played_2TN[1, t] = (player.act()[0] for player in players)
-            players[0].observe_opponent(played_2TN[1, t])
-            players[1].observe_opponent(played_2TN[0, t])
-        row_NT, column_NT = played_2TN[0].T.copy(), played_2TN[1].T.copy()
+        row_NT, column_NT = play_episode(*players, many.size, horizon)
         for role, (own_NT, other_NT, payoff_NKK) in enumerate(
             [(row_NT, column_NT, row_NKK), (column_NT, row_NT, column_NKK)]
         ):
@@ -408,25 +377,21 @@ def play_games(
     return np.asarray((total_2N / episodes).reshape(2, len(games), runs))
 
 
-def best_values(games: Games, chances_CK: Floats, horizon: int) -> Floats:
+def best_values(games: Games, chances_C: Floats, horizon: int) -> Floats:
     """Return each game's exact value (G,) of the best response to a memory-one partner.
 
     The value is the mean reward per round in episodes of `horizon` rounds.
     """
-    reply_CK = from_the_other_side(chances_CK)
+    reply_CK = distributions(mirrored(chances_C))
     reply_GCK = np.broadcast_to(reply_CK, (len(games), *reply_CK.shape))
     return best_plan(reply_GCK, games.row_GKK, horizon).value_N
-
-
-def _late(make: Maker, delay: int, seed: int) -> Maker:
-    return lambda seeds: Late(make(seeds), len(seeds), delay, seed)
 
 
 def _tuned_rate(horizon: int, seed: int) -> float:
     """Return SimplePG's rate that earns most with memory-one partners on the development half."""
     games = all_games()
     own_half = games.picked(~games.held_G)
-    tables = {name: table[None] for name, table in memory_one().items()}
+    tables = {name: chances[None] for name, chances in memory_one().items()}
     lengths = Lengths(1, TUNING_EPISODES, horizon)
 
     def value(rate: float) -> float:
@@ -449,23 +414,23 @@ Criteria = Mapping[str, Mapping[str, Scores]]
 
 def criteria(found: Mapping[str, Any], half: NDArray[np.bool_]) -> Criteria:
     """Return the scores of one half of the games (a mask) from the result of `play_all`."""
-    scripted = [*found["memory_one"], *found["switching"]]
     earned = {
         method: {name: np.array(by_game)[half] for name, by_game in partners.items()}
         for method, partners in found["earned"].items()
     }
-    best = {name: np.array(found["best"][name])[half, None] for name in scripted}
     sure = np.array(found["maximin"])[half, None]
     fair = np.array(found["fair"])[half, None]
+
+    def of_best(partners: Sequence[str]) -> dict[str, Scores]:
+        best = {name: np.array(found["best"][name])[half, None] for name in partners}
+        return {
+            method: _flat({name: rows[name] / value for name, value in best.items()})
+            for method, rows in earned.items()
+        }
+
     return {
-        "targeted optimality": {
-            method: _flat({name: rows[name] / best[name] for name in found["memory_one"]})
-            for method, rows in earned.items()
-        },
-        "switching partners": {
-            method: _flat({name: rows[name] / best[name] for name in found["switching"]})
-            for method, rows in earned.items()
-        },
+        "targeted optimality": of_best(found["memory_one"]),
+        "switching partners": of_best(found["switching"]),
         "safety": {
             # One score for a game with a partner: the mean of its runs over the maximin value.
             method: {name: (scores / sure).mean(axis=1).tolist() for name, scores in rows.items()}
@@ -486,13 +451,9 @@ def checks(found: Mapping[str, Any]) -> list[Check]:
     for criterion, methods in scores.items():
         means = {method: _mean(own) for method, own in methods.items()}
         best = max(means, key=means.__getitem__)
-        seen.append(
-            Check(
-                f"{criterion}: mean at least {NEAR:g} of the best method's",
-                means[OUR] >= NEAR * means[best],
-                f"{means[OUR]:.4f}, best {best} {means[best]:.4f}",
-            )
-        )
+        about = f"{criterion}: mean at least {NEAR:g} of the best method's"
+        shown = f"{means[OUR]:.4f}, best {best} {means[best]:.4f}"
+        seen.append(Check(about, means[OUR] >= NEAR * means[best], shown))
     lowest = _lowest(scores["safety"][OUR])
     seen.append(Check(f"safety: never below {SAFE:g} of maximin", lowest >= SAFE, f"{lowest:.4f}"))
     for method in (OUR, OUT_OF_STEP):
@@ -504,7 +465,7 @@ def checks(found: Mapping[str, Any]) -> list[Check]:
 
 def tables(found: Mapping[str, Any], seed: int) -> str:
     """Return a Markdown table of each criterion, with bootstrap intervals drawn from `seed`."""
-    held = np.array(found["held"])
+    held = found["held"]
     halves = {"held": criteria(found, held), "development": criteria(found, ~held)}
     return "\n\n".join([
         f"chosen on the development half: {PG} {found['rate']:g}",
@@ -518,34 +479,24 @@ def _table(criterion: str, halves: Mapping[str, Criteria], seed: int) -> str:
     heading = ["", "held: mean", "held: interquartile mean", "held: lowest", "development: mean"]
     rows = []
     for method, own in halves["held"][criterion].items():
-        development = halves["development"][criterion][method]
-        rows.append(
-            [
-                method,
-                _shown(mean(own, seed)),
-                _shown(interquartile_mean(own, seed)),
-                f"{_lowest(own):.3f}",
-                f"{_mean(development):.4f}",
-            ]
-        )
+        intervals = [_shown(mean(own, seed)), _shown(interquartile_mean(own, seed))]
+        development = _mean(halves["development"][criterion][method])
+        rows.append([method, *intervals, f"{_lowest(own):.3f}", f"{development:.4f}"])
     return table(heading, rows)
 
 
 def _by_partner(halves: Mapping[str, Criteria]) -> str:
     everything = halves["held"]["everything"]
-    partners = list(everything[OUR])
     rows = [
         [partner, *(f"{np.mean(own[partner]):.3f}" for own in everything.values())]
-        for partner in partners
+        for partner in everything[OUR]
     ]
     return table(["with", *everything], rows)
 
 
 def _shown(estimate: Estimate) -> str:
-    if estimate.interval is None:
-        return f"{estimate.value:.4f}"
-    low, high = estimate.interval
-    return f"{estimate.value:.4f} [{low:.4f}, {high:.4f}]"
+    ends = estimate.interval and " [{:.4f}, {:.4f}]".format(*estimate.interval)
+    return f"{estimate.value:.4f}{ends or ''}"
 
 
 def _flat(scores: Mapping[str, Floats]) -> Scores:

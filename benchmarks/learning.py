@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import os
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.claim import Request, Result, Row
+from benchmarks.claim import Request, Result
 from benchmarks.games import Signals
 from benchmarks.records import ROOT, Estimate, estimate
 from benchmarks.runs import HeldOut, Run, build_env, evaluate, last_info, mean_return, train_methods
@@ -26,14 +25,11 @@ from srl_agents.llm import tiny
 from srl_envs import make
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.maze import Maze
-from srl_envs.games.maze_levels import MazeRecipe
-from srl_envs.games.team_battle import TeamBattleRules
 from srl_envs.games.trading import SocialTrading, field_sizes
 from srl_extensions.pages import run_folder
 from srl_train.metrics import read_metrics
 
-BASELINE = "greedy_walker"
-WALKERS = ("random_walker", BASELINE, "explorer")
+WALKERS = ("random_walker", "greedy_walker", "explorer")
 TRADERS = ("uniform", "truthful_trader")
 UNSEEN = 2**31  # Training draws the seeds of its markets below this one.
 SEARCHED = 4000  # Problem seeds in which all one-digit problems occur.
@@ -49,21 +45,16 @@ def options_of(request: Request) -> dict[str, Any]:
 
 
 def maze(request: Request) -> Result:
-    """Train walkers, and measure them in held-out mazes; one row per run.
-
-    Scripted walkers are the references.
-    """
+    """Train walkers, and measure them and scripted ones in held-out mazes; one row per run."""
     options = options_of(request)
     exam = held_out_mazes(options, request.games)
     walkers = {name: exam.scripted(name) for name in WALKERS}
-    baseline = walkers[BASELINE]["solved"]
+    baseline = walkers["greedy_walker"]["solved"]
     rows = []
     for run in train_methods(request, {"after": exam}, named_by="layout_hash"):
         solved = run["after"]["solved"]
         # Both walk the same mazes, so the error is too large rather than too small.
-        error = math.hypot(solved.error or 0.0, baseline.error or 0.0)
-        more = Estimate(solved.mean - baseline.mean, error)
-        who = f"trained, seed {run['seed']}"
+        more, who = solved.minus(baseline), f"trained, seed {run['seed']}"
         rows.append({**run, **exam.overlap(run["met"]), "who": who, "more": more})
     references = [{"who": name, "after": walked} for name, walked in walkers.items()]
     return Result(rows, references, {"said": _options_text(options)})
@@ -75,68 +66,52 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
     Scores: "solved" (share of the mazes) and "detour" (steps over the shortest path, of solved
     mazes; None if none was solved).
     """
-    make_maze = functools.partial(Maze, **{**options, "split": "test"})
-    recipe: MazeRecipe = make_maze().recipe
+    make_maze = partial(Maze, **{**options, "split": "test"})
+    recipe, numbers = make_maze().recipe, itertools.count()
     seeds: dict[str, int] = {}  # layout_hash -> smallest level seed
-    for seed in itertools.count():
-        level = recipe.level(seed)
+    while len(seeds) < count:
+        level = recipe.level(seed := next(numbers))
         if level.split == "test":
             seeds.setdefault(level.layout_hash, seed)
-        if len(seeds) == count:
-            break
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
         ends = [last_info(episode) for episode in episodes]
         detours = [end["steps"] / end["shortest_path"] for end in ends if end["success"]]
-        return {
-            "solved": estimate([float(end["success"]) for end in ends]),
-            "detour": sum(detours) / len(detours) if detours else None,
-        }
+        detour = sum(detours) / len(detours) if detours else None
+        return {"solved": estimate([float(end["success"]) for end in ends]), "detour": detour}
 
     resets = [{"level_seed": seed} for seed in seeds.values()]
     return HeldOut(make_maze, range(count), score, resets, frozenset(seeds))
 
 
 def trading(request: Request) -> Result:
-    """Train traders, and measure them in held-out markets; one row per run.
-
-    Scripted traders are the references.
-    """
+    """Train traders, and measure them and scripted ones in held-out markets; one row per run."""
     options = options_of(request)
     exam = unseen_markets(options, request.games)
-    rows = [
-        {
-            "who": f"trained, seed {run['seed']}",
-            **run,
-            "not_conserved": run["before"]["not_conserved"] + run["after"]["not_conserved"],
-        }
-        for run in train_methods(request, {"after": exam})
-    ]
+    rows = []
+    for run in train_methods(request, {"after": exam}):
+        wrong = run["before"]["not_conserved"] + run["after"]["not_conserved"]
+        rows.append({"who": f"trained, seed {run['seed']}", **run, "not_conserved": wrong})
     references = [{"who": name, "after": exam.scripted(name)} for name in TRADERS]
     return Result(rows, references, {"said": _options_text(options)})
 
 
 def unseen_markets(options: Mapping[str, Any], count: int) -> HeldOut:
     """Return an evaluation on `count` markets that training never draws; see `market_score`."""
-    make_market = functools.partial(SocialTrading, **options)
-    env = make_market()
-    stocks = VectorLayout(field_sizes(env.rules))
-    score = functools.partial(market_score, read=stocks)
+    make_market = partial(SocialTrading, **options)
+    stocks = VectorLayout(field_sizes(make_market().rules))
+    score = partial(market_score, read=stocks)
     return HeldOut(make_market, range(UNSEEN, UNSEEN + count), score)
 
 
 def market_score(
     episodes: Sequence[Episode], read: Callable[[Any], Mapping[str, np.ndarray[Any, Any]]]
 ) -> dict[str, Any]:
-    """Return the share of the possible surplus that was gained.
+    """Return the share of the possible surplus that was gained in one episode per market.
 
-    Args:
-        episodes: One episode per market.
-        read: Function from a trader's observation to its fields.
-
-    Returns:
-        "surplus": sum of all gains over the sum of all possible ones; "mean_share": mean of the
-        markets' shares; "not_conserved": number of markets that do not conserve goods and gains.
+    "surplus" is the sum of all gains over the sum of all possible ones, "mean_share" the mean of
+    the markets' shares, "not_conserved" the number of markets that do not conserve goods and gains.
+    `read` maps a trader's observation to its fields.
     """
     ends = [last_info(episode) for episode in episodes]
     gained = np.array([end["realised_surplus"] for end in ends], dtype=float)
@@ -148,28 +123,21 @@ def market_score(
     shares = [end["surplus_share"] for end in ends if end["surplus_share"] is not None]
 
     def conserved(episode: Episode) -> bool:
-        stock = np.array(
-            [[read(step.observation)["own_stock"] for step in turn] for turn in episode.turns]
-        )
-        there = stock.sum(axis=1)
-        rewards = sum(step.reward for turn in episode.turns for step in turn)
+        turns = episode.turns
+        stock = np.array([[read(step.observation)["own_stock"] for step in turn] for turn in turns])
+        there, rewards = stock.sum(axis=1), sum(step.reward for turn in turns for step in turn)
         realised = last_info(episode)["realised_surplus"]
         return bool((there == there[0]).all() and (stock >= 0).all() and rewards == realised)
 
-    return {
-        "surplus": Estimate(share, error),
-        "mean_share": math.fsum(shares) / len(shares),
-        "not_conserved": sum(not conserved(episode) for episode in episodes),
-    }
+    wrong, mean = sum(not conserved(one) for one in episodes), math.fsum(shares) / len(shares)
+    return {"surplus": Estimate(share, error), "mean_share": mean, "not_conserved": wrong}
 
 
 def arithmetic(request: Request) -> Result:
     """Train, and measure every problem of both splits `games` times; one row per run."""
     options = options_of(request)
-    exams = {
-        name: every_problem(options, split, request.games)
-        for name, split in (("after", "test"), ("training_problems", "train"))
-    }
+    splits = {"after": "test", "training_problems": "train"}
+    exams = {name: every_problem(options, own, request.games) for name, own in splits.items()}
     runs = train_methods(request, exams, named_by="problem")
     rows = [{**run, **exams["after"].overlap(run["met"])} for run in runs]
     counts = {name: len(exam.seeds) // request.games for name, exam in exams.items()}
@@ -177,11 +145,8 @@ def arithmetic(request: Request) -> Result:
 
 
 def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut:
-    """Return an evaluation on all problems of a split, each `tries` times.
-
-    Its score "right" is the share of problems solved at the first attempt.
-    """
-    make_env = functools.partial(make, "math_v0", **{**options, "split": split})
+    """Return an evaluation of the first attempts at all problems of a split, `tries` times."""
+    make_env = partial(make, "math_v0", **{**options, "split": split})
     env = make_env()
     found: dict[str, int] = {}
     for seed in range(SEARCHED):
@@ -194,25 +159,26 @@ def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut
             right.setdefault(seed, []).append(float(episode.turns[0][0].info["correct"]))
         return {"right": estimate([sum(one) / len(one) for one in right.values()])}
 
-    identities = frozenset(env.problem(seed).identity for seed in found.values())
-    resets = [{"problem_seed": seed} for seed in problems]
-    return HeldOut(make_env, range(len(problems)), score, resets, identities)
+    return _problems(make_env, problems, score)
+
+
+def _problems(make_env: Callable[[], Any], seeds: Sequence[int], score: Any) -> HeldOut:
+    env, resets = make_env(), [{"problem_seed": seed} for seed in seeds]
+    identities = frozenset(env.problem(seed).identity for seed in set(seeds))
+    return HeldOut(make_env, range(len(seeds)), score, resets, identities)
 
 
 def tools(request: Request) -> Result:
     """Train, and measure `games` held-out calculations; one row per run."""
-    make_env = functools.partial(make, "tool_use_v0", **{**options_of(request), "split": "test"})
-    env, count = make_env(), request.games
+    make_env = partial(make, "tool_use_v0", **{**options_of(request), "split": "test"})
+    count = request.games
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
-        return {
-            "solved": estimate([float(last_info(one)["success"]) for one in episodes]),
-            "turns": sum(len(one.turns) for one in episodes) / len(episodes),
-        }
+        turns = sum(len(one.turns) for one in episodes) / len(episodes)
+        solved = estimate([float(last_info(one)["success"]) for one in episodes])
+        return {"solved": solved, "turns": turns}
 
-    resets = [{"problem_seed": seed} for seed in range(count)]
-    identities = frozenset(env.problem(seed).identity for seed in range(count))
-    exam = HeldOut(make_env, range(count), score, resets, identities)
+    exam = _problems(make_env, range(count), score)
     runs = train_methods(request, {"after": exam}, named_by="problem")
     return Result([{**run, **exam.overlap(run["met"])} for run in runs])
 
@@ -232,21 +198,18 @@ def several_tasks(request: Request) -> Result:
             ends.setdefault(label, []).append(float(last_info(episode)["success"]))
         return {label: estimate(own) for label, own in ends.items()}
 
-    exam = HeldOut(
-        functools.partial(make, "multitask_v0", **{**options, "environments": members}),
-        range(len(places)),
-        score,
-        [{"environment": label, "problem_seed": seed} for label, seed in places],
-    )
+    make_env = partial(make, "multitask_v0", **{**options, "environments": members})
+    resets = [{"environment": label, "problem_seed": seed} for label, seed in places]
+    exam = HeldOut(make_env, range(len(places)), score, resets)
     rows = []
     for run in train_methods(request, {"after": exam}):
         folder = run_folder.load(Path(run["out"]))
         for label, after in run["after"].items():
             before = run["before"][label]
-            error = math.hypot(before.error or 0.0, after.error or 0.0)
+            gain = after.minus(before)
             rows.append({
                 **run, "task": label, "before": before, "after": after,
-                "beyond_chance": after.mean - before.mean - 2 * error,
+                "beyond_chance": gain.mean - 2 * gain.error,
                 "episodes": int(folder.total("by_environment", label, "episodes")),
             })  # fmt: skip
     return Result(rows)
@@ -283,78 +246,25 @@ def offline(request: Request) -> Result:
 def team_battle(request: Request) -> Result:
     """Train with every reward mode; one row per run, compared with the first mode."""
     cooperative: dict[int, float] = {}
-    rows: list[dict[str, Any]] = []
+    rows = []
     for run in train_methods(request, {"after": ends_of_games}):
         after = run["after"]["raw_reward"]
         apart = cooperative.setdefault(run["seed"], after) - after
         rows.append({**run, "below_cooperative": apart})
-    known = known_values(options_of(request))
-    said = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
-    return Result(rows, facts={"known": said})
+    known = make("team_battle_v0", **options_of(request)).unwrapped.baselines()
+    return Result(rows, facts={"known": _options_text(known)})
 
 
 def ends_of_games(run: Run) -> dict[str, Any]:
-    """Play the evaluation games of a run; return rewards, cooperation rate and winners.
+    """Play the evaluation games of a run; return its results, with "winners".
 
     "least" and "most" are the mean rewards of the worst and the best agent.
     """
     measured, played = evaluate(run, run.config.logging.evaluation_episodes)
-    good = [episode for episode in played if episode.failure is None]
-    earned = []
-    for agent in run.seats:
-        own = [step.reward for episode in good for step in episode.steps_of(agent)]
-        earned.append(sum(own) / len(own))
-    winners = Counter(w for e in good if (w := winner(e)) is not None)
-    return {
-        "raw_reward": measured["raw_reward"],
-        "standard_error": measured["standard_error"],
-        "cooperation_rate": measured["cooperation_rate"],
-        "least": min(earned),
-        "most": max(earned),
-        "winners": ", ".join(f"{who} {count}" for who, count in sorted(winners.items())),
-    }
-
-
-def selfish_equilibrium(rules: TeamBattleRules) -> tuple[float, float]:
-    """Return the symmetric Nash equilibrium of one round between teams of the same size.
-
-    Returns:
-        Probability of cooperating, and mean reward per agent.
-    """
-    size = rules.team_sizes[0]
-
-    def temptation(others: float) -> float:
-        """Return the gain from competing if all others cooperate with this probability."""
-        mates = others * (size - 1) / size
-        return rules.payoff(0, mates, others) - rules.payoff(1, mates + 1 / size, others)
-
-    alone, among = temptation(0.0), temptation(1.0)
-    if alone >= 0.0:
-        return 0.0, rules.mean_reward(0, 0)
-    if among <= 0.0:
-        return 1.0, rules.mean_reward(*rules.team_sizes)
-    probability = alone / (alone - among)  # Payoffs are linear in the shares.
-    return probability, rules.independent_value(probability)
-
-
-def known_values(options: Mapping[str, Any]) -> dict[str, float]:
-    """Return name of a way to play -> exact mean reward per agent and turn in team_battle.
-
-    `options` are those of the environment. The probability of cooperating in the selfish
-    equilibrium is also included.
-    """
-    size = options.get("team_size", 4)
-    sizes = (size, size) if isinstance(size, int) else tuple(size)
-    given = {k: options[k] for k in ("difficulty", "cooperation_weight") if k in options}
-    rules = TeamBattleRules(sizes, **given)
-    probability, value = selfish_equilibrium(rules)
-    return {
-        "all cooperate": rules.mean_reward(*sizes),
-        "all compete": rules.mean_reward(0, 0),
-        "uniform play": rules.uniform_value(),
-        "selfish equilibrium": value,
-        "selfish equilibrium, probability of cooperating": probability,
-    }
+    earned = measured["per_agent"].values()
+    winners = Counter(w for e in played if e.failure is None and (w := winner(e)) is not None)
+    said = ", ".join(f"{who} {count}" for who, count in sorted(winners.items()))
+    return {**measured, "least": min(earned), "most": max(earned), "winners": said}
 
 
 def federated(request: Request) -> Result:
@@ -371,62 +281,44 @@ def federated(request: Request) -> Result:
     rows: list[dict[str, Any]] = []
     for run in train_methods(request, {"after": exam}):
         recorded = read_metrics(Path(run["out"]) / "metrics.jsonl")
-        row = {
-            **run,
-            "before": run["before"]["right"],
-            "after": run["after"]["right"],
-            "sent": sum(one.get("communicated_bytes", 0) for one in recorded) / 1e6,
-        }
+        before, after = run["before"]["right"], run["after"]["right"]
+        sent = sum(one.get("communicated_bytes", 0) for one in recorded) / 1e6
         if run["variant"] == next(iter(request.claim.methods)):
-            first = row
-        gain = first["after"] - first["before"]
-        row["share"] = row["sent"] / first["sent"]
-        row["loss"] = (first["after"] - row["after"]) / gain if gain else math.nan
-        rows.append(row)
+            most, full, gain = sent, after, after - before
+        loss = (full - after) / gain if gain else math.nan
+        own = {"before": before, "after": after, "sent": sent, "share": sent / most, "loss": loss}
+        rows.append({**run, **own})
     return Result(rows)
 
 
 def served(request: Request) -> Result:
     """Measure models that sample in a vLLM server next to models that sample in the trainer.
 
-    Rewards are raw, per agent and turn. Both engines use the embedded model in a shape that vLLM
-    can serve.
+    Both engines use the embedded model in a shape that vLLM can serve. "divergence" is the largest
+    difference of sampler and trainer in log-probability.
     """
     here = ROOT / ".venv-vllm" / "bin" / "python"
     python = os.environ.get(VLLM_PYTHON) or (str(here) if here.exists() else sys.executable)
     config = request.config()
     base = str(tiny.folder(lambda: build_env(config), size=tiny.SERVABLE))
-    claim = request.claim
-    methods = {
-        name: {**own, "backend": {**own["backend"], "managed": {"python": python}}}
-        if "backend" in own
-        else own
-        for name, own in claim.methods.items()
-    }
-    settings = {"models.base": base, **claim.settings}
-    request = replace(
-        request, claim=claim.model_copy(update={"methods": methods, "settings": settings})
-    )
+    first, (name, own) = request.claim.methods.items()
+    own = {**own, "backend": {**own["backend"], "managed": {"python": python}}}
+    methods = dict([first, (name, own)])
+    settings = {"models.base": base, **request.claim.settings}
+    changed = request.claim.model_copy(update={"methods": methods, "settings": settings})
+    request = replace(request, claim=changed)
     rows: list[dict[str, Any]] = []
     for row in train_methods(request, {"after": partial(mean_return, games=16)}):
         last = sum(row["curve"][-LAST:]) / LAST
-        local = last if row["variant"] == next(iter(methods)) else rows[-1]["last"]
-        rows.append({**row, "last": last, "apart": abs(last - local), **_sampling(row)})
+        local = last if row["variant"] == first[0] else rows[-1]["last"]
+        rounds = read_metrics(Path(row["out"]) / "metrics.jsonl")
+        models = [model for one in rounds for model in one["models"].values()]
+        rows.append({
+            **row, "last": last, "apart": abs(last - local),
+            "divergence": max(model.get("sampler_divergence_max", 0.0) for model in models),
+            "failed": sum(one["environment"]["failed_episodes"] for one in rounds),
+        })  # fmt: skip
     return Result(rows)
-
-
-def _sampling(row: Row) -> dict[str, Any]:
-    """Return the largest divergence of sampler and trainer, and the number of failed episodes.
-
-    `row` is the row of a finished run.
-    """
-    rounds = read_metrics(Path(row["out"]) / "metrics.jsonl")
-    models = [model for one in rounds for model in one["models"].values()]
-    divergence = [m["sampler_divergence_max"] for m in models if "sampler_divergence_max" in m]
-    return {
-        "divergence": max(divergence, default=0.0),
-        "failed": sum(one["environment"]["failed_episodes"] for one in rounds),
-    }
 
 
 def _options_text(options: Mapping[str, Any]) -> str:

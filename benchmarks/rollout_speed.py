@@ -37,8 +37,7 @@ AGENTS = [f"agent_{agent}" for agent in range(4)]
 MODELS, ADAPTERS = "4 models", "4 adapters in one batch"
 REFERENCE = "model.generate, re-prefilled every turn"
 KEPT, CONSTRAINED = "cache kept", "cache kept, constrained choice"
-LEAST = 2.5
-"""Least speed with the cache kept, in times of the reference's."""
+LEAST = 2.5  # times the reference's speed, with the cache kept
 
 
 class GenerateBackend(HuggingFaceBackend):
@@ -55,12 +54,11 @@ class GenerateBackend(HuggingFaceBackend):
             eos_token_id=end, pad_token_id=pad,
         )  # fmt: skip
         adapters = [request.adapter for request in requests]
+        named = {"adapter_names": adapters} if adapters[0] else {}
+        mask = (ids != pad).long()
         with torch.inference_mode():
             written = self.model.generate(
-                input_ids=ids,
-                attention_mask=(ids != pad).long(),
-                generation_config=settings,
-                **({"adapter_names": adapters} if adapters[0] else {}),
+                input_ids=ids, attention_mask=mask, generation_config=settings, **named
             )[:, width:].tolist()
         answers = [row[: row.index(end) + 1] if end in row else row for row in written]
         return [
@@ -69,30 +67,18 @@ class GenerateBackend(HuggingFaceBackend):
         ]
 
 
-def game(turns: int) -> Callable[[], Any]:
-    """Return a function that makes the demo's environment with this many turns."""
-    return lambda: registry.make("coop_compete_v0", num_agents=len(AGENTS), max_cycles=turns)
-
-
-def variants(
-    make_env: Callable[[], Any], max_new_tokens: int
-) -> dict[tuple[str, str], dict[str, TextPolicy]]:
+def variants(make_env: Callable[[], Any]) -> dict[tuple[str, str], dict[str, TextPolicy]]:
     """Load all models; return (kind of models, way to sample) -> policy of each agent."""
     folder = tiny.folder(make_env)
-    view, sampling = make_env().unwrapped.text_view, Sampling(max_new_tokens=max_new_tokens)
+    view, sampling = make_env().unwrapped.text_view, Sampling(max_new_tokens=4)
     found: dict[tuple[str, str], dict[str, TextPolicy]] = {}
-    for way, kind in (
-        (REFERENCE, GenerateBackend),
-        (KEPT, HuggingFaceBackend),
-        (CONSTRAINED, HuggingFaceBackend),
-    ):
-        make = functools.partial(
-            TextPolicy, view=view, sampling=sampling, constrained=way == CONSTRAINED
-        )
-        found[MODELS, way] = {
-            agent: make(kind.load(folder, device="cpu", name=agent)) for agent in AGENTS
-        }
-        base, lora = kind.load(folder, device="cpu", name="shared"), AdapterConfig(rank=16)
+    for way in (REFERENCE, KEPT, CONSTRAINED):
+        kind = GenerateBackend if way == REFERENCE else HuggingFaceBackend
+        constrained = way == CONSTRAINED
+        make = functools.partial(TextPolicy, view=view, sampling=sampling, constrained=constrained)
+        load = functools.partial(kind.load, folder, device="cpu")
+        found[MODELS, way] = {agent: make(load(name=agent)) for agent in AGENTS}
+        base, lora = load(name="shared"), AdapterConfig(rank=16)
         models = adapter_models(base.model, AGENTS, lora, seed=0)
         shared = base.with_model(side_by_side(base.model, models, lora).eval())
         policy = make(shared, adapter={agent: agent for agent in AGENTS})
@@ -106,10 +92,7 @@ def measure(
     episodes: int,
     repeats: int,
 ) -> dict[tuple[str, str], Repeats]:
-    """Measure rollouts of `episodes` episodes; return variant -> CPU seconds of each repeat.
-
-    A first rollout is not counted. Raises SystemExit if an episode fails.
-    """
+    """Measure rollouts of `episodes` episodes; return variant -> CPU seconds of each repeat."""
 
     def rollout(name: tuple[str, str], repeat: int) -> float:
         seeds = range(repeat * episodes, (repeat + 1) * episodes)
@@ -125,10 +108,7 @@ def measure(
 
 
 def tables(seconds: Mapping[tuple[str, str], Repeats], answers: int) -> tuple[str, list[Check]]:
-    """Return the table of measured seconds as Markdown, and its checks.
-
-    `answers` is the number of answers of a rollout.
-    """
+    """Return the table of measured seconds as Markdown, for `answers` per rollout, and checks."""
     lines, checks = [], []
     for (models, way), own in seconds.items():
         faster = seconds[models, REFERENCE].middle / own.middle
@@ -147,13 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--episodes", type=int, default=32, help="per rollout")
     parser.add_argument("--turns", type=int, default=8, help="per episode")
     parser.add_argument("--repeats", type=int, default=5, help="measured rollouts per variant")
-    parser.add_argument("--max-new-tokens", type=int, default=4)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
-    make_env = game(options.turns)
-    compared = variants(make_env, options.max_new_tokens)
-    seconds = measure(make_env, compared, options.episodes, options.repeats)
+    game = {"num_agents": len(AGENTS), "max_cycles": options.turns}
+    make_env = functools.partial(registry.make, "coop_compete_v0", **game)
+    seconds = measure(make_env, variants(make_env), options.episodes, options.repeats)
     markdown, checks = tables(seconds, options.episodes * options.turns * len(AGENTS))
     head = f"{options.episodes} episodes x {options.turns} turns x {len(AGENTS)} agents, one thread"
     return records.keep(f"{head}\n\n{markdown}", options, checks)

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import psutil
-import torch
 from torch import Tensor
 
 from benchmarks.bare_trl import BareTrainer, Update
 from benchmarks.claim import Request, Result
 from benchmarks.records import Repeats, in_turns, ratios
-from benchmarks.runs import build_env, mean_return
+from benchmarks.runs import Run, build_env, mean_return
 from srl_agents.episode import Episode
 from srl_agents.policy import AgentObservation, AsyncPolicy, Policy, waits
 from srl_agents.rollout import play_many
@@ -29,12 +28,8 @@ from srl_train.config.run import RunConfig
 from srl_train.loading import SamplerStart, build_backends
 from srl_train.metrics import read_metrics
 from srl_train.round import learn_round, plan_round, play
-from srl_train.samples import TokenSample
 from srl_train.schedule import build_schedule
 from srl_train.trainer import Trainer
-
-Weights = Mapping[str, Mapping[str, Tensor]]
-"""Model -> parameter name -> tensor."""
 
 # Cost of a round next to bare TRL ----------------------------------------------------------------
 
@@ -49,41 +44,30 @@ def round_cost(request: Request) -> Result:
     config, repeats = request.config(), request.claim.options["repeats"]
     episodes, updates = record(config)
     loops: list[float] = []
-    weights: dict[str, Weights] = {}
+    weights: dict[str, list[Tensor]] = {}
     difference = 0.0
 
-    def finish(side: str, own: Weights) -> None:
+    def measured(side: str, _: int) -> float:
         nonlocal difference
-        weights[side] = own
+        if side == "ours":
+            spent, weights[side] = replay(config, episodes)
+        else:
+            spent, loop, weights[side] = train_bare(config, updates)
+            loops.append(loop)
         if len(weights) == 2:
-            one, other = weights.pop("ours"), weights.pop("bare")
-            with torch.no_grad():
-                apart = (
-                    float((tensor - other[model][name]).abs().max())
-                    for model, named in one.items()
-                    for name, tensor in named.items()
-                )
-                difference = max(difference, *apart)
-
-    def bare(_: int) -> float:
-        spent, loop, own = train_bare(config, updates)
-        loops.append(loop)
-        finish("bare", own)
+            pairs = zip(weights.pop("ours"), weights.pop("bare"), strict=True)
+            difference = max(difference, *(float((a - b).abs().max()) for a, b in pairs))
         return spent
 
-    def ours(_: int) -> float:
-        spent, own = replay(config, episodes)
-        finish("ours", own)
-        return spent
-
-    seconds = in_turns({"bare": bare, "ours": ours}, repeats, warm_ups=1)
-    sides = {
+    sides = {side: partial(measured, side) for side in ("bare", "ours")}
+    seconds = in_turns(sides, repeats, warm_ups=1)
+    shown = {
         "our rounds without the play": seconds["ours"],
         "GRPOTrainer.train(), whole": seconds["bare"],
         "GRPOTrainer.train(), its loop alone": Repeats(loops[1:]),
     }
     rows = []
-    for side, spent in sides.items():
+    for side, spent in shown.items():
         times = ratios(seconds["ours"], spent)
         rows.append({
             "side": side, "seconds": spent, "times": times, "overhead": times.middle - 1.0,
@@ -114,16 +98,10 @@ def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Updat
 
 def _keep_updates(learner: Any, kept: list[Update]) -> None:
     inner = learner.begin_update
-
-    def begin_update(samples: Sequence[TokenSample], seed: int, *arguments: Any) -> int:
-        kept.append((samples, seed))
-        steps: int = inner(samples, seed, *arguments)
-        return steps
-
-    learner.begin_update = begin_update
+    learner.begin_update = lambda *arguments: kept.append(arguments[:2]) or inner(*arguments)
 
 
-def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float, Weights]:
+def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float, list[Tensor]]:
     """Train a new run on recorded episodes, by round; return CPU seconds and final weights."""
     run = build_run(config)
     gc.collect()
@@ -133,18 +111,19 @@ def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float,
         learn_round(run, number, episodes, 0.0)
         run.next_round = number + 1
         spent += time.process_time() - began
-    return spent, {name: dict(learner.weights()) for name, learner in run.learners.items()}
+    weights = [learner.weights() for learner in run.learners.values()]
+    return spent, [own[name].detach() for own in weights for name in sorted(own)]
 
 
 def train_bare(
     config: RunConfig, updates: Mapping[str, Sequence[Update]]
-) -> tuple[float, float, Weights]:
+) -> tuple[float, float, list[Tensor]]:
     """Train with TRL on recorded updates of each model.
 
     Returns CPU seconds of train(), CPU seconds of its loop alone, and the final weights.
     """
     spent = loop = 0.0
-    weights = {}
+    weights: list[Tensor] = []
     players = build_backends(config, SamplerStart(partial(build_env, config)))
     for name, own in updates.items():
         tokenizer = players.backends[name].tokenizer
@@ -154,7 +133,8 @@ def train_bare(
         trainer.train()
         spent += time.process_time() - began
         loop += trainer.loop_seconds
-        weights[name] = trainer.weights()
+        final = trainer.weights()
+        weights += (final[key] for key in sorted(final))
     return spent, loop, weights
 
 
@@ -171,9 +151,8 @@ def ray(request: Request) -> Result:
     """
     rows: list[dict[str, Any]] = []
     for seed in request.seeds:
-        for name, engine in request.claim.methods.items():
-            settings = {**request.claim.settings, **request.overrides, **engine, "seed": seed}
-            row = _timed_run(request.config(settings))
+        for name in request.claim.methods:
+            row = _timed_run(request.config({**request.settings(name), "seed": seed}))
             first = rows[-1] if rows and rows[-1]["seed"] == seed else row
             rows.append({
                 "seed": seed, "engine": name, **row,
@@ -254,16 +233,12 @@ class Waiting:
 def asynchronous(request: Request) -> Result:
     """Measure free play and play ahead of learning, one row per seed."""
     return Result([
-        {"seed": seed, **_play(seed), **_learning(request, seed)}
-        for seed in request.seeds
+        {"seed": seed, **_play(seed), **_learning(request, seed)} for seed in request.seeds
     ])  # fmt: skip
 
 
 def _play(seed: int) -> dict[str, float]:
-    """Play GAMES episodes twice; return the seconds without and with a barrier at every turn.
-
-    Keys: "free", "lock_step" and their quotient "free_ratio".
-    """
+    """Play GAMES episodes twice; return the seconds without and with a barrier at every turn."""
 
     def seconds(barrier: asyncio.Barrier | None) -> float:
         make = partial(coop_compete_v0.parallel_env, num_agents=4, max_cycles=TURNS)
@@ -278,13 +253,12 @@ def _play(seed: int) -> dict[str, float]:
 
 
 def _learning(request: Request, seed: int) -> dict[str, Any]:
-    """Train both methods of the claim on answers that take the same times; compare them.
-
-    Returns seconds, speedup, age of the samples and final returns.
-    """
+    """Train both methods of the claim on answers that take the same times, and compare them."""
     found: dict[str, dict[str, Any]] = {}
     for name in request.claim.methods:
-        with _trainer(request, seed, name) as trainer:
+        config = request.config({**request.settings(name), "seed": seed})
+        with Trainer(config, request.folder / f"{name}_{seed}") as trainer:
+            _make_wait(trainer.run)
             began, worked = time.perf_counter(), time.process_time()
             trainer.fit()
             found[name] = {
@@ -311,15 +285,9 @@ def _learning(request: Request, seed: int) -> dict[str, Any]:
     }
 
 
-def _trainer(request: Request, seed: int, method: str) -> Trainer:
-    claim = request.claim
-    given = {**claim.settings, **request.overrides, **claim.methods[method]}
-    config = request.config({**given, "seed": seed})
-    trainer = Trainer(config, request.folder / f"{method}_{seed}")
-    run = trainer.run
+def _make_wait(run: Run) -> None:
     policies_of = run.engine.policies_of
     waiting = {policy: Waiting(policy) for policy in policies_of(run.seats).values()}
     run.engine.policies_of = lambda seats: {
         agent: waiting[policy] for agent, policy in policies_of(seats).items()
     }
-    return trainer

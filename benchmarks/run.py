@@ -7,10 +7,10 @@ The suites are one setting of the benchmark, ten settings, and many games.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from benchmarks import general_suite, records
@@ -29,10 +29,22 @@ RESPONSE_SHARE = 0.99
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 1 where a check of the full or general suite failed."""
-    options = _parser().parse_args(arguments)
+    parser = records.parser(__doc__)
+    parser.add_argument("--suite", choices=("matrix", "full", "general"), default="matrix")
+    parser.add_argument("--runs", type=int, help="independent runs (default 5, general 1)")
+    parser.add_argument("--episodes", type=int, default=200, help="per run (default 200)")
+    parser.add_argument("--horizon", type=int, default=32, help="rounds per episode (default 32)")
+    parser.add_argument("--coop-level", type=float, default=0.6, help="matrix suite (default 0.6)")
+    parser.add_argument("--difficulty", type=float, default=0.3, help="matrix suite (default 0.3)")
+    parser.add_argument("--seed", type=int, default=42, help="seed of all draws (default 42)")
+    options = parser.parse_args(arguments)
     runs = options.runs or (1 if options.suite == "general" else 5)
     lengths = {name: getattr(options, name) for name in ("episodes", "horizon", "seed")}
-    settings: dict[str, Any] = {"runs": runs, **lengths, "progress": _say}
+    settings: dict[str, Any] = {
+        "runs": runs,
+        **lengths,
+        "progress": partial(print, file=sys.stderr),
+    }
     try:
         check_counts(runs, **lengths)
         if options.suite == "general":
@@ -52,35 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(options.suite == "full" and not all(c.held for one in results for c in checks(one)))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = records.parser(__doc__)
-    parser.add_argument("--suite", choices=("matrix", "full", "general"), default="matrix")
-    parser.add_argument("--runs", type=int, help="independent runs (default 5, general 1)")
-    parser.add_argument("--episodes", type=int, default=200, help="per run (default 200)")
-    parser.add_argument("--horizon", type=int, default=32, help="rounds per episode (default 32)")
-    parser.add_argument("--coop-level", type=float, default=0.6, help="matrix suite (default 0.6)")
-    parser.add_argument("--difficulty", type=float, default=0.3, help="matrix suite (default 0.3)")
-    parser.add_argument("--seed", type=int, default=42, help="seed of all draws (default 42)")
-    return parser
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def checks(result: Mapping[str, Any]) -> list[Check]:
     """Return the checks of OUR in the result of `run_benchmark` for one setting."""
     oracle, mirror = result["oracle"], result["self_play"]["OUR"]
+    share, worse = _mean(result["metrics"]["OUR"]) / oracle, mirror["runs_in_the_worse_agreement"]
     found = {
-        "self-play, share of the oracle": (
-            _mean(result["metrics"]["OUR"]) / oracle,
-            SELF_PLAY_SHARE,
-        ),
+        "self-play, share of the oracle": (share, SELF_PLAY_SHARE),
         "self-play, worst run minus oracle": (mirror["worst"] - oracle, -SELF_PLAY_WORST),
-        "self-play, runs in the worse agreement (negated)": (
-            -float(mirror["runs_in_the_worse_agreement"]),
-            0.0,
-        ),
+        "self-play, runs in the worse agreement (negated)": (-float(worse), 0.0),
     }
     for name in _partners(result):
         share = result["cross_play"]["OUR"][name]["avg"] / result["references"][name]
@@ -95,19 +86,15 @@ def checks(result: Mapping[str, Any]) -> list[Check]:
 
 
 def setting_tables(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return Markdown tables of all results of `run_benchmark`, one per setting.
-
-    Several settings also have summaries and the number of checks that hold.
-    """
+    """Return Markdown tables of all results of `run_benchmark`; several also have summaries."""
     parts = [matrix_table(result) for result in results]
     names = list(results[0]["metrics"])
     rows = []
     for result in results:
-        row = [_setting(result), f"{result['oracle']:.4f}"]
-        row += [f"{_mean(result['metrics'][name]):.4f}" for name in names]
-        own = result["self_play"]["OUR"]
-        row += [f"{own['worst'] - result['oracle']:+.4f}", f"{result['tuning']['rate']:g}"]
-        rows.append(row)
+        means = (f"{_mean(result['metrics'][name]):.4f}" for name in names)
+        worst = f"{result['self_play']['OUR']['worst'] - result['oracle']:+.4f}"
+        rate = f"{result['tuning']['rate']:g}"
+        rows.append([_setting(result), f"{result['oracle']:.4f}", *means, worst, rate])
     headers = ["c / d", "oracle", *names, "OUR's worst - oracle", "tuned lr"]
     parts.append("With their own kind:\n\n" + table(headers, rows))
     if len(results) > 1:

@@ -37,11 +37,9 @@ def train_methods(
 ) -> Iterator[dict[str, Any]]:
     """Train every method of a claim for every seed, and yield one row per run.
 
-    Args:
-        request: Claim, seeds and overrides.
-        exams: Name -> evaluation after training. "after" is also evaluated before it, as "before".
-        named_by: Entry of an episode's last info that names its level or problem. The names that
-            occur in training are the row's `met`.
+    `exams` is name -> evaluation after training; "after" is also evaluated before it, as "before".
+    `named_by` is the entry of an episode's last info that names its level or problem. The names
+    that occur in training are the row's `met`.
     """
     example = Path(str(request.claim.config)).stem
     for seed in request.seeds:
@@ -51,17 +49,15 @@ def train_methods(
             words = re.findall("[a-z0-9]+", f"{example} {name} {seed}".lower())
             out = request.folder / "_".join(words)
             with _WatchedTrainer(config, out, named_by=named_by) as trainer:
-                before = exams["after"](trainer.run)
-                training = time.process_time()
+                before, ready = exams["after"](trainer.run), time.process_time()
                 results = trainer.fit()
-                training = time.process_time() - training
+                training = time.process_time() - ready
                 recorded = [
                     episode
                     for file in sorted((out / "data").glob("*.jsonl"))  # of `sft` and `dpo`
                     for episode in read_jsonl(file)
                 ]
-                if named_by:
-                    trainer.met.update(last_info(episode)[named_by] for episode in recorded)
+                trainer.meet(recorded)
                 yield {
                     "variant": name,
                     "seed": seed,
@@ -86,11 +82,13 @@ class _WatchedTrainer(Trainer):
         self.met: set[str] = set()
         self._named_by = named_by
 
-    def train_round(self) -> RoundResult:
-        """Train the next round, add its names to `met`, and return its result."""
-        result = super().train_round()
+    def meet(self, episodes: Sequence[Episode]) -> None:
         if self._named_by:
-            self.met.update(last_info(episode)[self._named_by] for episode in result.episodes)
+            self.met.update(last_info(episode)[self._named_by] for episode in episodes)
+
+    def train_round(self) -> RoundResult:
+        result = super().train_round()
+        self.meet(result.episodes)
         return result
 
 
@@ -147,15 +145,11 @@ class HeldOut:
     def play(self, policies: Mapping[str, Policy]) -> dict[str, Any]:
         """Return the scores of policies (by agent); raise RuntimeError if an episode failed."""
         episodes = play_many(self.make, policies, self.seeds, reset_options=self.reset_options)
-        failed = [episode.failure for episode in episodes if episode.failure is not None]
-        if failed:
+        if failed := [episode.failure for episode in episodes if episode.failure is not None]:
             raise RuntimeError(f"{len(failed)} evaluation games failed; the first: {failed[0]}")
         return self.score(episodes)
 
     def overlap(self, met: Sequence[str]) -> dict[str, int]:
         """Count the names in `met` (of training), the held-out names, and those in both."""
-        return {
-            "trained_on": len(met),
-            "held_out": len(self.identities),
-            "trained_and_asked": len(self.identities.intersection(met)),
-        }
+        both = len(self.identities.intersection(met))
+        return {"trained_on": len(met), "held_out": len(self.identities), "trained_and_asked": both}

@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from benchmarks import records
 from srl_envs.sandbox import Limits, Sandbox, SandboxCall, Test
@@ -31,8 +30,13 @@ TESTS = (
 )
 
 
-def measure(runs: int, workers: int) -> dict[str, Any]:
-    """Measure `runs` programs; "median" and "slowest" are milliseconds from call to verdict."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print and record."""
+    parser = records.parser(__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args(arguments)
+    runs, workers = options.runs, options.workers
 
     def judged(_: int) -> float:
         started = time.perf_counter()
@@ -40,32 +44,16 @@ def measure(runs: int, workers: int) -> dict[str, Any]:
         assert report.all_passed, report
         return (time.perf_counter() - started) * 1000
 
-    with (
-        Sandbox(Limits(), workers=workers) as sandbox,
-        ThreadPoolExecutor(workers) as threads,
-    ):
+    with Sandbox(Limits(), workers=workers) as sandbox, ThreadPoolExecutor(workers) as threads:
         list(threads.map(judged, range(20 * workers)))
         started = time.perf_counter()
         times = list(threads.map(judged, range(runs)))
         taken = time.perf_counter() - started
-        protections = str(sandbox.protections())
-    return {
-        "per_second": runs / taken, "median": statistics.median(times), "slowest": max(times),
-        "protections": protections,
-    }  # fmt: skip
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print and record."""
-    parser = records.parser(__doc__)
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args(arguments)
-    speed = measure(options.runs, options.workers)
-    text = (
-        "{runs} runs of 4 tests, {workers} workers: {per_second:.0f} a second; median "
-        "{median:.1f} ms, slowest {slowest:.0f} ms ({protections})"
-    ).format(runs=options.runs, workers=options.workers, **speed)
+        text = (
+            f"{runs} runs of 4 tests, {workers} workers: {runs / taken:.0f} a second; median "
+            f"{statistics.median(times):.1f} ms, slowest {max(times):.0f} ms "
+            f"({sandbox.protections()})"
+        )
     records.keep(text, options)
 
 

@@ -7,7 +7,6 @@ A claim is a file of benchmarks/claims. The exit code is 1 if a check does not h
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pkgutil
@@ -22,33 +21,29 @@ from srl_train.cli.options import settings
 from srl_train.errors import ConfigError
 from srl_train.run_files import write_whole
 
-# Names instead of imports: measurements of memory start processes, and Linux counts the memory of
-# the parent at the fork in the child's peak. So nothing imported here may import torch.
-MEASUREMENTS = {
-    **dict.fromkeys(("demo_seeds", "adapter_memory", "scaling", "vocabulary"),
-                    "benchmarks.costs"),
-    **dict.fromkeys(("maze", "trading", "arithmetic", "tools", "several_tasks", "algorithms",
-                     "offline", "team_battle", "federated", "served"), "benchmarks.learning"),
-    **dict.fromkeys(("round_cost", "ray", "asynchronous"), "benchmarks.rounds"),
-    "named_algorithms": "benchmarks.comparisons",
-    "credit": "benchmarks.credit",
-    "zero_sum": "benchmarks.zero_sum",
-}  # fmt: skip
-"""Measurement -> module. The function is `measure` in a module with a single measurement."""
-
 
 def measure(request: Request) -> Result:
-    """Run the measurement that the claim of a request names, and return its result."""
-    name = request.claim.measure
-    module = MEASUREMENTS[name]
-    function = "measure" if module.endswith(f".{name}") else name
-    result: Result = pkgutil.resolve_name(f"{module}:{function}")(request)
+    """Run the measurement that the claim of a request names, and return its result.
+
+    It is imported here only: measurements of memory start processes, and Linux counts the memory of
+    the parent at the fork in the child's peak. So nothing else in this module may import torch.
+    """
+    result: Result = pkgutil.resolve_name(f"benchmarks.{request.claim.measure}")(request)
     return result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure a claim, print and record it; return 1 if a check does not hold, else 0."""
-    parser = _parser()
+    parser = records.parser(__doc__)
+    parser.add_argument("name", choices=claims.names(), help="a file of benchmarks/claims")
+    parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="other seeds")
+    parser.add_argument("--games", type=int, help="another number of evaluation games")
+    parser.add_argument(
+        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
+        help="replace one setting of all methods; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep the runs in FOLDER")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the record to FILE")
     options = parser.parse_args(arguments)
     # Set before transformers is imported, in this process or another one.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -69,20 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record = records.circumstances() | claim.record(result, request)
         write_whole(options.json, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     return records.keep(claim.markdown(result, request), options, claim.judge(result))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = records.parser(__doc__)
-    parser.add_argument("name", choices=claims.names(), help="a file of benchmarks/claims")
-    parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="other seeds")
-    parser.add_argument("--games", type=int, help="another number of evaluation games")
-    parser.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
-        help="replace one setting of all methods; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep the runs in FOLDER")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the record to FILE")
-    return parser
 
 
 if __name__ == "__main__":

@@ -72,16 +72,12 @@ def _exploitability_of_run(env: str, settings: Settings) -> list[dict[str, Any]]
                 weights = run.pools[POOL].chances() if run.pools else [1.0] * len(strategies)
                 mixed.append(exploitability(mixture(strategies, weights)))
     newest = [exploitability(one) for one in strategies]
-    half = POINTS // 2
+    half, start = POINTS // 2, newest[0]
+    middle, end = sum(newest[half - 1 : half + 2]) / 3, sum(newest[-3:]) / 3
+    spent = time.process_time() - began
     return [
-        {
-            "judged": "newest",
-            "start": newest[0],
-            "middle": sum(newest[half - 1 : half + 2]) / 3,
-            "end": sum(newest[-3:]) / 3,
-            "cpu_seconds": time.process_time() - began,
-        },
-        {"judged": "mixture", "start": newest[0], "middle": mixed[half - 1], "end": mixed[-1]},
+        {"judged": "newest", "start": start, "middle": middle, "end": end, "cpu_seconds": spent},
+        {"judged": "mixture", "start": start, "middle": mixed[half - 1], "end": mixed[-1]},
     ]
 
 
@@ -90,7 +86,7 @@ def _exploitability_of_run(env: str, settings: Settings) -> list[dict[str, Any]]
 
 def moves_strategy(backend: HuggingFaceBackend) -> list[float]:
     """Return the model's probability of each move."""
-    return answer_probabilities(backend, games.MovesView(), PLAYERS[0], [((0.0,), 0)])
+    return answer_probabilities(backend, games.MovesView(), [((0.0,), 0)])
 
 
 def moves_exploitability(chances_M: Sequence[float]) -> float:
@@ -120,8 +116,7 @@ def poker_strategy(backend: HuggingFaceBackend) -> dict[Situation, float]:
         first = len(history) % 2 == 0
         course = [(games.poker_row(card, True, ()), PASS)] if len(history) == 2 else []
         course.append((games.poker_row(card, first, history), PASS))
-        probabilities = answer_probabilities(backend, games.PokerView(), PLAYERS[0], course)
-        found[card, history] = probabilities[BET]
+        found[card, history] = answer_probabilities(backend, games.PokerView(), course)[BET]
     return found
 
 
@@ -173,21 +168,15 @@ JUDGES: Mapping[str, tuple[Any, Any, Any]] = {
 
 
 def answer_probabilities(
-    backend: HuggingFaceBackend, view: TextView, agent: str, course: Sequence[tuple[Any, int]]
+    backend: HuggingFaceBackend, view: TextView, course: Sequence[tuple[Any, int]]
 ) -> list[float]:
-    """Return the probabilities of the legal answers at an agent's last turn.
+    """Return the probabilities of the legal answers at the last turn of a player.
 
-    Args:
-        backend: Model.
-        view: Text view of the game.
-        agent: Agent that answers.
-        course: The agent's observations, each with its answer; the last answer is ignored.
+    `course` has the player's observations, each with its answer; the last answer is ignored.
     """
     policy = TextPolicy(backend, view, constrained=True)
     state = policy.start(0)
-    *earlier, (observed, _) = course
-    for before, answer in earlier:
-        seen = AgentObservation(agent, np.asarray(before, np.float32))
+    for observed, answer in course:
+        seen, before = AgentObservation(PLAYERS[0], np.asarray(observed, np.float32)), state
         state = policy.continued(seen, state, answer)
-    seen = AgentObservation(agent, np.asarray(observed, np.float32))
-    return [float(chance) for chance in policy.probabilities(seen, state)]
+    return [float(chance) for chance in policy.probabilities(seen, before)]

@@ -131,30 +131,29 @@ def play_match(
 ) -> MatchOutcome:
     """Play two players against each other, in episodes of `horizon` rounds and independent runs.
 
-    Rewards are the payoffs plus normal noise, at least 0. Each player and each noise has one
-    generator per run, so a run does not depend on the number of runs.
+    Rewards are the payoffs plus normal noise, at least 0. Every run has its own generators.
     """
-    a, b = (make(_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
-    noises = [[np.random.default_rng(s) for s in _seeds(seed, role, runs)] for role in (2, 3)]
+    a, b = (make(run_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
+    noises = [[np.random.default_rng(s) for s in run_seeds(seed, role, runs)] for role in (2, 3)]
     rewards = np.empty((2, runs, episodes))
     late_N22 = np.zeros((runs, 2, 2))
     late = max(1, round(LATE * episodes))
     for episode in range(episodes):
-        a_NT, b_NT = _play_episode(a, b, runs, horizon)
+        a_NT, b_NT = play_episode(a, b, runs, horizon)
         for player, own_NT, other_NT in ((0, a_NT, b_NT), (1, b_NT, a_NT)):
             drawn_NT = np.stack([one.standard_normal(horizon) for one in noises[player]])
             reward_NT = np.maximum(0.0, payoff_22[own_NT, other_NT] + NOISE * drawn_NT)
             (a, b)[player].update(own_NT, reward_NT)
             rewards[player, :, episode] = reward_NT.mean(axis=1)
         if episode >= episodes - late:
-            for own in (0, 1):
-                for other in (0, 1):
-                    here_NT = (a_NT == own) & (b_NT == other)
-                    late_N22[:, own, other] += here_NT.mean(axis=1) / late
+            for own, other in np.ndindex(2, 2):
+                here_NT = (a_NT == own) & (b_NT == other)
+                late_N22[:, own, other] += here_NT.mean(axis=1) / late
     return MatchOutcome(rewards, late_N22)
 
 
-def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
+def play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
+    """Return the actions (N, T) of both players in an episode of `horizon` rounds."""
     a_TN, b_TN = np.empty((2, horizon, runs), np.int8)
     for t in range(horizon):
         a_TN[t], b_TN[t] = a.act()[0], b.act()[0]
@@ -163,7 +162,8 @@ def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Action
     return a_TN.T.copy(), b_TN.T.copy()
 
 
-def _seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequence]:
+def run_seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequence]:
+    """Return the seeds of all runs of a player."""
     return [np.random.SeedSequence([*seed, role, run]) for run in range(runs)]
 
 

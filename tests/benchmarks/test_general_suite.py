@@ -12,15 +12,15 @@ from benchmarks.general_suite import (
     all_games,
     best_values,
     fair_values,
-    from_the_other_side,
     memory_one,
 )
 from srl_agents.baselines.learners import SimplePGRuns
+from srl_agents.scripted.memory_one import mirrored
 
 
 def test_every_ordinal_game_occurs_once():
     games = all_games()
-    ordinal = ~games.zero_sum_G
+    ordinal = ~np.isclose(games.row_GKK + games.column_GKK, 1.0).all(axis=(1, 2))
     assert ordinal.sum() == 144
 
     def names(row, column):  # what renaming actions does not change
@@ -54,7 +54,8 @@ def test_both_roles_of_a_game_are_in_the_same_half():
 def test_fair_values_match_hand_computation():
     games = all_games()
     fair = fair_values(games)
-    assert fair[games.zero_sum_G].sum(axis=1) == pytest.approx(1.0)
+    zero_sum = np.isclose(games.row_GKK + games.column_GKK, 1.0).all(axis=(1, 2))
+    assert fair[zero_sum].sum(axis=1) == pytest.approx(1.0)
     dilemma = np.array([[0.5, 1.0], [0.25, 0.75]])
     [place] = [
         g
@@ -69,13 +70,10 @@ def test_fair_values_match_hand_computation():
     assert fair[place] == pytest.approx([0.75, 0.75])
 
 
-def test_reply_table_from_the_other_side():
+def test_replies_from_the_other_side():
     tables = memory_one()
-    repeats, contrary = (from_the_other_side(tables[n]) for n in ("tit_for_tat", "contrary"))
-    for own in range(2):
-        for met in range(2):
-            assert repeats[1 + 2 * own + met].argmax() == own  # it repeats what we played
-            assert contrary[1 + 2 * own + met].argmax() == 1 - own
+    repeats, contrary = (mirrored(tables[name]) for name in ("tit_for_tat", "contrary"))
+    assert repeats[1:].tolist() == [0, 0, 1, 1] == (1 - contrary[1:]).tolist()  # by our own action
     games = all_games()
     best = best_values(games, tables["always_1"], 4)
     assert best == pytest.approx(games.row_GKK[:, :, 1].max(axis=1))
@@ -119,7 +117,7 @@ def test_late_player_learns_from_its_own_rounds():
 
     inner = Recorder([0])
     inner.lengths = []
-    late = Late(inner, 1, delay=6, seed=0)
+    late = Late([0], lambda seeds: inner, delay=6, seed=0)
     for _ in range(3):
         for _ in range(4):
             late.act()

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from benchmarks import games, learning
+from benchmarks import games, learning, training
 from benchmarks.records import mean_interval
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
@@ -17,7 +17,7 @@ MARKET = {"num_agents": 2, "max_quantity": 1, "agreements": "binding", "max_cycl
 
 
 def measured(request):
-    result = getattr(learning, request.claim.measure)(request)
+    result = training.measure(request)
     return result, request.claim.markdown(result, request)
 
 
@@ -129,17 +129,6 @@ def test_gain_is_relative_to_recorded_returns(small):
         assert all(3 < row[key] < 9 for key in ("before", "data", "after"))
         assert row["gain"] == row["after"] - row["data"] and row["curve"] == []
     assert text.count("\n| coop_compete, ") == 2
-
-
-def test_rules_give_the_value_of_selfish_play():
-    # At difficulty .3: base .7; all cooperate .7 + .25 / 2, all compete .7 - .25 / 2.
-    known = learning.known_values({"difficulty": 0.3, "max_cycles": 6})
-    assert known["all cooperate"] == pytest.approx(0.825)
-    assert known["all compete"] == pytest.approx(0.575)
-    # One's own share of the team is worth .25 / 4; competing gains .15 * p more and saves
-    # .05 * (1 - (1 + 3 p) / 4): equal at p = 2 / 9.
-    assert known["selfish equilibrium, probability of cooperating"] == pytest.approx(2 / 9)
-    assert known["selfish equilibrium"] == pytest.approx(0.65)
 
 
 @pytest.mark.parametrize("parts", [True, False])

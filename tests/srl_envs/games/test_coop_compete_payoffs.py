@@ -5,7 +5,6 @@ from itertools import product
 import pytest
 from pytest import approx
 
-from benchmarks.learning import selfish_equilibrium
 from srl_envs.games.coop_compete import CoopCompeteRules
 from srl_envs.games.team_battle import TeamBattleRules
 
@@ -97,10 +96,10 @@ def test_teams_of_unequal_sizes():
     assert rewards == approx((0.675, blue - 0.05 / 3, blue - 0.05 / 3, blue))
 
 
-def test_selfish_equilibrium():
-    # 0 = .1125 p - .025, so p = 2/9; a competitor's value there: .7 + .25 * (p * 3/4 - .5) + .15 p
-    probability, value = selfish_equilibrium(TeamBattleRules())
-    assert probability == approx(2 / 9)
-    assert value == approx(0.65)
-    assert selfish_equilibrium(TeamBattleRules(cooperation_weight=0.0))[0] == 0.0
-    assert selfish_equilibrium(TeamBattleRules(cooperation_weight=2.0))[0] == 1.0
+def test_selfish_equilibrium_of_the_documentation():
+    # Competing gains .1125 p - .025 if all others cooperate with probability p: 0 at p = 2/9. A
+    # competitor's value there: .7 + .25 * (p * 3/4 - .5) + .15 p
+    rules, p = TeamBattleRules(), 2 / 9
+    mates = p * 3 / 4
+    assert rules.payoff(0, mates, p) == approx(rules.payoff(1, mates + 1 / 4, p))
+    assert rules.independent_value(p) == approx(0.65)
