@@ -209,7 +209,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
 
     def _padded(self, observation: Any, space: Any) -> Any:
-        """Return an observation or state, padded as in `space` and followed by the one-hot label."""
+        """Return observation or state, padded as in `space` and followed by the one-hot label."""
         if isinstance(observation, Mapping):
             vector = self._padded(observation["observation"], space["observation"])
             return {**observation, "observation": vector}
