@@ -136,7 +136,7 @@ def refuse_large(options: Mapping[str, Any]) -> None:
 
 
 def _size(name: str, value: Any) -> float:
-    """Return the size, as defined by `refuse_large`, of the value of option `name`."""
+    """Return the size of the value of option `name`, as `refuse_large` counts it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):

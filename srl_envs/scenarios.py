@@ -52,7 +52,7 @@ class Scenario:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Tags, if they apply: "held-out partners" and "held-out levels"."""
+        """Tags that apply, of "held-out partners" and "held-out levels"; () for none."""
         partners = ("held-out partners",) if self.held_out_partners else ()
         levels = ("held-out levels",) if self.held_out_options else ()
         return (*partners, *levels)

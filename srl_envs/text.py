@@ -452,7 +452,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return the rules, earlier turns and `texts` (agent -> current situation), by agent."""
+        """Return agent -> rules, earlier turns and situation, given `texts`: agent -> situation."""
         view: TextView = self.env.unwrapped.text_view
         rules = {agent: view_for(view, self._seen[agent]).rules(agent) for agent in texts}
         if self.history:
@@ -460,7 +460,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return {a: f"{rules[a]}\n\n{now}"[:TEXT_LENGTH] for a, now in texts.items()}
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Store what the next step needs, given the observations and infos of the last call.
+        """Set `agents`, and store what the next step needs of the last observations and infos.
 
         These are the observations, masks and situations by agent, and the only legal action of each
         agent that is not to move, whose situation is WAITING.

@@ -214,6 +214,6 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def likely(name: object, known: Iterable[str]) -> str:
-    """Return " (did you mean ...?)" with the name of `known` most similar to `name`, or ""."""
+    """Return " (did you mean 'a'?)" with the most similar of `known`, "" if none is similar."""
     close = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -291,7 +291,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
 
 def _takes_turns(game: Any) -> bool:
-    """Return True if `game`, or a game it wraps, is PettingZoo's conversion of an AECEnv."""
+    """Return True if `game`, or one that it wraps, is the conversion of a turn-based AECEnv."""
     while game is not None and not isinstance(game, turn_based_aec_to_parallel_wrapper):
         game = vars(game).get("env")
     return game is not None

@@ -396,7 +396,7 @@ class SimultaneousGame(RoundGame):
         return spaces.Dict({**space.spaces, "action_mask": mask})
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Return observations in the form of `obs_mode` by agent, given the vectors by agent."""
+        """Return agent -> observation in the form of `obs_mode`, given agent -> vector."""
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {
@@ -433,7 +433,7 @@ class VectorLayout:
             self._length += size
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
-        """Return field name -> values of an observation; raise ValueError for another length."""
+        """Return field name -> float64 values; raise ValueError for another length."""
         vector = np.asarray(vector_of(observation), dtype=np.float64)
         if vector.shape != (self._length,):
             raise ValueError(

@@ -32,7 +32,7 @@ Cell = tuple[int, int]
 
 @cache
 def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
-    """Return the numbers of the four neighbors of each cell of a grid, in action order.
+    """Return, by cell of a grid, the numbers of its four neighbors in action order.
 
     Cells outside have the number width * height.
     """

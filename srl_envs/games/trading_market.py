@@ -126,7 +126,7 @@ class TradingRules:
 
 
 def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[int]]) -> int:
-    """Return the greatest total gain in value that any reallocation of the stocks achieves."""
+    """Return the greatest total gain of any reallocation, given values and stocks [agent][good]."""
     best: int = sum(
         max(worth) * sum(units)
         for worth, units in zip(zip(*values, strict=True), zip(*stocks, strict=True), strict=True)
@@ -179,7 +179,7 @@ class Market:
         return spare >= offer.want_units
 
     def parties(self) -> set[int]:
-        """Return the agents that owe a delivery in this round."""
+        """Return the set of the numbers of agents that owe a delivery in this round."""
         return {agent for pair in self.agreed for agent in pair}
 
     def gain_of(self, agent: int, maker: int) -> int:

@@ -66,7 +66,7 @@ class Problem:
 
     @property
     def identity(self) -> str:
-        """Hash of the key, 16 hexadecimal digits."""
+        """Hash of `key`, or of the question without one: 16 hexadecimal digits."""
         key = self.question if self.key is None else self.key
         return blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
@@ -180,7 +180,7 @@ class Task(ABC):
 
     @abstractmethod
     def rules(self) -> str:
-        """Return the instructions for the agent."""
+        """Return the instructions for the agent, without the form of an answer."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:

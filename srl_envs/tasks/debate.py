@@ -438,7 +438,7 @@ def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words and numbers of a text in lower case."""
+    """Return the list of the words and numbers of a text in lower case."""
     return [word.casefold() for word in _WORD.findall(text)]
 
 
@@ -449,7 +449,7 @@ def content_words(text: str) -> set[str]:
 
 
 def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool = False) -> int:
-    """Count the sentences with one of the phrases, or with a number if `numbers`."""
+    """Return the number of sentences with one of `phrases` or, if `numbers`, with a number."""
     count = 0
     for sentence in sentences:
         words = words_of(sentence)

@@ -206,7 +206,7 @@ def same_reading(truth: Reading, answer: Reading) -> bool:
 
 
 def _interval(reading: Reading) -> Reading:
-    """Return a tuple of two numbers as a set of one open interval, and others unchanged."""
+    """Return the Reading of a pair of numbers as one open interval, and others unchanged."""
     if reading.kind != "tuple" or len(reading.content) != 2:
         return reading
     if any(end.kind not in ("number", "expression") for end in reading.content):
@@ -218,7 +218,7 @@ def _interval(reading: Reading) -> Reading:
 
 
 def words_of(question: str) -> frozenset[str]:
-    """Return the words of a question, in lower case, that may follow a number as its unit.
+    """Return the set of a question's words, in lower case, that may follow a number as its unit.
 
     They include PERCENT if the question asks for a percentage. In "What is 15% of 20?", the sign
     follows a number and is no unit of the answer.
@@ -332,7 +332,7 @@ def _span(text: str, *, alone: bool) -> Span | None:
 
 
 def _related(parts: list[str]) -> Span | None:
-    """Return the interval of an inequality in one variable, or None for others.
+    """Return the Span of an inequality in one variable, or None for others.
 
     `parts` are its terms and signs in turn, such as ["a", "<", "x", "<=", "b"]; 3 or 5 parts.
     """

@@ -144,7 +144,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def max_cycles(self) -> int:
-        """Turns of the longest episode."""
+        """Turns of the longest episode. Setting it sets those of all environments."""
         return max(int(env.max_cycles) for env in self._all)
 
     @max_cycles.setter
@@ -209,7 +209,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
 
     def _padded(self, observation: Any, space: Any) -> Any:
-        """Return an observation or state, padded as in `space` and followed by the label."""
+        """Return an observation or state as in `space`: padded, then with the one-hot label."""
         if isinstance(observation, Mapping):
             vector = self._padded(observation["observation"], space["observation"])
             return {**observation, "observation": vector}

@@ -105,7 +105,7 @@ class VectorGame:
         return self._observations.copy(), self._report(everywhere)
 
     def step(self, actions: Any) -> Step:
-        """Play one round; return observations, rewards, terminations, truncations and infos.
+        """Play one round, or restart ended episodes; return the five results that VectorGame lists.
 
         Raises:
             EnvError: The actions have another shape or dtype, an action is out of range, or no
@@ -126,7 +126,7 @@ class VectorGame:
         return self._observations.copy(), rewards, terminations, truncations, infos
 
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments. This base class has none to close."""
 
     def per_agent(self, values: np.ndarray) -> np.ndarray:
         """Return an array (N, A) that repeats `values` (N,) for every agent."""

@@ -244,7 +244,7 @@ class BM25Search:
 
 
 def as_text(documents: Sequence[SearchDocument]) -> str:
-    """Return the titles and excerpts of documents as text, or that nothing was found."""
+    """Return titles and the first EXCERPT characters of documents, or "Nothing was found."."""
     paragraphs = [f"{found.title}\n{found.text[:EXCERPT]}" for found in documents]
     return "\n\n".join(paragraphs) or "Nothing was found."
 
