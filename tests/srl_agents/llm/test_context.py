@@ -6,6 +6,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.context import context_function, context_tokens, window
 from srl_agents.llm.text_policy import TextPolicy
@@ -138,3 +139,8 @@ def test_names_of_context_functions():
         context_function("no_such_module:function", 8)
     with pytest.raises(UntrustedError, match="copy:copy"):
         context_function("copy:copy", 8, trusted=False)
+
+
+def test_lone_surrogates_are_escaped(backend):
+    [ids] = backend.chat.prompts([ChatTurn("a \ud800", rules="")])
+    assert "a \\ud800" in backend.tokenizer.decode(ids)
