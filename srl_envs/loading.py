@@ -320,7 +320,7 @@ def read_rows(
     rows: list[Row] = []
     number = 0
     try:
-        with Path(path).open(encoding="utf-8") as file:
+        with Path(path).open(encoding="utf-8-sig") as file:
             while line := file.readline(MAX_BYTES + 1):
                 number += 1
                 if line.strip():

@@ -251,8 +251,9 @@ class ChatFormat:
         return list(chain.from_iterable(apart))
 
     def _encode(self, texts: list[str], **settings: Any) -> list[list[int]]:
-        encoded = self._tokenizer(
-            texts, add_special_tokens=False, return_attention_mask=False, **settings
+        whole = [text.encode("utf-8", "backslashreplace").decode() for text in texts]
+        encoded = self._tokenizer(  # Lone surrogates, now escapes, are not text.
+            whole, add_special_tokens=False, return_attention_mask=False, **settings
         )
         ids: list[list[int]] = encoded["input_ids"]
         return ids

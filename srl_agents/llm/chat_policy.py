@@ -10,7 +10,7 @@ import numpy as np
 from srl_agents.episode import Decision
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, seed_from
-from srl_agents.llm.context import ContextFunction
+from srl_agents.llm.context import ContextFunction, select
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import decided, messages_until
 from srl_agents.policy import AgentObservation
@@ -75,9 +75,10 @@ class ChatPolicy:
         for one, state in zip(seen, states, strict=True):
             messages = messages_until(self._view, one, state.messages, state.failure)
             conversations.append(messages)
+            copies = [dict(message) for message in messages]  # A function may change them.
             requests.append(
                 ChatRequest(
-                    messages if self._context is None else tuple(self._context(list(messages))),
+                    tuple(select(self._context, copies)) if self._context else messages,
                     self._per_agent.get(one.agent, self._sampling),
                     seed_from(state.rng) if self._model.takes_seed else None,
                 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 from srl_agents.errors import PolicyError
 from srl_agents.llm.chat_format import ChatFormat, ChatTurn
@@ -20,11 +21,11 @@ ContextFunction = Callable[[list[Message]], Sequence[Message]]
 def window(steps: int) -> ContextFunction:
     """Return a context function: system message, last `steps` user messages, answers between."""
 
-    def select(messages: list[Message]) -> list[Message]:
+    def last_steps(messages: list[Message]) -> list[Message]:
         rules = messages[:1] if messages[0]["role"] == "system" else []
         return [*rules, *messages[len(rules) :][-(2 * steps - 1) :]]
 
-    return select
+    return last_steps
 
 
 def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextFunction | None:
@@ -47,6 +48,28 @@ def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextF
         return loading.code(name, "models.context")
 
 
+def select(context: ContextFunction, messages: list[Message]) -> list[Message]:
+    """Return the messages that a context function selects.
+
+    Raises PolicyError if they are not a system message, if any, and then user and assistant
+    messages in turn, the last one of the user.
+    """
+    returned: Any = context(messages)
+    try:
+        chosen: list[Message] = list(returned)
+        roles = [one["role"] if isinstance(one["content"], str) else "no text" for one in chosen]
+    except (LookupError, TypeError):
+        chosen, roles = [], [f"{returned!r:.80}"]
+    turns = roles[1:] if roles[:1] == ["system"] else roles
+    if len(turns) % 2 and turns == ["user", *["assistant", "user"] * (len(turns) // 2)]:
+        return chosen
+    raise PolicyError(
+        "a context function must return a system message, if any, and then user and assistant "
+        "messages in turn, the last one of the user, each with a text as content, got "
+        f"{', '.join(map(str, roles)) or 'none'}"
+    )
+
+
 def context_tokens(
     chat: ChatFormat,
     context: ContextFunction,
@@ -64,25 +87,16 @@ def context_tokens(
         answers: Token ids of the assistant messages, as sampled.
 
     Raises:
-        PolicyError: The returned messages are not a system message, if any, and then user and
-            assistant messages in turn, the last one of the user.
+        PolicyError: The function returns other messages than `select` allows.
     """
     copies = [dict(message) for message in messages]
     sampled = {
         id(message): (message["content"], ids)
         for message, ids in zip(copies[2::2], answers, strict=True)
     }
-    chosen = list(context(list(copies)))
-    system = chosen[:1] if chosen and chosen[0]["role"] == "system" else []
+    chosen = select(context, list(copies))
+    system = chosen[:1] if chosen[0]["role"] == "system" else []
     turns = chosen[len(system) :]
-    roles = [message["role"] for message in turns]
-    if roles != [("user", "assistant")[place % 2] for place in range(len(roles))] or not (
-        len(roles) % 2
-    ):
-        raise PolicyError(
-            "a context function must return a system message, if any, and then user and assistant "
-            f"messages in turn, the last one of the user, got {', '.join(roles) or 'none'}"
-        )
     tokens: list[int] = []
     opening: str | None = system[0]["content"] if system else ""
     for place in range(0, len(turns), 2):

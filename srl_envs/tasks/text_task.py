@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,6 +105,8 @@ class TextTask(FreeTextGame):
         self.rows = _load(rows)
         self.prompts = [_prompt(prompt, row, number) for number, row in enumerate(self.rows)]
         check_choice("split", split, (*SPLITS, "any"))
+        if respond is not None and not isinstance(respond, str) and not callable(respond):
+            raise EnvConfigError(f"respond must be a function, got {shown(respond)}")
         self._drawn = [
             number
             for number, text in enumerate(self.prompts)
@@ -116,14 +118,14 @@ class TextTask(FreeTextGame):
             )
         self.rewards = _weighted(reward)
         self.respond = loading.code(respond, "respond") if isinstance(respond, str) else respond
-        self.tools = ToolRegistry(map(_tool, tools))
-        if not rules.strip():
-            raise EnvConfigError("rules must be a text, got an empty one")
+        self.tools = ToolRegistry(map(_tool, entries_of("tools", tools)))
+        if not isinstance(rules, str) or not rules.strip():
+            raise EnvConfigError(f"rules must be a text, got {shown(rules)}")
         self.instructions = rules
         self.same_row = true_or_false("same_row", same_row)
-        self._samples = tuple(sample_answers) or tuple(
-            dict.fromkeys(str(row["answer"]) for row in self.rows if "answer" in row)
-        )
+        given = entries_of("sample_answers", sample_answers)
+        answers = given or [row["answer"] for row in self.rows if "answer" in row]
+        self._samples = tuple(text for text in dict.fromkeys(map(_text, answers)) if text.strip())
         self._conversations: dict[str, _Conversation] = {}
         turns = MOST_TURNS if respond or tools else 1
         agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
@@ -162,7 +164,7 @@ class TextTask(FreeTextGame):
             talk.completions.append(text)
             message = self._next_message(talk)
             talk.over = message is None
-            talk.message = message or "The episode is over."
+            talk.message = "The episode is over." if message is None else _text(message)
             if talk.over or over:
                 ended.append(agent)
         values = self._rewards_of([self._conversations[agent] for agent in ended])
@@ -234,15 +236,25 @@ def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
         else:
             with loading.needed_by("a dataset"):
                 import datasets
-            if path.is_dir():
-                found = list(datasets.load_from_disk(path))
-            else:
-                found = list(datasets.load_dataset(os.fspath(rows), split="train"))
-    else:
+            try:
+                if path.is_dir():
+                    found = [_row(row) for row in datasets.load_from_disk(path)]
+                else:
+                    found = list(datasets.load_dataset(os.fspath(rows), split="train"))
+            except (OSError, ValueError) as error:
+                raise EnvConfigError(f"cannot read the rows of {rows}: {error}") from error
+    elif isinstance(rows, Iterable):
         found = [_row(row) for row in rows]
+    else:
+        raise EnvConfigError(f"rows must be a list of rows or a name, got {shown(rows)}")
     if not found:
         raise EnvConfigError("rows must contain at least one row, got none")
     return found
+
+
+def _text(value: object) -> str:
+    """Return a value as text, with escapes for lone surrogates, which are not text."""
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _row(row: Any) -> Row:
@@ -256,8 +268,8 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
     """Return the prompt of row `number`; raise EnvConfigError if it is no text or lacks a field."""
     try:
         text = prompt.format_map(row) if isinstance(prompt, str) else prompt(row)
-    except (KeyError, ValueError, IndexError, AttributeError) as error:
-        if not isinstance(prompt, str):
+    except (KeyError, ValueError, IndexError, AttributeError, TypeError) as error:
+        if callable(prompt):
             raise
         raise EnvConfigError(
             f"prompt {prompt!r} cannot be filled in with row {number}, which has "
@@ -268,13 +280,15 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
             f"the prompt of row {number} must be a text of 1 to {TEXT_LENGTH} characters, got "
             f"{shown(text):.80}"
         )
-    return text
+    return _text(text)
 
 
 def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
     """Return a Tool, or that of a function or its name; raise EnvConfigError if there is none."""
     if isinstance(tool, str):
         tool = loading.code(tool, "tools")
+    if not isinstance(tool, Tool) and (not callable(tool) or iscoroutinefunction(tool)):
+        raise EnvConfigError(f"a tool must be a function that is not async, got {shown(tool)}")
     return tool if isinstance(tool, Tool) else Tool.of(tool)
 
 
@@ -297,8 +311,10 @@ def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
         name = getattr(function, "__name__", type(function).__name__)
         if name in found:
             raise EnvConfigError(f"reward functions must have different names, got {name!r} twice")
-        if isinstance(weight, bool) or not isinstance(weight, int | float):
-            raise EnvConfigError(f"the weight of {name} must be a number, got {shown(weight)}")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or weight - weight != 0:
+            raise EnvConfigError(
+                f"the weight of {name} must be a finite number, got {shown(weight)}"
+            )
         found[name] = function, float(weight)
     if not found:
         raise EnvConfigError("reward must contain at least one function, got none")
@@ -325,7 +341,7 @@ def _finite(name: str, value: Any) -> float:
     """Return `value` as a float; raise EnvError, with the reward's `name`, if it is not finite."""
     try:
         number = float(value)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise EnvError(f"reward {name} must return a number, got {shown(value)}") from error
     if not math.isfinite(number):
         raise EnvError(f"reward {name} must return a finite number, got {number}")

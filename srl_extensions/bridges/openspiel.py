@@ -69,8 +69,11 @@ def load_game(name: str) -> pyspiel.Game:
         reason = "it does not describe situations as tensors"
     else:
         try:
-            game.new_initial_state().legal_actions(0)
-        except RuntimeError as error:
+            start = game.new_initial_state()
+            moves = map(start.legal_actions, range(game.num_players()))
+            if not any(moves) and not start.is_chance_node():
+                reason = "it has no legal actions"
+        except (RuntimeError, ValueError) as error:
             reason = f"it has no numbered actions ({error})"
     if reason:
         raise EnvConfigError(f"OpenSpiel's game {name!r} is not supported: {reason}")
@@ -295,6 +298,7 @@ class OpenSpielGame(RoundGame):
             of the agent's policy. The sum is NashConv (Lanctot et al. 2017, section 2).
 
         Raises:
+            EnvConfigError: OpenSpiel cannot enumerate the game.
             PolicyError: The action probabilities of a policy cannot be computed.
         """
         from open_spiel.python.algorithms import exploitability
@@ -310,9 +314,12 @@ class OpenSpielGame(RoundGame):
         game = self.game
         if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
             game = pyspiel.convert_to_turn_based(game)
-        gains = exploitability.nash_conv(
-            game, ExactPolicies(self, game, policies), return_only_nash_conv=False
-        ).player_improvements
+        try:
+            gains = exploitability.nash_conv(
+                game, ExactPolicies(self, game, policies), return_only_nash_conv=False
+            ).player_improvements
+        except RuntimeError as error:  # SpielError or RecursionError
+            raise EnvConfigError(f"OpenSpiel cannot enumerate {self.game}: {error}") from error
         return {agent: float(gains[player]) for player, agent in enumerate(self.possible_agents)}
 
 

@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ except ImportError as error:
         'games of TextArena require the package textarena: pip install "core-srl[textarena]"'
     ) from error
 
+# Its `__getattr__` recurses in an object without attributes, which pickle creates.
+textarena.core.Wrapper.__setstate__ = lambda self, state: vars(self).update(state)
 SCHEME = "textarena:"
 PLAYERS = (2, 1, 3, 4, 5, 6)
 """Numbers of players that are tried, in this order."""
@@ -75,7 +78,8 @@ class TextArenaGame(FreeTextGame):
                 f"{loading.WAY_OUT}"
             )
         try:
-            self.game = textarena.make(game, **(settings or {}))
+            self._make = partial(textarena.make, game, **(settings or {}))
+            self.game = self._make()
         except Exception as error:  # TextArena raises errors of all kinds.
             raise EnvConfigError(f"TextArena cannot make the game {game!r}: {error}") from error
         self.metadata = metadata_of(f"textarena_{game}", render_modes=RENDER_MODES)  # type: ignore[misc]  # differs by game
@@ -107,6 +111,7 @@ class TextArenaGame(FreeTextGame):
         self._transcripts = {}
         self._over = False
         with self._own_generators():
+            self.game = self._make()  # TextArena's wrappers keep the texts of earlier episodes.
             self.game.reset(num_players=self._count, seed=seed)
             self._observe()
 

@@ -19,8 +19,9 @@ from srl_agents.evaluation.progress import LongWork
 from srl_agents.event_loop import run
 from srl_agents.policy import Policy
 from srl_agents.rollout import ALL_AT_ONCE, Game
+from srl_envs.untrusted import read_json
 from srl_train.errors import ConfigError
-from srl_train.run_files import asked_for, refuse_taken, write_whole
+from srl_train.run_files import RunFiles, asked_for, refuse_taken, write_whole
 
 CONCURRENCY = 64
 """Default of the maximum number of concurrent episodes."""
@@ -57,19 +58,21 @@ class EpisodeRunner:
     """Number of times that a failed episode is played again, with the same seeds."""
     folder: Path | None = None
     """Folder of the records; None to write none. Recorded episodes are not played again."""
+    lock: object = None
+    """Lock of the folder, which ends with this object."""
 
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
         """Play episodes, append each to FOLDER/NAME.jsonl when it ends, and return all.
 
-        The result has the order of `plans`. The number of an episode in `plans` identifies it in
-        the file; episodes in the file are not played. A failed episode has its `failure`. Raise
-        ConfigError if the file cannot be written.
+        The number of an episode in `plans` identifies it in the file; episodes in the file are not
+        played. A failed episode has its `failure`. Raise ConfigError if the file cannot be written,
+        or contains other episodes.
         """
         return run(self._play(name, plans))
 
     async def _play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
         path = None if self.folder is None else self.folder / f"{name}.jsonl"
-        done = {} if path is None else _finished(path)
+        done = {} if path is None else _finished(path, plans)
         known, begun, in_flight = len(done), time.monotonic(), 0
         failed = sum(episode.failure is not None for episode in done.values())
         work, limit = LongWork(f"playing {name}"), asyncio.Semaphore(self.concurrency)
@@ -172,17 +175,23 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     ConfigError if the folder contains files and --resume was not given, or if the command line
     differs from the recorded one.
     """
-    runner = EpisodeRunner(args.concurrency, args.timeout, args.retries, folder)
+    limits = args.concurrency, args.timeout, args.retries
     if folder is None:
-        return runner
+        return EpisodeRunner(*limits)
     given = {name: str(value) for name, value in vars(args).items() if name not in MAY_CHANGE}
     path = folder / "command.json"
-    if not (args.resume and path.exists()):
+    resumed = args.resume and path.exists()
+    if not resumed:
         refuse_taken(folder)
+    runner = EpisodeRunner(*limits, folder, RunFiles(folder, folder).lock())
+    if not resumed:
         with asked_for("episodes", path):
             write_whole(path, json.dumps(given, indent=1) + "\n")
         return runner
-    then = json.loads(path.read_text())
+    try:
+        then = dict(read_json(path.read_bytes()))
+    except (OSError, TypeError, ValueError) as error:
+        raise ConfigError(f"--resume: {path} is no command line: {error}") from error
     changed = [
         f"{name} ({given.get(name)}, was {then.get(name)})"
         for name in {**then, **given}
@@ -197,9 +206,19 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
 
 
 def _finished(path: Path) -> dict[int, Episode]:
-    """Return number -> episode of a file ({} if missing), and remove an incomplete last line."""
+    """Return the episodes of a file by number, and remove a last line that is not complete.
+
+    A missing file has no episodes. Raise ConfigError if an episode is not the planned one.
+    """
     if not path.exists():
         return {}
-    with path.open("r+b") as file:
+    with asked_for("episodes", path), path.open("r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
-    return {episode.extra["number"]: episode for episode in read_jsonl(path)}
+    found = {}
+    for line, episode in enumerate(read_jsonl(path), start=1):
+        extra, number = episode.extra, episode.extra.get("number")
+        plan = plans[number] if isinstance(number, int) and 0 <= number < len(plans) else None
+        if plan is None or episode.seed != plan.seed or not plan.extra.items() <= extra.items():
+            raise ConfigError(f"--resume: episode {line} of {path} is of another command")
+        found[number] = episode
+    return found

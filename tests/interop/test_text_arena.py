@@ -1,5 +1,6 @@
 """TextArena's games as environments."""
 
+import pickle
 import random
 
 import numpy as np
@@ -68,6 +69,32 @@ def test_seeds_do_not_depend_on_other_random_numbers():
         random.seed(noise)
         assert drawn == random.random()  # The global generator is as before.
     assert firsts[0] == firsts[1]
+
+
+def first_steps(env, count=3):
+    """Reset an environment; return the observations of its first steps."""
+    seen = [env.reset(seed=5)[0]]
+    for _ in range(count):
+        seen.append(env.step(dict.fromkeys(env.agents, "[Cooperate]"))[0])
+    return [{agent: one["text"] for agent, one in each.items()} for each in seen]
+
+
+@pytest.mark.parametrize("game", ["IteratedPrisonersDilemma-v0", "Nim-v0", "2048-v0"])
+def test_episodes_of_one_environment_are_independent(game):
+    env = make(f"textarena:{game}")
+    first = first_steps(env)
+    assert first_steps(env) == first
+    assert first_steps(pickle.loads(pickle.dumps(env))) == first
+
+
+def test_copies_continue_alike():
+    env = make("textarena:KuhnPoker-v0")
+    env.reset(seed=5)
+    twin = pickle.loads(pickle.dumps(env))
+    for _ in range(6):
+        answers = dict.fromkeys(env.agents, "[check]")
+        (seen, *_), (twins, *_) = env.step(answers), twin.step(answers)
+        assert {a: s["text"] for a, s in seen.items()} == {a: s["text"] for a, s in twins.items()}
 
 
 def test_a_language_model_is_asked_only_when_it_is_to_move():

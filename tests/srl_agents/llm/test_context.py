@@ -4,12 +4,29 @@ import pytest
 
 from srl_agents.errors import PolicyError
 from srl_agents.llm import tiny
+from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.chat_format import ChatTurn
+from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.context import context_function, context_tokens, window
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
 from srl_envs import make
 from srl_envs.errors import EnvConfigError, UntrustedError
+
+
+class Parrot:
+    """Chat model that always gives one answer."""
+
+    name, takes_seed, last = "parrot", False, ()
+
+    def check(self, sampling):
+        pass
+
+    async def answer(self, request):
+        self.last = request.messages
+        return ChatAnswer("compete", "stop", True, "parrot")
+
 
 CONVERSATION = [
     {"role": "system", "content": "rules"},
@@ -87,11 +104,31 @@ def test_sampled_tokens_of_unchanged_answers_are_kept(backend):
 
 
 @pytest.mark.parametrize(
-    "wrong", [[], CONVERSATION[:1], CONVERSATION[:3], CONVERSATION[2:], [*CONVERSATION[:2]] * 2]
+    "wrong",
+    [
+        *([], CONVERSATION[:1], CONVERSATION[:3], CONVERSATION[2:], [*CONVERSATION[:2]] * 2),
+        *(None, 3, "text", [3], ["text"], [{"content": "text"}], [{"role": "user"}]),
+        *([{"role": "user", "content": 3}], [{"role": None, "content": "text"}]),
+        [{"role": "system", "content": None}, CONVERSATION[1]],
+    ],
 )
 def test_messages_must_alternate_and_end_with_the_user(backend, wrong):
     with pytest.raises(PolicyError, match="context function"):
         context_tokens(backend.chat, lambda messages: wrong, CONVERSATION[:2], [])
+    policy = ChatPolicy(Parrot(), game().text_view, context=lambda messages: wrong)
+    with pytest.raises(PolicyError, match="context function"):
+        play(game(), dict.fromkeys(game().possible_agents, policy), seed=0)
+
+
+def test_messages_that_a_function_changes_are_copies():
+    def shout(messages):
+        messages[-1]["content"] = "changed"
+        return messages
+
+    model = Parrot()
+    policy = ChatPolicy(model, game().text_view, context=shout)
+    play(game(), dict.fromkeys(game().possible_agents, policy), seed=0)
+    assert [one["content"] for one in model.last if one["role"] == "user"].count("changed") == 1
 
 
 def test_names_of_context_functions():
@@ -102,3 +139,8 @@ def test_names_of_context_functions():
         context_function("no_such_module:function", 8)
     with pytest.raises(UntrustedError, match="copy:copy"):
         context_function("copy:copy", 8, trusted=False)
+
+
+def test_lone_surrogates_are_escaped(backend):
+    [ids] = backend.chat.prompts([ChatTurn("a \ud800", rules="")])
+    assert "a \\ud800" in backend.tokenizer.decode(ids)

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
@@ -106,6 +107,20 @@ def test_tools_are_plain_functions():
     assert seen[1].startswith("Not read:")
 
 
+def test_an_empty_response_is_the_next_observation():
+    env = TextTask(ROWS, prompt=PROMPT, reward=length, respond=lambda *_: "")
+    assert play(env, "Lima", "Tokyo")[0][1:] == ["", ""]
+
+
+def test_texts_of_rows_are_valid(tmp_path):
+    rows = [{"prompt": "a \ud800", "answer": "\udfff"}, {"prompt": "b", "answer": " "}]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (tmp_path / "rows.jsonl").write_text(lines, encoding="utf-8-sig")  # with a byte order mark
+    env = TextTask(tmp_path / "rows.jsonl", reward=length)
+    assert env.prompts == ["a \\ud800", "b"]
+    assert env.sample_answers("agent_0", np.random.default_rng(0), 9) == ("\\udfff",)
+
+
 def test_splits_are_disjoint():
     rows = [{"prompt": f"Question {number}"} for number in range(100)]
     parts = [
@@ -148,6 +163,19 @@ def test_rows_of_a_dataset_folder(tmp_path):
         ({"reward": {exact: "much"}}, "weight"),
         ({"split": "half"}, "split"),
         ({"rules": " "}, "rules"),
+        ({"rules": 3}, "rules"),
+        ({"rows": 3}, "rows"),
+        ({"rows": "."}, "rows"),
+        ({"prompt": 3}, "prompt"),
+        ({"prompt": "{country:d}"}, "prompt"),
+        ({"prompt": "{country[x]}"}, "prompt"),
+        ({"reward": {exact: float("nan")}}, "weight"),
+        ({"reward": {exact: float("inf")}}, "weight"),
+        ({"respond": 3}, "respond"),
+        ({"tools": "json:dumps"}, "tools"),
+        ({"tools": [3]}, "tool"),
+        ({"tools": [slow]}, "async"),
+        ({"sample_answers": "Lima"}, "sample_answers"),
     ],
 )
 def test_invalid_arguments(change, named):
@@ -155,7 +183,7 @@ def test_invalid_arguments(change, named):
         TextTask(**{"rows": ROWS, "prompt": PROMPT, "reward": exact, **change})
 
 
-@pytest.mark.parametrize("value", ["good", None, float("nan")])
+@pytest.mark.parametrize("value", ["good", None, float("nan"), 10**400])
 def test_a_reward_must_be_a_finite_number(value):
     with pytest.raises(EnvError, match="judge"):
         env = TextTask(ROWS, prompt=PROMPT, reward={make_judge(value): 1.0})

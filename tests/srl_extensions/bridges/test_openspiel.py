@@ -140,6 +140,8 @@ def test_copies_continue_alike():
         ("mfg_crowd_modelling", "mean-field"),
         ("coin_game", "tensors"),
         ("crossword", "numbered actions"),
+        ("hex(board_size=0)", "no legal actions"),
+        ("repeated_game(stage_game=matrix_pd(),num_repetitions=-1)", "reserve"),
     ],
 )
 def test_unsupported_games(game, named):
@@ -200,6 +202,14 @@ def test_exploitability_needs_exact_policies():
     env = make("openspiel:kuhn_poker")
     with pytest.raises(PolicyError, match="player_0"):
         env.unwrapped.exact_exploitability(dict.fromkeys(env.possible_agents, Always(0)))
+
+
+@pytest.mark.parametrize("game", ["catch", "oshi_zumo(coins=3,size=1)"])
+def test_games_that_cannot_be_enumerated_are_refused(game):
+    env = make(f"openspiel:{game}").unwrapped
+    uniform = Uniform(env.game.num_distinct_actions())
+    with pytest.raises(EnvConfigError, match="enumerate"):
+        env.exact_exploitability(dict.fromkeys(env.possible_agents, uniform))
 
 
 def test_exact_exploitability_by_the_command(tmp_path, capsys):

@@ -17,6 +17,7 @@ from srl_envs.scenarios import scenario
 from srl_extensions.judging.episodes import EpisodeRunner
 from srl_extensions.judging.scenarios import play_scenario, scored
 from srl_train import cli
+from srl_train.run_files import RunFiles
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 PAIR = scenario(PAVLOV)
@@ -29,6 +30,7 @@ KILLED = """
 import os, signal, sys
 from srl_extensions.judging import episodes
 from srl_train import cli
+from srl_train.run_files import RunFiles
 written, to_json = 0, episodes.to_json
 
 def to_json_until_killed(episode):
@@ -82,6 +84,44 @@ def test_another_command_line_is_refused(words, tmp_path, capsys):
     assert episodes.read_bytes() == before
     assert cli.main([*EVAL, "--resume"]) == 2
     assert "--record" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (lambda text: text.replace('"number": 0', '"number": 99'), "another command"),
+        (lambda text: text.replace('"number": 0', '"numbers": 0'), "another command"),
+        (lambda text: text.replace(PAVLOV, "coop_compete_pair_v0.grim"), "another command"),
+        (lambda text: text.replace('"seed": ', '"seed": 1'), "another command"),
+        (lambda text: "no episode\n", "JSON"),
+    ],
+)
+def test_records_of_other_episodes_are_refused(line, named, tmp_path, capsys):
+    words, episodes, _ = command(EVAL, tmp_path)
+    assert cli.main(words) == 0
+    first, *others = episodes.read_text().splitlines(keepends=True)
+    episodes.write_text("".join([line(first), *others]))
+    assert cli.main([*words, "--resume"]) == 2
+    assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "3"])
+def test_a_damaged_command_line_is_refused(content, tmp_path, capsys):
+    words, *_ = command(EVAL, tmp_path)
+    assert cli.main(words) == 0
+    (tmp_path / "games" / "command.json").write_text(content)
+    assert cli.main([*words, "--resume"]) == 2
+    assert "command.json" in capsys.readouterr().err
+
+
+def test_two_processes_do_not_write_to_one_folder(tmp_path, capsys):
+    words, *_ = command(EVAL, tmp_path)
+    assert cli.main(words) == 0
+    lock = RunFiles(tmp_path / "games", tmp_path).lock()
+    assert cli.main([*words, "--resume"]) == 2
+    assert "in use" in capsys.readouterr().err
+    lock.release()
+    assert cli.main([*words, "--resume"]) == 0
 
 
 class Waiting:
