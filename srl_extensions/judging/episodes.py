@@ -177,7 +177,7 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     given = {name: str(value) for name, value in vars(args).items() if name not in MAY_CHANGE}
     path = folder / "command.json"
     if not (args.resume and path.exists()):
-        refuse_taken(folder)
+        refuse_taken(folder, "continue with --resume, ")
         with asked_for("episodes", path):
             write_whole(path, json.dumps(given, indent=1) + "\n")
         return runner
