@@ -29,8 +29,8 @@ def assign_agents(
     if idle:
         raise ValueError(
             f"every model must play an agent, but {idle[0]} does not: {len(agents) - len(fixed)} "
-            f"free agent(s) for {len(models)} models; lower the number of models, choose a larger "
-            "game, or draw models (matchmaking)"
+            f"free agent(s) for {len(models)} models; lower models.count, choose a larger game, or "
+            "draw models (matchmaking)"
         )
     return assigned
 

@@ -22,9 +22,10 @@ from srl_envs.errors import ConformanceError
 from srl_envs.text import LISTED, TEXT_LENGTH, ParseFailure
 
 POINTS = {
+    "make": "the checker receives a function, such as lambda: MyEnvironment()",
     "names": "names of agents are different texts of one line, metadata has a name, and teams "
     "include all agents",
-    "api": "reset and step return PettingZoo's dicts, with one entry per agent, of the right types",
+    "api": "reset returns two dicts and step five, with one entry per agent, of the right types",
     "spaces": "an agent's spaces are the same object on every call and contain its observations",
     "masks": "an action mask is int8, with one entry per action and at least one legal action",
     "end": "episodes end within max_cycles, agents that ended do not return, and after the end "
@@ -69,6 +70,7 @@ def check_environment(
     Raises:
         ConformanceError: The environment violates a point of the contract.
     """
+    _require(callable(make), "make", "{!r} is not a function", make)
     env, twin = make(), make()
     _check_names(env)
     trace = _play(env, seed, options, max_turns)
@@ -90,6 +92,15 @@ def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
         raise ConformanceError(f"{point}: {problem.format(*parts)} ({POINTS[point]})")
 
 
+def _call(point: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a method; raise ConformanceError for `point` if it raises an error."""
+    try:
+        return method(*args, **kwargs)
+    except Exception as error:  # Wrappers fail in many ways if a game returns the wrong parts.
+        problem = f"{point}: {method.__name__}{args!r:.99} raised {error!r} ({POINTS[point]})"
+        raise ConformanceError(problem) from error
+
+
 def _check_names(env: Any) -> None:
     agents = env.possible_agents
     _require(bool(agents) and len(set(agents)) == len(agents), "names", "agents are {!r}", agents)
@@ -104,10 +115,7 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode of random legal actions; return copies of all calls' results.
-
-    Raises ConformanceError for a violation, also if more than `max_turns` rounds are needed.
-    """
+    """Play and check an episode of random legal actions; return copies of all results."""
     returned: Trace = [env.reset(seed=seed, options=deepcopy(options))]
     paired = isinstance(returned[0], tuple) and len(returned[0]) == 2
     _require(paired, "api", "reset() must return (observations, infos)")
@@ -120,18 +128,15 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
     limit = min(max_turns, getattr(env.unwrapped, "max_cycles", None) or max_turns)
     while env.agents:
         _require(len(copies) <= limit, "end", "no end after {} turns", limit)
-        observations, infos = returned[-1][0], returned[-1][-1]
-        outcome = env.step({a: _random_action(env, a, observations[a], infos[a]) for a in live})
+        obs, info = returned[-1][0], returned[-1][-1]
+        outcome = _call("api", env.step, {a: _random_action(env, a, obs[a], info[a]) for a in live})
         complete = isinstance(outcome, tuple) and len(outcome) == 5
         _require(complete, "api", "step() must return five dicts")
         returned.append(outcome)
         copies.append(deepcopy(outcome))
         live = _check_outcome(env, live, outcome)
     _require(_equal(returned, copies), "fresh", "what a turn returned has changed")
-    try:
-        after = env.step({})
-    except Exception as error:
-        raise ConformanceError(f"end: step({{}}) after it raised {error!r}") from error
+    after = _call("end", env.step, {})
     _require(tuple(after) == ({},) * 5, "end", "step({{}}) after it gives {!r}", after)
     return copies
 
@@ -142,9 +147,8 @@ def _random_action(env: Any, agent: str, observation: Any, info: Mapping[str, An
 
 
 def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
-    if isinstance(observation, Mapping) and "action_mask" in observation:
-        return observation["action_mask"]
-    return info.get("action_mask")
+    inside = isinstance(observation, Mapping) and "action_mask" in observation
+    return (observation if inside else info).get("action_mask")
 
 
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
@@ -152,8 +156,7 @@ def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[
 
     Raises ConformanceError for a violation. `live` are the agents that must be its keys.
     """
-    names = [*RESET] if len(outcome) == len(RESET) else [*STEP]
-    parts = dict(zip(names, outcome, strict=True))
+    parts = dict(zip(RESET if len(outcome) == len(RESET) else STEP, outcome, strict=True))
     for name, values in parts.items():
         complete = isinstance(values, dict) and set(values) == set(live)
         _require(complete, "api", "{}: {!r}", name, values)
@@ -178,7 +181,8 @@ def _check_agent(env: Any, agent: str, observation: Any, info: Any) -> None:
     same = space is env.observation_space(agent) and actions is env.action_space(agent)
     _require(same, "spaces", "those of {} are new objects on every call", agent)
     seen = space.contains(observation)
-    _require(seen, "spaces", "{} observes {!r}, outside {}", agent, observation, space)
+    kind = getattr(observation, "dtype", type(observation).__name__)
+    _require(seen, "spaces", "{} observes {!r} ({}), outside {}", agent, observation, kind, space)
     _require(isinstance(info, dict), "api", "infos[{!r}] is {!r}", agent, info)
     plain = {key: value for key, value in info.items() if not isinstance(value, np.ndarray)}
     try:
@@ -194,9 +198,8 @@ def _check_agent(env: Any, agent: str, observation: Any, info: Any) -> None:
 
 
 def _check_text(env: Any, trace: Trace) -> None:
-    view = getattr(env.unwrapped, "text_view", None)
-    if view is None:
-        raise ConformanceError("text: there is no text_view (or pass text=False to leave text out)")
+    view: Any = getattr(env.unwrapped, "text_view", None)
+    _require(view is not None, "text", "there is no text_view: use with_text, or pass text=False")
     penalty = view.parse_penalty
     _require(math.isfinite(penalty) and penalty >= 0, "text", "parse_penalty is {!r}", penalty)
     for agent in env.possible_agents:
@@ -231,10 +234,7 @@ def _check_answers(view: Any, space: spaces.Space[Any], agent: str, prompt: str)
             _require(read == action, "text", "{!r} is read as {!r}, not {}", answer, read, action)
         useless += [f"I will not {answer}" for answer in answers[:LISTED]]
     for answer in useless:
-        try:
-            read = view.parse(agent, answer)
-        except Exception as error:
-            raise ConformanceError(f"text: parse({answer[:40]!r}) raised {error!r}") from error
+        read = _call("text", view.parse, agent, answer)
         if isinstance(space, spaces.Discrete) or not space.contains(read):
             failed = isinstance(read, ParseFailure)
             _require(failed, "text", "{!r} is read as {!r}, not a ParseFailure", answer[:40], read)

@@ -142,10 +142,8 @@ class ThirdPartyView:
         text = f"You are {agent}. {self.rules_of[agent].strip()}\n"
         text += f"Write your choice alone on the last line{named}."
         if self.in_turns:
-            text += (
-                f"\nOn your turn '{PASS}', or what cannot be read, plays the first move that is "
-            )
-            text += "allowed."
+            text += f"\nOn your turn '{PASS}', or what cannot be read, plays the first move that "
+            text += "is allowed."
         return text + cost_of_unread(self.parse_penalty)
 
     def describe(self, agent: str, observation: Any) -> str:
@@ -226,10 +224,8 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
                     f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
                 )
             chosen[agent] = index(action)
-        played = {
-            agent: self.text_view.legal(action, self._masks[agent])
-            for agent, action in chosen.items()
-        }
+        legal, masks = self.text_view.legal, self._masks
+        played = {agent: legal(action, masks[agent]) for agent, action in chosen.items()}
         first = 1 if self.text_view.in_turns else 0
         observations, rewards, terminations, truncations, infos = self.env.step(
             {

@@ -95,7 +95,8 @@ def parse_player(name: str) -> PlayerSpec:
             return PlayerSpec(name, "folder", {place.stem: str(place)})
         if not place.exists() and _HUB_NAME.fullmatch(name):
             return PlayerSpec(name, "hub", {name.rpartition("/")[2]: name})
-    raise ConfigError(f"unknown player {name!r}: give {PLAYERS}; or {', '.join(POLICIES)}")
+    problem = "neither a run nor a model is in" if place.is_dir() else "unknown player"
+    raise ConfigError(f"{problem} {name!r}: give {PLAYERS}; or {', '.join(POLICIES)}")
 
 
 def base_named(setting: str, base: str) -> str:
@@ -133,9 +134,8 @@ def refuse_missing_folder(name: str) -> None:
     name = name.partition("@")[0]
     place = Path(name).expanduser()
     is_path = name.startswith(("/", ".", "~", "runs/")) or name.count("/") > 1
-    if place.exists() or not (is_path or ("/" in name and place.parent.is_dir())):
-        return
-    raise ConfigError(f"there is no folder {name}")
+    if not place.exists() and (is_path or ("/" in name and place.parent.is_dir())):
+        raise ConfigError(f"there is no folder {name}")
 
 
 def models_of_run(folder: Path) -> dict[str, str]:

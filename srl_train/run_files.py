@@ -119,10 +119,10 @@ def write_whole(path: Path, text: str) -> None:
         file.write(text)
 
 
-def refuse_taken(folder: Path) -> None:
-    """Raise ConfigError unless the folder is empty or does not exist."""
+def refuse_taken(folder: Path, ways: str = "") -> None:
+    """Raise ConfigError, which names other `ways`, unless the folder is empty or missing."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} already exists: choose another folder, or remove it")
+        raise ConfigError(f"{folder} already exists: {ways}choose another folder, or remove it")
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:

@@ -308,8 +308,8 @@ class OpenSpielGame(RoundGame):
         for agent in self.possible_agents:
             if not isinstance(policies[agent], Exact):
                 raise PolicyError(
-                    f"the policy of {agent} must give exact probabilities, as 'uniform' and "
-                    f"language models with constrained answers do, got {policies[agent]}"
+                    f"the policy of {agent} must have the methods of srl_agents.policy.Exact, as "
+                    f"'uniform' and constrained models have, got {type(policies[agent]).__name__}"
                 )
         game = self.game
         if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:

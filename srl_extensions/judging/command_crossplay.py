@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     path = args.out / "results.json"
     if not args.resume:
-        refuse_taken(args.out)
+        refuse_taken(args.out, "continue with --resume, ")
     refuse_unwritable("--out", path)
     runner = runner_of(args, args.out / "games")
     found = []

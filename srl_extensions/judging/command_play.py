@@ -114,10 +114,10 @@ class _Narrator:
             tell()
             for step in episode.turns[-1]:
                 name = f"{step.agent} (you)" if step.agent == self._agent else step.agent
-                tell(f"  {name}: {self._in_words(step)}  {step.reward:+.3g}")
-                if step.decision.parse_failure is not None:
+                words = self._in_words(step) if step.decision.asked else "(not to move)"
+                tell(f"  {name}: {words}  {step.reward:+.3g}")
+                if (failure := step.decision.parse_failure) is not None:
                     answer = printable(cut(step.decision.text or "", 200))
-                    failure = step.decision.parse_failure
                     tell(f"    default action, because the answer is invalid ({failure}): {answer}")
         if getattr(self._env, "render_mode", None) == "ansi":
             tell(f"\n{self._env.render()}")

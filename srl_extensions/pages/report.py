@@ -84,16 +84,14 @@ def report(
     """
     returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
     shares = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures"}
+    rates = figures.per_model(run, shares, percent=True)
     models: list[Block] = [_performance(run), Text(PERFORMANCE)] if run.models else []
     settings: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
     sections = [
         PageSection("Training on data", figures.figure(figures.stages(run), LOSSES)),
         PageSection("Reward", _reward(run)),
         PageSection("Models", [*figures.figure(figures.per_model(run, returns)), *models]),
-        PageSection(
-            "Cooperation and parse failures",
-            figures.figure(figures.per_model(run, shares, percent=True)),
-        ),
+        PageSection("Cooperation and parse failures", figures.figure(rates)),
         PageSection("Updates", figures.figure(figures.updates(run), UPDATES)),
         PageSection("Training metrics", figures.figure(figures.learning(run))),
         PageSection("Sample episodes", samples),
@@ -122,10 +120,12 @@ def terminal_summary(run: RecordedRun) -> str:
 def title(run: RecordedRun) -> str:
     """Return a headline, such as "coop_compete_v0: 4 models learning together after SFT"."""
     stages = " and ".join(stage.upper() for stage in run.stages)
-    models = f"{run.environment}: {len(run.models)} model{'' if len(run.models) == 1 else 's'}"
+    count = len(run.models)
+    head = f"{run.environment}: {count} model{'' if count == 1 else 's'}"
     if run.rows:
-        return f"{models} learning together{f' after {stages}' if stages else ''}"
-    return f"{models}, {stages}" if stages else f"{run.environment}: not trained yet"
+        after = f" after {stages}" if stages else ""
+        return f"{head} learning{' together' if count > 1 else ''}{after}"
+    return f"{head}, {stages}" if stages else f"{run.environment}: not trained yet"
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:

@@ -12,6 +12,8 @@ from srl_envs.errors import ConformanceError
 from srl_envs.games.coop_compete import CoopCompete, CoopCompeteView
 from srl_envs.games.staged import Staged
 from srl_envs.text import ParseFailure
+from srl_envs.wrappers import with_text
+from tests.srl_envs.third_party_games import NeverTwice
 
 ROUNDS = 12
 
@@ -33,18 +35,8 @@ def test_fulfills_the_contract(name, mode):
     [("own", 2, ["A.G", "..."]), ("meet", 2, ["AG"]), ("race", 5, None)],
 )
 def test_mazes_fulfill_the_contract(task, seats, layout):
-    check_environment(
-        partial(
-            registry.make,
-            "maze_v0",
-            layout=layout,
-            task=task,
-            num_agents=seats,
-            view_radius=2,
-            mask_walls=True,
-            obs_mode="dict",
-        )
-    )
+    maze = partial(registry.make, "maze_v0", layout=layout, task=task, num_agents=seats)
+    check_environment(partial(maze, view_radius=2, mask_walls=True, obs_mode="dict"))
 
 
 class Sound(CoopCompete):
@@ -72,6 +64,11 @@ def test_unmodified_environments_fulfill_the_contract(sound):
 class ForgetsTheSeed(Sound):
     def reset(self, seed=None, options=None):
         return super().reset(None, options)
+
+
+class ReturnsNoInfos(NeverTwice):
+    def reset(self, seed=None, options=None):
+        return super().reset(seed, options)[0]
 
 
 class KeepsDrawnNoise(SoundToo):
@@ -217,6 +214,8 @@ class HasNoView(Speaks):
         (NeverEnds, "end"),
         (FailsAfterTheEnd, "end"),
         (ForgetsAReward, "api"),
+        (lambda: with_text(ReturnsNoInfos(), rules="Guess.", answers=("a", "b", "c")), "api"),
+        (Sound(), "make"),
         (InfoOfSets, "infos"),
         (NothingIsLegal, "masks"),
         (OddName, "names"),

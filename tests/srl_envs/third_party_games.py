@@ -20,15 +20,8 @@ class NeverTwice(ParallelEnv):
 
     def __init__(self):
         self.possible_agents = ["player_0", "player_1"]
-        self._spaces = {
-            agent: spaces.Dict(
-                {
-                    "observation": spaces.Discrete(4),
-                    "action_mask": spaces.MultiBinary(3),
-                }
-            )
-            for agent in self.possible_agents
-        }
+        seen = {"observation": spaces.Discrete(4), "action_mask": spaces.MultiBinary(3)}
+        self._spaces = {agent: spaces.Dict(seen) for agent in self.possible_agents}
         self._actions = {agent: spaces.Discrete(3) for agent in self.possible_agents}
 
     def observation_space(self, agent):
@@ -216,6 +209,10 @@ class KnockOut(ParallelEnv):
 
     def close(self):
         pass
+
+
+def nim():
+    return with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))
 
 
 def knock_out():

@@ -46,6 +46,8 @@ def test_hub_names_are_unchanged(name, here):
 
 def test_a_hub_name_whose_owner_is_a_local_folder_is_refused(here):
     (here / "Qwen").mkdir()
+    with pytest.raises(ConfigError, match="neither a run nor a model is in 'Qwen'"):
+        parse_player("Qwen")
     with pytest.raises(ConfigError, match="there is no folder Qwen/Qwen3"):
         parse_player("Qwen/Qwen3-0.6B")
 

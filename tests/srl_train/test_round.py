@@ -9,14 +9,13 @@ import pytest
 from srl_agents.errors import BackendError
 from srl_envs.errors import EnvError
 from srl_envs.games import coop_compete as coop_compete_v0
-from srl_envs.wrappers import with_text
 from srl_train import round as train_round_module
 from srl_train.build import build_run
 from srl_train.errors import TrainingError
 from srl_train.modes import MODES
 from srl_train.round import train_round
 from srl_train.updates import STRATEGIES
-from tests.srl_envs.third_party_games import Nim, knock_out
+from tests.srl_envs.third_party_games import knock_out, nim
 from tests.srl_train.run_state import play_round, replace_policies, same, weights
 
 
@@ -196,10 +195,6 @@ def test_a_round_without_a_complete_group_updates_nothing(short_run):
     assert same(start, weights(run))
     assert run.versions == {"model_0": 0, "model_1": 0}
     assert all(one["updated"] for one in train_round(run, 1).row["models"].values())
-
-
-def nim():
-    return with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))
 
 
 def test_an_agent_without_steps_in_some_episodes_trains_on_complete_groups(short_run):

@@ -16,9 +16,8 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
 from srl_envs import registry
-from srl_envs.wrappers import with_text
 from tests.fakes import ScriptedBackend, Vote
-from tests.srl_envs.third_party_games import Nim
+from tests.srl_envs.third_party_games import nim
 
 
 class Scripted:
@@ -168,10 +167,6 @@ def test_documented_example(server, capsys):
 
 def test_the_default_action_is_recorded_and_reported():
     """Passing is the default but illegal in Nim: the first legal action is played."""
-
-    def nim():
-        return with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))
-
     model = Scripted(["banana", "pass", "two", "one"] * 9)
     policy = ChatPolicy(model, nim().text_view)
     [episode] = play_many(nim, dict.fromkeys(("player_1", "player_2"), policy), [0])

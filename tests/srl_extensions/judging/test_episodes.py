@@ -80,7 +80,7 @@ def test_another_command_line_is_refused(words, tmp_path, capsys):
     assert cli.main([*words, "--resume", "--seed", "1"]) == 2
     assert "seed (1, was 0)" in capsys.readouterr().err
     assert cli.main(words) == 2
-    assert "already exists" in capsys.readouterr().err
+    assert "already exists: continue with --resume" in capsys.readouterr().err
     assert episodes.read_bytes() == before
     assert cli.main([*EVAL, "--resume"]) == 2
     assert "--record" in capsys.readouterr().err

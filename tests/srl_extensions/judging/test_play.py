@@ -114,6 +114,11 @@ def test_invalid_answers_of_an_opponent_are_shown(play, tmp_path, monkeypatch):
     assert "the answer is invalid (no choice was named): well..." in out
 
 
+def test_agents_that_are_not_to_move_are_shown_without_an_action(play):
+    code, out, _ = play(["one"] * 7, "tests.srl_envs.third_party_games:nim")
+    assert code == 0 and "(you): one" in out and "player_2: (not to move)" in out
+
+
 def test_task_accepts_free_text(play):
     code, out, _ = play(["say 12", "?", "Answer: -1"], "math_v0", "--set", "max_cycles=2",
                         "--seed", "1")  # fmt: skip
