@@ -115,8 +115,11 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode of random legal actions; return copies of all results."""
-    returned: Trace = [env.reset(seed=seed, options=deepcopy(options))]
+    """Play and check an episode of random legal actions; return copies of all results.
+
+    Raises ConformanceError for a violation, also if more than `max_turns` rounds are needed.
+    """
+    returned: Trace = [_call("api", env.reset, seed=seed, options=deepcopy(options))]
     paired = isinstance(returned[0], tuple) and len(returned[0]) == 2
     _require(paired, "api", "reset() must return (observations, infos)")
     live = list(env.agents)

@@ -182,7 +182,7 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     path = folder / "command.json"
     resumed = args.resume and path.exists()
     if not resumed:
-        refuse_taken(folder)
+        refuse_taken(folder, "continue with --resume, ")
     runner = EpisodeRunner(*limits, folder, RunFiles(folder, folder).lock())
     if not resumed:
         with asked_for("episodes", path):
@@ -205,7 +205,7 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     return runner
 
 
-def _finished(path: Path) -> dict[int, Episode]:
+def _finished(path: Path, plans: Sequence[EpisodePlan]) -> dict[int, Episode]:
     """Return the episodes of a file by number, and remove a last line that is not complete.
 
     A missing file has no episodes. Raise ConfigError if an episode is not the planned one.
