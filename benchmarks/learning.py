@@ -251,8 +251,10 @@ def team_battle(request: Request) -> Result:
         after = run["after"]["raw_reward"]
         apart = cooperative.setdefault(run["seed"], after) - after
         rows.append({**run, "below_cooperative": apart})
-    known = make("team_battle_v0", **options_of(request)).unwrapped.baselines()
-    return Result(rows, facts={"known": _options_text(known)})
+    env = make("team_battle_v0", **options_of(request)).unwrapped
+    known = {**env.baselines(), "all compete": env.rules.mean_reward(0, 0)}
+    said = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
+    return Result(rows, facts={"known": said})
 
 
 def ends_of_games(run: Run) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from comlrl.trainers.reinforce.magrpo import MAGRPOConfig, MAGRPOTrainer
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from words import CHOICES, GROUP, NODES, PAYOFFS, RULES, TURNS, Rounds, report, situation
@@ -41,7 +41,7 @@ class Watched(MAGRPOTrainer):  # type: ignore[misc]
 def train(given: Mapping[str, Any]) -> None:
     """Train two models, one update of all turns per tree of answers."""
     torch.set_num_threads(1)
-    set_seed(given["seed"])
+    torch.manual_seed(given["seed"])
     tokenizer = AutoTokenizer.from_pretrained(given["base"])
     rules = [{"role": "system", "content": RULES}]
 
