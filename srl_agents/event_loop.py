@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from srl_agents.errors import BackendError
 
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+QUIET = 10
+"""Iterations of the event loop without a new request after which a batch is sampled."""
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -82,6 +90,56 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     coroutine.close()
     raise RuntimeError(f"{coroutine} suspended: run it in an event loop")
+
+
+class Batcher(Generic[Q, A]):
+    """Collector of requests: a batch is sampled when all coroutines of the event loop wait.
+
+    Batches do not depend on the clock: the same episodes give the same batches, sorted by
+    conversation.
+    """
+
+    def __init__(self, sample: Callable[[Sequence[Q]], Sequence[A]]) -> None:
+        """Create a collector.
+
+        Args:
+            sample: Function from a batch of requests to one result per request, in order.
+        """
+        self._sample = sample
+        self._waiting: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, list[tuple[Q, asyncio.Future[A]]]
+        ] = WeakKeyDictionary()
+
+    def submit(self, request: Q) -> asyncio.Future[A]:
+        """Add a request to the next batch of this event loop and return a future of its result."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[A] = loop.create_future()
+        waiting = self._waiting.setdefault(loop, [])
+        waiting.append((request, future))
+        if len(waiting) == 1:
+            loop.call_soon(self._iterate, loop, 1, 0)
+        return future
+
+    def _iterate(self, loop: asyncio.AbstractEventLoop, counted: int, quiet: int) -> None:
+        waiting = self._waiting[loop]
+        if len(waiting) > counted:
+            quiet = 0
+        if quiet < QUIET:
+            loop.call_soon(self._iterate, loop, len(waiting), quiet + 1)
+            return
+        del self._waiting[loop]
+        batch = [(request, future) for request, future in waiting if not future.cancelled()]
+        batch.sort(key=lambda one: getattr(one[0], "conversation", None) or -1)
+        try:
+            results = self._sample([request for request, _ in batch])
+        except Exception as error:
+            for _, future in batch:
+                future.set_exception(error)
+            if isinstance(error, BackendError):
+                return
+            raise  # The event loop logs the traceback of a programming error.
+        for (_, future), result in zip(batch, results, strict=True):
+            future.set_result(result)
 
 
 def _run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

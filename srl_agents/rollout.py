@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -17,7 +19,7 @@ import numpy as np
 from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_agents.errors import BackendError, EpisodeTimeout
 from srl_agents.evaluation.progress import LongWork
-from srl_agents.event_loop import run, together
+from srl_agents.event_loop import Batcher, run, together
 from srl_agents.policy import AgentObservation, Closing, Policy, waits
 from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
@@ -33,6 +35,15 @@ Spectator = Callable[[Episode, bool], None]
 """Callback(record so far, True at the end), called at the start and after each step."""
 MOST_STEPS = 100_000
 """Maximum number of steps of an episode, so that an environment without an end fails."""
+
+
+def _in_threads(steps: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
+    with ThreadPoolExecutor(64, "step") as threads:
+        return [threads.submit(step) for step in steps]
+
+
+STEPS = Batcher(_in_threads)
+"""Steps of all episodes of an event loop, run concurrently once all coroutines wait."""
 
 
 @dataclass
@@ -87,7 +98,12 @@ class Game:
                 if self.speaks_first:
                     await self.ask(decisions, leaders=True)
                 await self.ask(decisions, leaders=False)
-                self.advance(decisions)
+                outcome = None
+                unwrapped = getattr(self.env, "unwrapped", None)
+                if getattr(unwrapped, "step_waits", False) and self.states is None:
+                    actions = {one: played_action(made) for one, made in decisions.items()}
+                    outcome = (await STEPS.submit(partial(self.env.step, actions))).result()
+                self.advance(decisions, outcome)
                 self.at_turn(len(self.turns))
                 self.show()
         except (BackendError, EnvError) as error:
@@ -150,15 +166,18 @@ class Game:
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
-    def advance(self, decisions: Mapping[str, Decision]) -> None:
+    def advance(self, decisions: Mapping[str, Decision], outcome: Any = None) -> None:
         """Step the environment with the decisions, and record the step and the agents' ends.
+
+        `outcome` is the result of `env.step` if it was called already.
 
         Raises EnvError if the reward of an acting agent is missing.
         """
         before, state = self.observations, self.state()
-        self.observations, rewards, terminations, truncations, self.infos = self.env.step(
+        outcome = outcome or self.env.step(
             {agent: played_action(decision) for agent, decision in decisions.items()}
         )
+        self.observations, rewards, terminations, truncations, self.infos = outcome
         if without := sorted(set(decisions) - set(rewards)):
             raise EnvError(
                 f"the rewards of {self.env.metadata['name']} must include each acting agent "

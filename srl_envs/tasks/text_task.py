@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import os
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, ClassVar
@@ -117,6 +118,8 @@ class TextTask(FreeTextGame):
                 f"rows must contain a prompt of the {split} split, got {len(self.rows)} rows"
             )
         self.rewards = _weighted(reward)
+        # The rollout steps such environments of concurrent episodes at the same time.
+        self.step_waits = any(iscoroutinefunction(score) for score, _ in self.rewards.values())
         self.respond = loading.code(respond, "respond") if isinstance(respond, str) else respond
         self.tools = ToolRegistry(map(_tool, entries_of("tools", tools)))
         if not isinstance(rules, str) or not rules.strip():
@@ -327,14 +330,18 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
         return list(values)
 
     async def gather() -> list[Any]:
-        async def one(value: Any) -> Any:
-            return await value if isawaitable(value) else value
+        results = iter(await asyncio.gather(*filter(isawaitable, values)))
+        return [next(results) if isawaitable(value) else value for value in values]
 
-        return list(await asyncio.gather(*map(one, values)))
+    return asyncio.run_coroutine_threadsafe(gather(), _loop(os.getpid())).result()
 
-    # A separate thread, because the caller's thread may run an event loop already.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, gather()).result()
+
+@functools.cache
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """Return the event loop of all rewards of this process, so that they may share a client."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
+    return loop
 
 
 def _finite(name: str, value: Any) -> float:

@@ -1,11 +1,15 @@
 """Own data as an environment: rows, prompts, reward functions, several turns and tools."""
 
+import asyncio
 import json
 
 import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
+from srl_agents.episode import Decision
+from srl_agents.policy import PerAgentPolicy
+from srl_agents.rollout import play_many
 from srl_envs import TextTask, check_environment, make
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.loading import closed
@@ -63,6 +67,42 @@ def test_weighted_and_async_rewards(reward):
     _, earned, info = play(env, "Lima")
     assert info["rewards"] == {"exact": 1.0, "length": 4.0, "slow": 0.5}
     assert earned == [2.0 - 2.0 + 0.5 if isinstance(reward, dict) else 5.5]
+
+
+def test_async_rewards_of_concurrent_episodes_are_awaited_together():
+    """A judge behind an API answers all episodes at once, through one client."""
+    running, most = [], []
+
+    async def judge(completion, row):
+        running.append(asyncio.get_running_loop())
+        most.append(len(running))
+        await asyncio.sleep(0.2)
+        assert running.pop() is asyncio.get_running_loop()
+        if completion == "bad":
+            raise EnvError("the judge is down")
+        return 1.0
+
+    class Writer(PerAgentPolicy):
+        def start(self, seed):
+            return seed
+
+        async def act(self, seen, states):
+            return [Decision("bad" if self.bad else "good") for _ in seen], states
+
+        def leave(self, state):
+            pass
+
+    policies = [Writer() for _ in range(8)]
+    for index, policy in enumerate(policies):
+        policy.name, policy.bad = "writer", index == 3
+    episodes = play_many(
+        lambda: TextTask(ROWS[:1], prompt=PROMPT, reward=judge),
+        [{"agent_0": policy} for policy in policies],
+        seeds=range(8),
+    )
+    assert max(most) == 8
+    assert [episode.failure is None for episode in episodes] == [index != 3 for index in range(8)]
+    assert episodes[0].returns() == {"agent_0": 1.0}
 
 
 def test_an_empty_text_is_a_completion():

@@ -15,8 +15,8 @@ import numpy as np
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import Batcher
 from srl_agents.llm.backends.token_backend import (
-    Batcher,
     Completion,
     Request,
     TokenTrie,

@@ -3,8 +3,8 @@
 import asyncio
 
 from srl_agents.errors import BackendError
-from srl_agents.event_loop import run, together
-from srl_agents.llm.backends.token_backend import Batcher, Completion, Request
+from srl_agents.event_loop import Batcher, run, together
+from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.sampling import Sampling
 
 
