@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -206,48 +207,34 @@ class _ApiModel:
         )
 
 
-def create_qwen3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model: temperature 0.7, at most 32,768 tokens.
+def create_qwen3_manager(
+    model_name: str,
+    device: str = "auto",
+    *,
+    max_length: int = 32768,
+    temperature: float = 0.7,
+) -> SharedLLMManager:
+    """Load a model into this process and return a new manager of it.
 
     Args:
         model_name: Folder, PEFT adapter or hub name.
         device: Torch device; "auto" selects a GPU if there is one.
-    """
-    return SharedLLMManager(LLMConfig(model_name=model_name, device=device))
-
-
-def create_qwen_coder_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model for programs: temperature 0.3, at most 16,384 tokens.
-
-    Args:
-        model_name: Folder, PEFT adapter or hub name.
-        device: Torch device; "auto" selects a GPU if there is one.
+        max_length: Limit on the tokens of a conversation, prompts and answers together.
+        temperature: Temperature of nodes without their own.
     """
     return SharedLLMManager(
-        LLMConfig(model_name=model_name, device=device, max_length=16384, temperature=0.3)
+        LLMConfig(
+            model_name=model_name, device=device, max_length=max_length, temperature=temperature
+        )
     )
 
 
-def create_qwen_math_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Qwen model for mathematics: temperature 0.2, at most 8,192 tokens.
-
-    Args:
-        model_name: Folder, PEFT adapter or hub name.
-        device: Torch device; "auto" selects a GPU if there is one.
-    """
-    return SharedLLMManager(
-        LLMConfig(model_name=model_name, device=device, max_length=8192, temperature=0.2)
-    )
-
-
-def create_llama3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
-    """Create a manager of a Llama 3 model: temperature 0.7, at most 131,072 tokens.
-
-    Args:
-        model_name: Folder, PEFT adapter or hub name.
-        device: Torch device; "auto" selects a GPU if there is one.
-    """
-    return SharedLLMManager(LLMConfig(model_name=model_name, device=device, max_length=131072))
+create_qwen_coder_manager = partial(create_qwen3_manager, max_length=16384, temperature=0.3)
+"""create_qwen3_manager with defaults for programs."""
+create_qwen_math_manager = partial(create_qwen3_manager, max_length=8192, temperature=0.2)
+"""create_qwen3_manager with defaults for mathematics."""
+create_llama3_manager = partial(create_qwen3_manager, max_length=131072)
+"""create_qwen3_manager with the longest conversations of Llama 3.1."""
 
 
 def create_openai_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
