@@ -75,7 +75,7 @@ class ChatPolicy:
         for one, state in zip(seen, states, strict=True):
             messages = messages_until(self._view, one, state.messages, state.failure)
             conversations.append(messages)
-            copies = [dict(message) for message in messages]  # A function may change them.
+            copies: list[Message] = [dict(one) for one in messages]  # A function may change them.
             requests.append(
                 ChatRequest(
                     tuple(select(self._context, copies)) if self._context else messages,

@@ -106,8 +106,6 @@ class TextTask(FreeTextGame):
         self.rows = _load(rows)
         self.prompts = [_prompt(prompt, row, number) for number, row in enumerate(self.rows)]
         check_choice("split", split, (*SPLITS, "any"))
-        if respond is not None and not isinstance(respond, str) and not callable(respond):
-            raise EnvConfigError(f"respond must be a function, got {shown(respond)}")
         self._drawn = [
             number
             for number, text in enumerate(self.prompts)
@@ -315,9 +313,7 @@ def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
         if name in found:
             raise EnvConfigError(f"reward functions must have different names, got {name!r} twice")
         if isinstance(weight, bool) or not isinstance(weight, int | float) or weight - weight != 0:
-            raise EnvConfigError(
-                f"the weight of {name} must be a finite number, got {shown(weight)}"
-            )
+            raise EnvConfigError(f"the weight of {name} must be finite, got {shown(weight)}")
         found[name] = function, float(weight)
     if not found:
         raise EnvConfigError("reward must contain at least one function, got none")

@@ -29,7 +29,7 @@ except ImportError as error:
     ) from error
 
 # Its `__getattr__` recurses in an object without attributes, which pickle creates.
-textarena.core.Wrapper.__setstate__ = lambda self, state: vars(self).update(state)
+textarena.core.Wrapper.__setstate__ = lambda self, state: self.__dict__.update(state)
 SCHEME = "textarena:"
 PLAYERS = (2, 1, 3, 4, 5, 6)
 """Numbers of players that are tried, in this order."""

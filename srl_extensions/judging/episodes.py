@@ -214,9 +214,9 @@ def _finished(path: Path, plans: Sequence[EpisodePlan]) -> dict[int, Episode]:
         return {}
     with asked_for("episodes", path), path.open("r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
-    found = {}
+    found: dict[int, Episode] = {}
     for line, episode in enumerate(read_jsonl(path), start=1):
-        extra, number = episode.extra, episode.extra.get("number")
+        extra, number = episode.extra, episode.extra.get("number", -1)
         plan = plans[number] if isinstance(number, int) and 0 <= number < len(plans) else None
         if plan is None or episode.seed != plan.seed or not plan.extra.items() <= extra.items():
             raise ConfigError(f"--resume: episode {line} of {path} is of another command")

@@ -211,7 +211,6 @@ def test_rows_of_a_dataset_folder(tmp_path):
         ({"prompt": "{country[x]}"}, "prompt"),
         ({"reward": {exact: float("nan")}}, "weight"),
         ({"reward": {exact: float("inf")}}, "weight"),
-        ({"respond": 3}, "respond"),
         ({"tools": "json:dumps"}, "tools"),
         ({"tools": [3]}, "tool"),
         ({"tools": [slow]}, "async"),
