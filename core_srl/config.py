@@ -216,6 +216,9 @@ class MultiModelConfig(Section):
 
         Args:
             agents: Agents of the environment; those of the default environment if None.
+
+        Raises:
+            ConfigError: If settings are incompatible, or no model learns.
         """
         here, watched = self.here(), self.enable_monitoring
         rounds, episodes, group = self.rounds()

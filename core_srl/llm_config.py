@@ -109,7 +109,10 @@ class LLMResponse(ChatAnswer):
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
-    """Return `usual` with changed settings. Raises ConfigError."""
+    """Return `usual` with `changes` (setting -> value).
+
+    Raises ConfigError if one is not allowed.
+    """
     return SamplingConfig(**{**asdict(usual), **changes}).build()
 
 

@@ -89,7 +89,7 @@ class StartedMonitors:
         self._run = run
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Pass a row to all started monitors."""
+        """Pass a row, with the key `run` added, to all started monitors."""
         for monitor in tuple(_started):
             monitor.record({**row, "run": self._run})
 

@@ -131,8 +131,8 @@ class SharedWeights:
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
         """Make one AdamW step with gradients by parameter name; clear all `.grad` afterwards.
 
-        Returns version, parameters (number of updated tensors) and gradient_norm. Raises
-        UpdateError for wrong gradients or learning rates; nothing changes.
+        Returns {"version": new number, "parameters": number of updated tensors, "gradient_norm": L2
+        norm}. Raises UpdateError for wrong gradients or learning rates; nothing changes.
         """
         if not 0 < learning_rate < math.inf:
             raise UpdateError(f"learning_rate must be above 0 and finite, got {learning_rate!r}")

@@ -144,7 +144,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Play the rest of the next round, update the models, and return episodes and metrics."""
+        """Play the rest of the next round and update the models; return `row` and `episodes`."""
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
@@ -219,7 +219,7 @@ class MultiModelTrainer:
         self.close()
 
     def close(self) -> None:
-        """Close files and end the model servers of the run."""
+        """Close files and end the model servers of the run, without saving a checkpoint."""
         if self._trainer is not None:
             self._trainer.close()
 
@@ -386,7 +386,7 @@ def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) ->
 def create_multimodel_trainer(
     num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED
 ) -> MultiModelTrainer:
-    """Create a trainer whose config has these values and otherwise the defaults."""
+    """Create a trainer with these values; raises ConfigError for one that is not allowed."""
     return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 

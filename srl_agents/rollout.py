@@ -75,7 +75,8 @@ class Game:
     async def play(self) -> Episode:
         """Play the episode from its reset to its end and return the record.
 
-        A BackendError or EnvError ends the episode and is recorded as its `failure`.
+        A BackendError or EnvError ends the episode and is recorded as its `failure`; others are
+        raised.
         """
         try:
             self.begin()
@@ -100,12 +101,12 @@ class Game:
         return self.episode()
 
     def show(self, *, over: bool = False) -> None:
-        """Call the spectator, if there is one, with the record so far and `over`."""
+        """Call `spectator(record so far, over)` if there is a spectator; `over`: at the end."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
     def begin(self) -> None:
-        """Reset the environment and create the agents' memories.
+        """Reset the environment, and set `observations`, `infos` and `memories`.
 
         Raises ValueError if an agent has no policy.
         """
@@ -134,9 +135,10 @@ class Game:
             decisions[agent], self.memories[agent] = decision, memory
 
     def forced_decision(self, agent: str) -> Decision | None:
-        """Return the only action of an agent that is not to move, otherwise None.
+        """Return the Decision of an agent whose policy need not be queried, otherwise None.
 
-        In games with texts as actions, this is the default action of the text view.
+        Such an agent is not to move and has a single legal action. In games with texts as actions,
+        this is the default action of the text view.
         """
         info = self.infos.get(agent, {})
         action: Any = only_action(info)
@@ -146,12 +148,12 @@ class Game:
         return None if action is None else Decision(action, asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
-        """Return the current observation of an agent, with (speaker, text) messages."""
+        """Return the agent's observation in this step; `messages` are (speaker, text) pairs."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
     def advance(self, decisions: Mapping[str, Decision]) -> None:
-        """Step the environment with the decisions, and record the step and the agents' ends.
+        """Step the environment with `decisions` (agent -> decision); append to `turns` and `ends`.
 
         Raises EnvError if the reward of an acting agent is missing.
         """
@@ -190,7 +192,7 @@ class Game:
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def truncation(self, agent: str) -> End:
-        """Return the end of a truncated agent, with its last observation."""
+        """Return a truncated agent's End: last observation, token ids (if the policy has any)."""
         seen, policy, ids = self.see(agent, ()), self.seats[agent], None
         if isinstance(policy, Closing):
             ids = policy.closing(seen, self.memories[agent])
@@ -221,10 +223,10 @@ class Game:
 def start_policies(
     policies: Mapping[str, Policy], agents: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """Return the initial memory of each agent in `policies`.
+    """Return agent -> initial memory of its policy, for each agent in `policies`.
 
-    `agents` are all agents of the environment: the memory of an agent does not depend on which
-    other agents have policies.
+    `seed` is the policy seed of the episode. `agents` are all agents of the environment: the memory
+    of an agent does not depend on which other agents have policies.
     """
     seeds = zip(agents, of_agents(seed, len(agents)), strict=True)
     return {agent: policies[agent].start(own) for agent, own in seeds if agent in policies}
@@ -235,7 +237,7 @@ async def query_policies(
     seen: Mapping[str, AgentObservation],
     memories: Mapping[str, Any],
 ) -> dict[str, tuple[Decision, Any]]:
-    """Return decision and new memory of each agent in `seen`, with one `act` call per policy."""
+    """Return agent -> (decision, new memory), with one `act` call per policy for all its agents."""
     groups: dict[int, list[str]] = {}
     for agent in seen:
         groups.setdefault(id(policies[agent]), []).append(agent)
@@ -259,7 +261,7 @@ async def query_policies(
 def messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return the (leader, text) pairs of leaders in `decisions` whose texts the agent reads."""
+    """Return the (leader, text) pairs of decisions, except forced ones, that the agent reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()
@@ -277,7 +279,7 @@ def played_action(decision: Decision) -> Any:
 def is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Return False for a terminated agent, True for one that is only truncated, otherwise None."""
+    """Return False for a terminated agent, True for a truncated one, None for an active one."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None
@@ -381,7 +383,7 @@ def play_many(
 async def play_many_async(
     make_env: MakeEnv, seats: Seats, seeds: Sequence[int], **settings: Unpack[PlaySettings]
 ) -> list[Episode]:
-    """Play as `play_many` does, in the current event loop; cancellation closes the environments."""
+    """Return the records of `play_many`, played in the current event loop; raises its errors."""
     policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
     in_flight = settings.get("in_flight")
     if isinstance(in_flight, int) and in_flight < 1:

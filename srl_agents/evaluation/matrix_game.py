@@ -277,7 +277,7 @@ def tuned_rate(payoff_22: Floats, *, runs: int, episodes: int, horizon: int, see
 
 
 def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
-    """Return the constructor of a player; `tuned` is the learning rate of PG_TUNED."""
+    """Return the function from seeds to the player `name`; `tuned` is the rate of PG_TUNED."""
     if name in SCRIPTED:
         return partial(Scripted, chances=SCRIPTED[name].chances)
     learners: Mapping[str, Callable[[Seeds], Player]] = {

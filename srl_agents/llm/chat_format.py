@@ -213,10 +213,7 @@ class ChatFormat:
         return str(text)
 
     def _pieces(self, turn: ChatTurn) -> tuple[str, ...]:
-        """Return the text of a turn in pieces: template, content, template, content, template.
-
-        A turn without rules has three pieces.
-        """
+        """Return a turn's text in three or five pieces; the second and fourth are contents."""
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail

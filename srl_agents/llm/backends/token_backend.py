@@ -190,7 +190,7 @@ class Batcher(Generic[Q, A]):
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Add a request to the next batch of this event loop and return a future of its result."""
+        """Return a future of the request's result, which a later batch of this event loop sets."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])
