@@ -137,7 +137,7 @@ class LoRAManager:
         return version
 
     def get_lora_status(self) -> dict[int, dict[str, Any]]:
-        """Return lora_id -> name, version and config of each adapter."""
+        """Return lora_id -> {"name", "version", "config"} of each adapter."""
         return {
             lora_id: {"name": config.name, "version": self._versions[lora_id], "config": config}
             for lora_id, config in self.configs.items()

@@ -291,7 +291,7 @@ class MultiModelConfig(Section):
         )
 
     def types_by_model(self) -> dict[str, str]:
-        """Return id -> type of each model of the run on this machine."""
+        """Return model id -> type, such as 'tiny', of the run's models on this machine."""
         return models_by_id(self.here().kinds)
 
     def _name(self, kind: str) -> str:

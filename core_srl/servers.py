@@ -176,9 +176,10 @@ class UnifiedScheduler(_Servers):
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:
-        """Return {"sharing", "models": id -> server and counts}; no models unless servers run.
+        """Return {"sharing", "models": id -> statistics}; no models unless the servers run.
 
-        Each model has model_name, port, url, gpus, done (requests), tokens (their costs) and score.
+        The statistics are model_name, port, url, gpus, done (number of successful requests), tokens
+        (sum of their costs) and score.
         """
         models = {}
         for model_id, spec in self._specs.items() if self._fleet is not None else ():
@@ -298,10 +299,7 @@ class DistributedLoRAScheduler(_Servers):
         return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
-        """Return {"base", "servers", "adapters"}; no servers unless they run.
-
-        Servers are port -> url, model and up; adapters are lora_id -> port and served version.
-        """
+        """Return {"base", "servers": port -> state, "adapters": lora_id -> port and version}."""
         servers, adapters = {}, {}
         for port, spec in self._specs.items() if self._fleet is not None else ():
             up = any(own.up for own in self._running().routers[spec.served_name].servers.values())

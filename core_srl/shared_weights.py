@@ -151,11 +151,7 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return (weight, gradient) pairs with the gradient in the weight's type and device.
-
-        Raises UpdateError for no gradients, an unknown name, another shape or values that are not
-        finite.
-        """
+        """Return (weight, gradient of its type) pairs; raise UpdateError for unusable gradients."""
         unknown = [name for name in gradients if name not in self._weights]
         if unknown or not gradients:
             raise UpdateError(

@@ -116,7 +116,7 @@ class MultiModelTrainer:
 
     @property
     def run(self) -> Run:
-        """`trainer.run`, with models, samplers and settings."""
+        """Run of `trainer`, with models, samplers and settings."""
         return self.trainer.run
 
     @property
@@ -371,10 +371,7 @@ class _EpisodeEngine:
 
 
 def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) -> Any:
-    """Return a copy of an environment, with the same reward function.
-
-    If the environment has `max_cycles`, the copy's is `episode_length`.
-    """
+    """Return a copy with the same reward function; `max_cycles`, if any, is `episode_length`."""
     made = copy.deepcopy(environment)
     made.reward_function = environment.reward_function
     if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:
@@ -386,7 +383,7 @@ def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) ->
 def create_multimodel_trainer(
     num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED
 ) -> MultiModelTrainer:
-    """Create a trainer with these values; raises ConfigError for one that is not allowed."""
+    """Create a trainer with these values and defaults; ConfigError for a value not allowed."""
     return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 

@@ -178,7 +178,7 @@ def from_json(line: str) -> Episode:
     """Return the episode of a line written by `to_json`.
 
     Raises:
-        EpisodeError: The line is no JSON, has another schema version, or lacks a field.
+        EpisodeError: The line is no JSON, has another schema version, or a missing or wrong field.
     """
     try:
         record = read_json(line, constants=True)

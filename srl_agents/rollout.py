@@ -101,7 +101,7 @@ class Game:
         return self.episode()
 
     def show(self, *, over: bool = False) -> None:
-        """Call `spectator(record so far, over)` if there is a spectator; `over`: at the end."""
+        """Call `spectator(record so far, over)`, if any; `over` is True after the last step."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
@@ -237,7 +237,10 @@ async def query_policies(
     seen: Mapping[str, AgentObservation],
     memories: Mapping[str, Any],
 ) -> dict[str, tuple[Decision, Any]]:
-    """Return agent -> (decision, new memory), with one `act` call per policy for all its agents."""
+    """Return agent -> (decision, new memory) for the agents in `seen`.
+
+    Each policy has one `act` call for all its agents; its errors are raised.
+    """
     groups: dict[int, list[str]] = {}
     for agent in seen:
         groups.setdefault(id(policies[agent]), []).append(agent)
@@ -270,7 +273,7 @@ def messages_to(
 
 
 def played_action(decision: Decision) -> Any:
-    """Return the action for `env.step`: an int with its text attached if it was parsed from one."""
+    """Return the action for `env.step`; an int that was parsed from text becomes a TextAction."""
     if decision.text is None or type(decision.action) is not int:
         return decision.action
     return TextAction(decision.action, decision.text)

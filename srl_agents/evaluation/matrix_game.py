@@ -98,7 +98,7 @@ class MatchOutcome:
 
 
 def payoffs(coop_level: float, difficulty: float) -> Floats:
-    """Return mean rewards [own action, opponent's action] of coop_compete_v0's "pair" variant."""
+    """Return mean rewards [own, opponent's action; 1 cooperates] of coop_compete_v0's "pair"."""
     rules = CoopCompeteRules(2, coop_level, difficulty, variant="pair")
     return np.array(
         [[rules.expected_rewards((own, other))[0] for other in (0, 1)] for own in (0, 1)]

@@ -54,7 +54,7 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Swap the situations 2 and 3 in a player's values, which gives its opponent's order."""
+    """Return the five values with 2 and 3 swapped, in the order of the opponent's situations."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 

@@ -214,7 +214,7 @@ class HuggingFaceBackend:
             return [self._sampled([request])[0] for request in requests]
 
     def answer_probabilities(self, request: Request) -> list[float]:
-        """Return the probability of each legal answer, in order, under constrained sampling.
+        """Return the probabilities of `request.answers`, in order, under constrained sampling.
 
         Args:
             request: Request with legal answers and a temperature above 0.

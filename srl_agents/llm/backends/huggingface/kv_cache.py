@@ -242,7 +242,7 @@ class KeptCaches:
         return sum(cache.tokens for cache in caches.values())
 
     def of(self, conversation: int | None) -> CacheHandle | None:
-        """Return the handle of a conversation, or None if it has no cache."""
+        """Return the handle of a conversation, or None if it has no cache or is None."""
         return None if conversation is None else self._handles.get(conversation)
 
     def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:

@@ -103,6 +103,7 @@ def quantization_arguments(device: str) -> dict[str, Any]:
     """Return the arguments of `from_pretrained` that quantize a model to NF4 on `device`.
 
     NF4 is the type of QLoRA with 4 bits (Dettmers et al. 2023), here with double quantization.
+    Raises ImportError without the package bitsandbytes.
     """
     with needed_by("a quantized model"):
         import bitsandbytes  # noqa: F401
