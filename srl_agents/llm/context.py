@@ -18,7 +18,7 @@ ContextFunction = Callable[[list[Message]], Sequence[Message]]
 
 
 def window(steps: int) -> ContextFunction:
-    """Return a context function: system message, and all from the last `steps` user messages."""
+    """Return a context function: system message, last `steps` user messages, answers between."""
 
     def select(messages: list[Message]) -> list[Message]:
         rules = messages[:1] if messages[0]["role"] == "system" else []

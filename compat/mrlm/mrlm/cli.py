@@ -108,7 +108,7 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Print this machine, the algorithms and the environment types; return an exit code."""
+    """Print the tables of `srl info`, algorithms and environment types; return an exit code."""
     print_table("machine", accelerators())
     tell("algorithms: ppo, grpo, dpo, sft")
     print_table("environment types", REGISTERED)
