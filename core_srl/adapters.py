@@ -84,8 +84,8 @@ class LoRAManager:
     def load(self, lora_id: int, folder: str | Path) -> int:
         """Replace an adapter's weights by those of a PEFT folder or hub name; return their version.
 
-        Raises BackendError if `folder` cannot be read, and ConfigError if rank, alpha or target
-        modules differ from the adapter's.
+        Raises KeyError for an unknown lora_id, BackendError if `folder` cannot be read, and
+        ConfigError if rank, alpha or target modules differ from the adapter's.
         """
         name = self.configs[lora_id].name
         weights = weights_for(self.backend.model, str(folder), name, f"the LoRAConfig of {name}")
@@ -94,8 +94,8 @@ class LoRAManager:
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:
         """Replace all weights of an adapter, call `on_version`, and return the new version.
 
-        `weights` has the names and shapes of `weights()`. Raises ConfigError for others, and for
-        numbers that are not finite; the adapter then remains unchanged.
+        `weights` has the names and shapes of `weights()`. Raises KeyError for an unknown lora_id,
+        and ConfigError for other weights or numbers that are not finite; nothing changes.
         """
         config = self.configs[lora_id]
         with self._lock, self.backend.lock:
@@ -113,7 +113,7 @@ class LoRAManager:
         return version
 
     def weights(self, lora_id: int) -> dict[str, torch.Tensor]:
-        """Return copies of an adapter's weights, by their names in PEFT folders."""
+        """Return copies of an adapter's weights, by PEFT name. Raises KeyError if it is unknown."""
         with self.backend.lock:
             held = weights_of(self.backend.model, self.configs[lora_id].name)
             return {name: tensor.detach().clone() for name, tensor in held.items()}
@@ -121,7 +121,8 @@ class LoRAManager:
     def save(self, lora_id: int, folder: str | Path) -> int:
         """Write an adapter as a PEFT folder, atomically; return the version of its weights.
 
-        Raises ConfigError for a folder with files. Missing parents of the folder are created.
+        Missing parents of the folder are created. Raises KeyError for an unknown lora_id, and
+        ConfigError for a folder with files.
         """
         name, folder = self.configs[lora_id].name, Path(folder)
         refuse_taken(folder)
@@ -136,7 +137,7 @@ class LoRAManager:
         return version
 
     def get_lora_status(self) -> dict[int, dict[str, Any]]:
-        """Return lora_id -> name, version and config of each adapter."""
+        """Return lora_id -> {"name", "version", "config"} of each adapter."""
         return {
             lora_id: {"name": config.name, "version": self._versions[lora_id], "config": config}
             for lora_id, config in self.configs.items()

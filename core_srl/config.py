@@ -216,6 +216,9 @@ class MultiModelConfig(Section):
 
         Args:
             agents: Agents of the environment; those of the default environment if None.
+
+        Raises:
+            ConfigError: If settings are incompatible, or no model learns.
         """
         here, watched = self.here(), self.enable_monitoring
         rounds, episodes, group = self.rounds()
@@ -288,7 +291,7 @@ class MultiModelConfig(Section):
         )
 
     def types_by_model(self) -> dict[str, str]:
-        """Return id -> type of each model of the run on this machine."""
+        """Return model id -> type, such as 'tiny', of the run's models on this machine."""
         return models_by_id(self.here().kinds)
 
     def _name(self, kind: str) -> str:

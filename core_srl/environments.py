@@ -95,7 +95,7 @@ def create_multi_model_staged_env(
 
 
 def create_maze_training_env(complexity: str = "medium") -> MultiModelTrainingEnvironment:
-    """Create a maze for one agent; `complexity` is "simple", "medium" or "complex"."""
+    """Create a maze for one agent, "simple", "medium" or "complex"; EnvConfigError for others."""
     layout = check_choice("complexity", complexity, ("simple", "medium", "complex"))
     return _make(EnvironmentType.MAZE, f"maze_{layout}_v0")
 
@@ -103,7 +103,7 @@ def create_maze_training_env(complexity: str = "medium") -> MultiModelTrainingEn
 def create_social_training_env(
     scenario: str = "trading", num_models: int = 4
 ) -> MultiModelTrainingEnvironment:
-    """Create social_v0 with `num_models` agents; `scenario` is "trading" or "negotiation"."""
+    """Create social_v0 for `num_models` agents: "trading", "negotiation", else EnvConfigError."""
     return _make(EnvironmentType.SOCIAL, "social_v0", scenario=scenario, num_agents=num_models)
 
 

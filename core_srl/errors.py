@@ -15,7 +15,7 @@ _APIS = {"openai": "OpenAI", "anthropic": "Anthropic"}
 
 @contextmanager
 def as_documented() -> Iterator[None]:
-    """Context that replaces errors of APIs and of GPU memory by the documented ones.
+    """Replace errors of APIs and of GPU memory, raised in the block, by the documented ones.
 
     A RuntimeError that an SDK's error caused becomes a BackendError that is also of the SDK's
     class, such as `openai.RateLimitError`, with its attributes. torch's OutOfMemoryError becomes a
@@ -31,7 +31,7 @@ def as_documented() -> Iterator[None]:
 
 @contextmanager
 def loading(*others: type[Exception]) -> Iterator[None]:
-    """Context of `as_documented` that also renames errors of loading.
+    """Apply `as_documented` in the block, and also rename errors of loading.
 
     A BackendError or one of `others` becomes a BackendError that begins "Model loading failed".
     """

@@ -109,7 +109,7 @@ class LLMResponse(ChatAnswer):
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
-    """Return `usual` with changed settings. Raises ConfigError."""
+    """Return `usual` with `changes` (setting -> value); raises ConfigError for a wrong one."""
     return SamplingConfig(**{**asdict(usual), **changes}).build()
 
 

@@ -89,7 +89,7 @@ class StartedMonitors:
         self._run = run
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Pass a row to all started monitors."""
+        """Pass a row, with the key `run` added, to all started monitors."""
         for monitor in tuple(_started):
             monitor.record({**row, "run": self._run})
 
@@ -129,10 +129,7 @@ create_graph_visualizer = GraphVisualizer
 
 
 def _rewards(rows: Sequence[Mapping[str, Any]], run: str) -> list[Panel]:
-    """Return [chart of each model's raw reward by round] of one run; [] if it has no rounds.
-
-    `rows` are those of a monitor's file, of all runs.
-    """
+    """Return [chart of each model's raw reward by round of the run], or [] without rounds."""
     rounds = [row for row in rows if str(row.get("run", "")) == run and "environment" in row]
     models = [row["models"] for row in rounds if isinstance(row.get("models"), Mapping)]
     numbers = [number_at(row, "round") for row in rounds]

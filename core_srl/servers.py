@@ -147,6 +147,7 @@ class UnifiedScheduler(_Servers):
         Raises:
             ConfigError: For unknown models and settings.
             BackendError: If a model does not answer.
+            ServingError: If the servers do not run.
         """
         chosen = list(self._models if selected_models is None else selected_models)
         if unknown := [one for one in chosen if one not in self._models]:
@@ -168,13 +169,18 @@ class UnifiedScheduler(_Servers):
 
         Raises:
             ServingError: If the servers do not run, share fairly, or the score is too large.
+            KeyError: For an unknown id.
         """
         if self.sharing == "fair":
             raise ServingError("sharing is 'fair', which has no scores: use sharing='priority'")
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:
-        """Return port, url, GPUs and OwnerStats of each model; no models unless servers run."""
+        """Return {"sharing", "models": id -> statistics}; no models unless the servers run.
+
+        The statistics are model_name, port, url, gpus, done (number of successful requests), tokens
+        (sum of their costs) and score.
+        """
         models = {}
         for model_id, spec in self._specs.items() if self._fleet is not None else ():
             own = self._running().routers[spec.served_name].owners.get(model_id)
@@ -287,13 +293,13 @@ class DistributedLoRAScheduler(_Servers):
         """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`.
 
         Args:
-            lora_id: Number of the adapter.
+            lora_id: Number of the adapter. KeyError if unknown, ServingError unless servers run.
         """
         self._running()
         return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
-        """Return url, model and state of each server, and port and version of each adapter."""
+        """Return {"base", "servers": port -> state, "adapters": lora_id -> port and version}."""
         servers, adapters = {}, {}
         for port, spec in self._specs.items() if self._fleet is not None else ():
             up = any(own.up for own in self._running().routers[spec.served_name].servers.values())

@@ -131,8 +131,8 @@ class SharedWeights:
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
         """Make one AdamW step with gradients by parameter name; clear all `.grad` afterwards.
 
-        Returns version, parameters (number of updated tensors) and gradient_norm. Raises
-        UpdateError for wrong gradients or learning rates; nothing changes.
+        Returns {"version": new number, "parameters": number of updated tensors, "gradient_norm": L2
+        norm}. Raises UpdateError for wrong gradients or learning rates; nothing changes.
         """
         if not 0 < learning_rate < math.inf:
             raise UpdateError(f"learning_rate must be above 0 and finite, got {learning_rate!r}")
@@ -151,11 +151,7 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return (weight, gradient) pairs with the gradient in the weight's type and device.
-
-        Raises UpdateError for no gradients, an unknown name, another shape or values that are not
-        finite.
-        """
+        """Return (weight, gradient of its type) pairs; raise UpdateError for unusable gradients."""
         unknown = [name for name in gradients if name not in self._weights]
         if unknown or not gradients:
             raise UpdateError(

@@ -116,7 +116,7 @@ class MultiModelTrainer:
 
     @property
     def run(self) -> Run:
-        """`trainer.run`, with models, samplers and settings."""
+        """Run of `trainer`, with models, samplers and settings."""
         return self.trainer.run
 
     @property
@@ -144,7 +144,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Play the rest of the next round, update the models, and return episodes and metrics."""
+        """Play the rest of the next round and update the models; return `row` and `episodes`."""
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
@@ -219,7 +219,7 @@ class MultiModelTrainer:
         self.close()
 
     def close(self) -> None:
-        """Close files and end the model servers of the run."""
+        """Close files and end the model servers of the run, without saving a checkpoint."""
         if self._trainer is not None:
             self._trainer.close()
 
@@ -371,10 +371,7 @@ class _EpisodeEngine:
 
 
 def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) -> Any:
-    """Return a copy of an environment, with the same reward function.
-
-    If the environment has `max_cycles`, the copy's is `episode_length`.
-    """
+    """Return a copy with the same reward function; `max_cycles`, if any, is `episode_length`."""
     made = copy.deepcopy(environment)
     made.reward_function = environment.reward_function
     if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:
@@ -386,7 +383,7 @@ def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) ->
 def create_multimodel_trainer(
     num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED
 ) -> MultiModelTrainer:
-    """Create a trainer whose config has these values and otherwise the defaults."""
+    """Create a trainer with these values and defaults; ConfigError for a value not allowed."""
     return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 

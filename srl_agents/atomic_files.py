@@ -12,11 +12,12 @@ from typing import IO, Any
 
 @contextmanager
 def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """Open `path` for an atomic write: it is replaced at the end of the block, or not at all.
+    """Yield an open file whose content replaces the file at `path` at the end of the block.
 
-    The content is written to a temporary file in the same folder, which is created if it is
-    missing. After an error in the block, an existing file at `path` remains unchanged. Symbolic
-    links are not followed; a link at `path` is replaced. `mode` is "w" (UTF-8 text) or "wb".
+    `mode` is "w" (UTF-8 text) or "wb". The content is first written to a temporary file in the same
+    folder, which is created if it is missing. After an error in the block, the temporary file is
+    removed and `path` is unchanged. A symbolic link at `path` is replaced, not followed. Raises
+    OSError if the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")

@@ -141,7 +141,7 @@ class Episode:
         return {agent: tuple(steps) for agent, steps in found.items()}
 
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
-        """Return all steps of the agent, in order."""
+        """Return all steps of the agent in time order; empty for an unknown agent."""
         return self._steps.get(agent, ())
 
     def steps_before(self, agent: str, turn: int) -> int:
@@ -149,11 +149,11 @@ class Episode:
         return sum(step.agent == agent for step in chain.from_iterable(self.turns[:turn]))
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """Return the agents played by the policy or model named `player`."""
+        """Return the agents played by the policy or model named `player`; may be empty."""
         return tuple(agent for agent, name in self.seats.items() if name == player)
 
     def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
-        """Return the steps in which the policy of the agent was queried."""
+        """Return the steps, in time order, in which the policy of the agent was queried."""
         return tuple(step for step in self.steps_of(agent) if step.decision.asked)
 
     def end_of(self, agent: str) -> Mapping[str, Any]:
@@ -178,7 +178,7 @@ def from_json(line: str) -> Episode:
     """Return the episode of a line written by `to_json`.
 
     Raises:
-        EpisodeError: The line is no JSON, has another schema version, or lacks a field.
+        EpisodeError: The line is no JSON, has another schema version, or a missing or wrong field.
     """
     try:
         record = read_json(line, constants=True)
@@ -222,6 +222,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
 
     Raises:
         EpisodeError: A line is not valid; the message contains the path and the line number.
+        OSError: The file cannot be read.
     """
     with Path(path).open("rb") as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")

@@ -20,10 +20,10 @@ QUIET = 10
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in a new event loop and return its result.
+    """Run a coroutine to its end in a new event loop and return its result or raise its error.
 
     If the caller is inside a running event loop, as in a notebook, the new loop runs in another
-    thread while the caller is blocked. An interrupt (Ctrl-C) cancels all tasks.
+    thread while the caller is blocked. Ctrl-C cancels all tasks and raises KeyboardInterrupt.
     """
     loop = asyncio.new_event_loop()
     try:
@@ -50,7 +50,7 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Schedule a coroutine and return its future."""
+        """Schedule a coroutine in the thread's loop and return its concurrent Future at once."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
@@ -68,9 +68,10 @@ class LoopThread:
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
-    """Await all arguments concurrently and return their results in the order of the arguments.
+    """Await all arguments concurrently and return a list of their results, in argument order.
 
-    After all have ended, the first error, in the order of the arguments, is raised.
+    If some fail, all others still run to their end. Then the error of the first failed argument is
+    raised.
     """
     if len(awaitables) < 2:
         return [await one for one in awaitables]

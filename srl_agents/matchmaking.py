@@ -15,10 +15,11 @@ from srl_agents import seeding
 def assign_agents(
     agents: Sequence[str], models: Sequence[str], fixed: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return agent -> player: its player in `fixed`, otherwise the next of the models in turn.
+    """Return agent -> player, in the order of `agents`.
 
-    Four models in an eight-player game of two teams play the agents i and i + 4: one in each team.
-    Raises ValueError for an unknown agent in `fixed`, and for a model without an agent.
+    An agent in `fixed` (agent -> player) has its player there. The other agents have the models in
+    turn, starting with those that are not in `fixed`, and repeated if necessary. Raises ValueError
+    for an unknown agent in `fixed`, and for a model without an agent.
     """
     if unknown := sorted(set(fixed) - set(agents)):
         raise ValueError(f"agents must be among {', '.join(agents)}, got {unknown[0]!r}")
@@ -85,34 +86,33 @@ class Matchmaking:
         return self.evaluated(1)[0]
 
     def seatings(self, groups: range) -> list[dict[str, str]]:
-        """Return agent -> player for each training group whose number is in `groups`."""
+        """Return a list of agent -> player, one per training group number in `groups`."""
         draw = self._uniform if self._name == "uniform" else self._ordered
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return agent -> player in `groups` evaluation groups; here "uniform" is "round_robin"."""
+        """Return a list of agent -> player for `groups` evaluation groups; never "uniform"."""
         return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """Return the agents that the player may play, in order."""
+        """Return all agents that the player plays in some group, in the environment's order."""
         if self.varies:
             own = self._free if player in (self._models if self.draws else self._in_turn) else ()
             return tuple(a for a in self.agents if self._fixed.get(a) == player or a in own)
         return tuple(agent for agent, name in self.usual.items() if name == player)
 
     def mean_held(self, player: str) -> float:
-        """Return the mean number of agents that the player plays per episode."""
+        """Return the player's mean number of agents per episode, 0.0 for an unknown player."""
         if self.draws and player in self._models:
             named = sum(name == player for name in self._fixed.values())
             return named + len(self._free) / len(self._models)
         return float(sum(name == player for name in self.usual.values()))
 
     def most_held(self, player: str) -> int:
-        """Return the maximum number of agents that the player plays in an episode."""
+        """Return the player's maximum number of agents in an episode, 0 for an unknown player."""
         return math.ceil(self.mean_held(player))
 
     def _ordered(self, group: int) -> list[str]:
-        """Return the models of the free agents in a group; "round_robin" replaces "uniform"."""
         if self.draws:
             return self._round_robin(group)
         first = group % len(self._in_turn) if self.varies else 0

@@ -62,13 +62,13 @@ class AsyncPolicy(Protocol):
     """Policy whose decisions are awaited, such as a language model."""
 
     def start(self, seed: int) -> Any:
-        """Return the initial memory of one agent, as in SyncPolicy."""
+        """Return the initial memory of one agent; `seed` is the source of all its randomness."""
         ...
 
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Choose actions, with the arguments and results of SyncPolicy.
+        """Choose actions; return decisions and new memories, both in the order of `seen`.
 
         Raises:
             BackendError: The model failed. The rollout ends this episode as failed.
@@ -132,21 +132,21 @@ class Exact(Protocol):
     """Policy whose action probabilities can be computed, as exact exploitability requires."""
 
     def probabilities(self, seen: AgentObservation, state: Any) -> np.ndarray:
-        """Return the probability of each action, shape (actions,)."""
+        """Return an array (actions,) with the probability of each discrete action, legal or not."""
         ...
 
     def continued(self, seen: AgentObservation, state: Any, action: int) -> Any:
-        """Return the memory after the agent has chosen an action."""
+        """Return the agent's memory after it has chosen `action`, from its memory `state`."""
         ...
 
 
 def missing_methods(thing: object) -> list[str]:
-    """Return the names of the policy protocol's methods that a class or object lacks."""
+    """Return the names of `start`, `act` and (if `act` is async) `leave` that `thing` lacks."""
     is_async = iscoroutinefunction(getattr(thing, "act", None))
     required = ("start", "act", "leave") if is_async else ("start", "act")
     return [name for name in required if not callable(getattr(thing, name, None))]
 
 
 def waits(policy: Policy) -> TypeIs[AsyncPolicy]:
-    """Return True if the decisions of the policy must be awaited."""
+    """Return True if `policy.act` is a coroutine function, so that its result must be awaited."""
     return iscoroutinefunction(policy.act)

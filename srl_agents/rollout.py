@@ -86,7 +86,8 @@ class Game:
     async def play(self) -> Episode:
         """Play the episode from its reset to its end and return the record.
 
-        A BackendError or EnvError ends the episode and is recorded as its `failure`.
+        A BackendError or EnvError ends the episode and is recorded as its `failure`; others are
+        raised.
         """
         try:
             self.begin()
@@ -116,12 +117,12 @@ class Game:
         return self.episode()
 
     def show(self, *, over: bool = False) -> None:
-        """Call the spectator, if there is one, with the record so far and `over`."""
+        """Call `spectator(record so far, over)`, if any; `over` is True after the last step."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
     def begin(self) -> None:
-        """Reset the environment and create the agents' memories.
+        """Reset the environment, and set `observations`, `infos` and `memories`.
 
         Raises ValueError if an agent has no policy.
         """
@@ -150,9 +151,10 @@ class Game:
             decisions[agent], self.memories[agent] = decision, memory
 
     def forced_decision(self, agent: str) -> Decision | None:
-        """Return the only action of an agent that is not to move, otherwise None.
+        """Return the Decision of an agent whose policy need not be queried, otherwise None.
 
-        In games with texts as actions, this is the default action of the text view.
+        Such an agent is not to move and has a single legal action. In games with texts as actions,
+        this is the default action of the text view.
         """
         info = self.infos.get(agent, {})
         action: Any = only_action(info)
@@ -162,12 +164,12 @@ class Game:
         return None if action is None else Decision(action, asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
-        """Return the current observation of an agent, with (speaker, text) messages."""
+        """Return the agent's observation in this step; `messages` are (speaker, text) pairs."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
-    def advance(self, decisions: Mapping[str, Decision], outcome: Any = None) -> None:
-        """Step the environment with the decisions, and record the step and the agents' ends.
+    def advance(self, decisions: Mapping[str, Decision]) -> None:
+        """Step the environment with `decisions` (agent -> decision); append to `turns` and `ends`.
 
         `outcome` is the result of `env.step` if it was called already.
 
@@ -209,7 +211,7 @@ class Game:
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def truncation(self, agent: str) -> End:
-        """Return the end of a truncated agent, with its last observation."""
+        """Return a truncated agent's End: last observation, token ids (if the policy has any)."""
         seen, policy, ids = self.see(agent, ()), self.seats[agent], None
         if isinstance(policy, Closing):
             ids = policy.closing(seen, self.memories[agent])
@@ -240,10 +242,10 @@ class Game:
 def start_policies(
     policies: Mapping[str, Policy], agents: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """Return the initial memory of each agent in `policies`.
+    """Return agent -> initial memory of its policy, for each agent in `policies`.
 
-    `agents` are all agents of the environment: the memory of an agent does not depend on which
-    other agents have policies.
+    `seed` is the policy seed of the episode. `agents` are all agents of the environment: the memory
+    of an agent does not depend on which other agents have policies.
     """
     seeds = zip(agents, of_agents(seed, len(agents)), strict=True)
     return {agent: policies[agent].start(own) for agent, own in seeds if agent in policies}
@@ -254,7 +256,10 @@ async def query_policies(
     seen: Mapping[str, AgentObservation],
     memories: Mapping[str, Any],
 ) -> dict[str, tuple[Decision, Any]]:
-    """Return decision and new memory of each agent in `seen`, with one `act` call per policy."""
+    """Return agent -> (decision, new memory) for the agents in `seen`.
+
+    Each policy has one `act` call for all its agents; its errors are raised.
+    """
     groups: dict[int, list[str]] = {}
     for agent in seen:
         groups.setdefault(id(policies[agent]), []).append(agent)
@@ -278,7 +283,7 @@ async def query_policies(
 def messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return the (leader, text) pairs of leaders in `decisions` whose texts the agent reads."""
+    """Return the (leader, text) pairs of decisions, except forced ones, that the agent reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()
@@ -287,7 +292,7 @@ def messages_to(
 
 
 def played_action(decision: Decision) -> Any:
-    """Return the action for `env.step`: an int with its text attached if it was parsed from one."""
+    """Return the action for `env.step`; an int that was parsed from text becomes a TextAction."""
     if decision.text is None or type(decision.action) is not int:
         return decision.action
     return TextAction(decision.action, decision.text)
@@ -296,7 +301,7 @@ def played_action(decision: Decision) -> Any:
 def is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Return False for a terminated agent, True for one that is only truncated, otherwise None."""
+    """Return False for a terminated agent, True for a truncated one, None for an active one."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None
@@ -400,7 +405,7 @@ def play_many(
 async def play_many_async(
     make_env: MakeEnv, seats: Seats, seeds: Sequence[int], **settings: Unpack[PlaySettings]
 ) -> list[Episode]:
-    """Play as `play_many` does, in the current event loop; cancellation closes the environments."""
+    """Return the records of `play_many`, played in the current event loop; raises its errors."""
     policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
     in_flight = settings.get("in_flight")
     if isinstance(in_flight, int) and in_flight < 1:

@@ -51,9 +51,10 @@ _BETWEEN_PROCESSES = 1_000_003
 
 
 def sequence(seed: int, name: str, *indices: int) -> np.random.SeedSequence:
-    """Return the seed sequence of the stream `name` for these values of its indices, in order.
+    """Return the NumPy SeedSequence of the stream `name`, a key of STREAMS.
 
-    Raises ValueError if the seed or an index is outside 0 to MOST.
+    `indices` are the values of the index names that STREAMS lists for the stream, in that order.
+    Raises ValueError if their number is wrong, or the seed or an index is outside 0 to MOST.
     """
     names = [word for word in STREAMS[name] if isinstance(word, str)]
     values = dict(zip(names, indices, strict=True))
@@ -67,18 +68,18 @@ def sequence(seed: int, name: str, *indices: int) -> np.random.SeedSequence:
 
 
 def generator(seed: int, name: str, *indices: int) -> np.random.Generator:
-    """Return the generator of a stream, with the arguments of `sequence`."""
+    """Return a new generator seeded with `sequence(seed, name, *indices)`; raises its errors."""
     return np.random.default_rng(sequence(seed, name, *indices))
 
 
 def of_update(seed: int, round_number: int, model: int, update_index: int) -> int:
-    """Return the 32-bit seed of an update of model number `model` in a round."""
+    """Return the 32-bit seed of update number `update_index` of model number `model` in a round."""
     start = sequence(seed, "update", round_number, model, update_index)
     return int(start.generate_state(1, np.uint32)[0])
 
 
 def of_step(update: int, step: int, process: int) -> int:
-    """Return the seed of step number `step` of an update in a process, from the update's seed."""
+    """Return the seed of step number `step` in process number `process`, from an update's seed."""
     return update + step + _BETWEEN_PROCESSES * process
 
 
@@ -95,12 +96,12 @@ def of_games(
 
 
 def of_agents(policy_seed: int, count: int) -> list[int]:
-    """Return the seeds of the policies of the `count` agents of an episode."""
+    """Return `count` 64-bit seeds, one per agent of an episode, from the episode's policy seed."""
     states = np.random.SeedSequence(policy_seed).generate_state(count, np.uint64)
     return [int(state) for state in states]
 
 
 def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
-    """Return the policy seeds of `count` branches of an episode from its step number `turn` on."""
+    """Return `count` 64-bit policy seeds, for branches of an episode from step number `turn` on."""
     start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))
     return [int(state) for state in start.generate_state(count, np.uint64)]

@@ -64,7 +64,7 @@ class Handshake:
             self._begin(ANSWER, (0,) * len(ANSWER), self._ask)
 
     def act(self) -> int:
-        """Return this player's action of the round."""
+        """Return this player's action in the current round, an integer from 0."""
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:

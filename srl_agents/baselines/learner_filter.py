@@ -83,10 +83,7 @@ def _chance(logit: Floats) -> Floats:
 
 @cache
 def _moves() -> Floats:
-    """Return the transition probabilities of a logit, indexed [push, rate, from, to] on the grids.
-
-    The grids are PUSHES, RATES and LOGITS.
-    """
+    """Return a logit's transition probabilities [push, rate, from, to] on PUSHES, RATES, LOGITS."""
     chance_G = _chance(LOGITS)
     slope_G = chance_G * (1.0 - chance_G)
     rate_R1 = np.array(RATES)[:, None]
@@ -106,10 +103,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return a learner's mean share of action 1 over the next LOOKAHEAD episodes.
-
-    The array is indexed [0 for the push -1 and 1 for +1, rate, present logit].
-    """
+    """Return a learner's mean future share of action 1: [0 for push -1, 1 for +1; rate; logit]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

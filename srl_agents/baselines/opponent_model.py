@@ -188,10 +188,7 @@ def _mean(counts: Floats) -> Floats:
 
 
 def _log_chance(new: Floats, old: Floats) -> Floats:
-    """Return the log-probability of new counts given the old ones (Dirichlet-multinomial).
-
-    Both are arrays (..., K); the result has the shape (...).
-    """
+    """Return the Dirichlet-multinomial log-probability of new counts (..., K) given old ones."""
     return np.asarray(_log_beta(old + new + PRIOR_COUNT) - _log_beta(old + PRIOR_COUNT))
 
 

@@ -242,15 +242,10 @@ class OurMethodRuns:
     ) -> tuple[Actions, Floats]:
         """Return plans (N, T, C) and their values (N,): the best response or a constant action.
 
-        `_lead_N` is set to the constant action of each run, or UNDECIDED.
-
-        Args:
-            best: Best responses to partners that are no learners.
-            learner_N: Probabilities that the partners are learners.
-            led_N2: Mean rewards of each constant action against a learner.
-            reply_NC: Probabilities of action 1 of partners that are no learners.
-            payoff_NKK: Expected rewards.
-            error_NKK: Standard errors of the expected rewards.
+        `_lead_N` is set to the constant action of each run, or UNDECIDED. `learner_N` are the
+        probabilities that the partners are learners, and `led_N2` the mean rewards of each constant
+        action against a learner. `best` and `reply_NC` are the best responses to other partners and
+        their probabilities of action 1. The payoffs are expected rewards with standard errors.
         """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)

@@ -132,9 +132,10 @@ def best_plan(
 ) -> Plan:
     """Compute the best response to known partners, by backward induction over the situations.
 
-    Situation 0 is the start of an episode; 1 + K * own + other follows a joint action. With
-    `doubt_NC`, the plan is optimistic: the best reply has at least this probability, as in interval
-    estimation (Strehl and Littman 2008, eq. 3.2).
+    `reply_NCK` are the partners' action distributions per situation: 0 is the start of an episode,
+    1 + K * own + other follows a joint action. With `doubt_NC`, the plan is optimistic: the best
+    reply has at least this probability, as in interval estimation (Strehl and Littman 2008, eq.
+    3.2).
     """
     runs, situations = reply_NCK.shape[:2]
     action_NTC = np.empty((runs, rounds, situations), np.int8)

@@ -66,7 +66,7 @@ def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
 
 
 def winner(episode: Episode) -> str | None:
-    """Return the entry "winner" of the last step's infos, or None without one."""
+    """Return the last step's "winner" (an agent, team, side or "draw"), or None without one."""
     last = episode.turns[-1] if episode.turns else ()
     return next((step.info["winner"] for step in last if "winner" in step.info), None)
 

@@ -98,7 +98,7 @@ class MatchOutcome:
 
 
 def payoffs(coop_level: float, difficulty: float) -> Floats:
-    """Return mean rewards [own action, opponent's action] of coop_compete_v0's "pair" variant."""
+    """Return mean rewards [own, opponent's action; 1 cooperates] of coop_compete_v0's "pair"."""
     rules = CoopCompeteRules(2, coop_level, difficulty, variant="pair")
     return np.array(
         [[rules.expected_rewards((own, other))[0] for other in (0, 1)] for own in (0, 1)]
@@ -277,7 +277,7 @@ def tuned_rate(payoff_22: Floats, *, runs: int, episodes: int, horizon: int, see
 
 
 def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
-    """Return the constructor of a player; `tuned` is the learning rate of PG_TUNED."""
+    """Return the function from seeds to the player `name`; `tuned` is the rate of PG_TUNED."""
     if name in SCRIPTED:
         return partial(Scripted, chances=SCRIPTED[name].chances)
     learners: Mapping[str, Callable[[Seeds], Player]] = {

@@ -55,7 +55,7 @@ def remade(
 
 
 def replay(episode: Episode, env: Any) -> Iterator[Any]:
-    """Replay a recorded episode.
+    """Replay a recorded episode in an environment, which is reset first.
 
     Args:
         episode: Record to replay.
@@ -65,8 +65,8 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
         `env.render()`, or None without a render mode, at the start and after each step.
 
     Raises:
-        EpisodeError: An action is not possible, or a reward or the number of turns differs from
-            the record.
+        EpisodeError: The environment has another name, an action is not possible, or a reward or
+            the number of turns differs from the record.
     """
     name = env.metadata["name"]
     if name != episode.environment:
@@ -117,7 +117,7 @@ Turn = tuple[AgentStep, ...]
 
 
 class Watched:
-    """Wrapper of an environment that stores the last infos."""
+    """Wrapper of an environment that stores the infos of the last reset or step."""
 
     def __init__(self, env: Any, infos: Mapping[str, Any] | None = None) -> None:
         self.env = env
@@ -141,7 +141,7 @@ class Watched:
         return outcome
 
     def mask(self, agent: str) -> Any:
-        """Return the agent's action mask, or None if all actions are legal."""
+        """Return the agent's mask (1 = legal) in `infos`, or None if all actions are legal."""
         return self.infos.get(agent, {}).get("action_mask")
 
     def others(self, step: AgentStep) -> list[int]:
@@ -157,17 +157,18 @@ class Watched:
         return [action for action in legal if action != taken]
 
     def default(self, agent: str) -> Any:
-        """Return the environment's default action, or the first legal one if it is illegal."""
+        """Return the text view's default action, or the first legal one if it is illegal."""
         mask = self.mask(agent)
         action = fallback_action(self.env.unwrapped.text_view, mask)
         return action if mask is None or mask[action] else int(np.argmax(mask))
 
 
 def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: int) -> list[Turn]:
-    """Play recorded steps on a copy of an environment, except for the first action of `agent`.
+    """Play `turns` on a copy of `watched`, with `action` as the first action of `agent`.
 
-    Returns the steps with their new rewards, without observations. Recorded actions that
-    become illegal are replaced by the default. Raises EnvError if there can be no copy.
+    `turns` are the recorded steps that follow the environment's current state. Returns the steps
+    with their new rewards, without observations. Recorded actions that become illegal are replaced
+    by the default. Raises EnvError if there can be no copy.
     """
     game = Watched(copied(watched.env), watched.infos)
     found: list[Turn] = []

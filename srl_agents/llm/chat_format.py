@@ -51,8 +51,8 @@ def template_of(name: str) -> str:
 def fill_in(tokenizer: Any, name: str | None) -> None:
     """Set the chat template of a tokenizer that has none to `template_of(name)`, in place.
 
-    A template that the tokenizer has is kept, with a warning in the log if it differs. Nothing is
-    done if `name` is None.
+    An existing template is kept, with a warning in the log if it differs. Does nothing if `name` is
+    None. Raises BackendError for a template that cannot be read.
     """
     if name is None:
         return
@@ -213,10 +213,7 @@ class ChatFormat:
         return str(text)
 
     def _pieces(self, turn: ChatTurn) -> tuple[str, ...]:
-        """Return the text of a turn in pieces: template, content, template, content, template.
-
-        A turn without rules has three pieces.
-        """
+        """Return a turn's text in three or five pieces; the second and fourth are contents."""
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail

@@ -109,7 +109,7 @@ class LLMJudge:
 
 
 def question(debate: Debate, first: str) -> str:
-    """Return the prompt of a debate in which the side `first` is speaker A."""
+    """Return the prompt of a debate in which the side `first` ("pro" or "con") is speaker A."""
     letters = {first: "A", other(first): "B"}
     speeches = sorted(debate.speeches, key=lambda speech: (speech.round, letters[speech.side]))
     lines = [
@@ -122,9 +122,9 @@ def question(debate: Debate, first: str) -> str:
 
 
 def parse_verdict(answer: str, first: str) -> str | None:
-    """Return "pro", "con" or "tie" from the last line of an answer, or None if there is none.
+    """Return "pro", "con" or "tie" from an answer's last line, or None without a verdict.
 
-    `first` is the side of speaker A.
+    `first` is the side of speaker A, "pro" or "con".
     """
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None

@@ -17,7 +17,7 @@ from srl_agents.errors import BackendError
 
 
 def cache_folder() -> Path:
-    """Return the folder $CORE_SRL_CACHE, or core-srl in the user's cache folder."""
+    """Return the path of the cache: $CORE_SRL_CACHE, or core-srl in the user's cache folder."""
     if configured := os.environ.get("CORE_SRL_CACHE"):
         return Path(configured)
     platform = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
@@ -54,9 +54,10 @@ def is_gguf(name: str | os.PathLike[str]) -> bool:
 
 
 def folder_for(name: str) -> str | None:
-    """Return the folder of a hub name, or NAME@REVISION, in CORE_SRL_MODELS, or None.
+    """Return the folder for a model in the variable CORE_SRL_MODELS, or None if it names none.
 
-    A folder is logged as a warning. Raises BackendError as `folders`.
+    `name` is a hub name or NAME@REVISION. A folder is logged as a warning. Raises BackendError if
+    an entry of the variable is not NAME=FOLDER, or its folder does not exist.
     """
     known = folders()
     folder = known.get(name) or known.get(name.partition("@")[0])

@@ -207,7 +207,7 @@ class TextPolicy:
         Args:
             seen: Observation of the agent.
             state: Conversation before the answer.
-            action: Number of a legal action.
+            action: Number of a legal action; others raise ValueError.
         """
         legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         answer = self._legal_answers(seen)[legal.index(action)]

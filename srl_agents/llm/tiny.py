@@ -152,7 +152,7 @@ VOCABULARY = 640  # maximum: 256 bytes, 3 special tokens, and words and phrases
 
 
 def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
-    """Train a byte-level BPE tokenizer on dialogues, with one token per digit."""
+    """Train a byte-level BPE tokenizer of transformers on dialogues, with one token per digit."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -68,11 +68,11 @@ class MazeWalker(PerAgentPolicy):
         return Decision(0 if sight.arrived else self.step(sight, state))
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """Return the action of an agent that is not at its goal; may change `walk`."""
+        """Return 0 (up), 1 (down), 2 (left) or 3 (right), before the goal; may change `walk`."""
         raise NotImplementedError
 
     def look(self, seen: AgentObservation) -> Sight:
-        """Parse the observation vector of an agent."""
+        """Return the Sight that an agent's observation vector describes."""
         fields = self._layout(seen.observation)
         right, down = max(1, self._width - 1), max(1, self._height - 1)
         x, y = round(fields["x"][0] * right), round(fields["y"][0] * down)

@@ -54,7 +54,7 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Return one player's values of the five situations in the order of its opponent's."""
+    """Return the five values with 2 and 3 swapped, in the order of the opponent's situations."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
@@ -132,7 +132,7 @@ class Always(MemoryOne):
     """Policy that always plays the same action.
 
     Args:
-        action: 1 to cooperate, 0 to compete.
+        action: 1 to cooperate, 0 to compete; others raise ValueError.
     """
 
     def __init__(self, action: int) -> None:
@@ -146,7 +146,7 @@ class Bernoulli(MemoryOne):
     """Policy that cooperates with a constant probability.
 
     Args:
-        q: Probability of cooperation, in [0, 1].
+        q: Probability of cooperation, in [0, 1]; others raise ValueError.
     """
 
     def __init__(self, q: float) -> None:

@@ -39,7 +39,7 @@ class PolicyEntry:
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if the policy can play all agents of `env`, by its name and action spaces."""
+        """Return True if `env` is in `games`, or without `games`, has only discrete actions."""
         if self.games:
             return env.metadata["name"] in self.games
         return 0 not in action_counts(env).values()

@@ -132,10 +132,7 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
-        """Update the beliefs in `ledger` about the favorite of the agent number `slot`.
-
-        The agent agreed to a change of its goods, by good.
-        """
+        """Update the belief about agent number `slot`, which agreed to this change of its goods."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train an experiment, print the results and the model's folder, and return 0."""
+    """Train the experiment in the file `args.config`; print the results and return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -65,7 +65,7 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def print_results(results: Mapping[str, Any]) -> bool:
-    """Print rewards and losses in the first of several processes; return True in that one."""
+    """Leave the process group; print rewards and losses and return True in the main process."""
     from srl_train import processes
 
     processes.leave()
@@ -81,7 +81,7 @@ def print_results(results: Mapping[str, Any]) -> bool:
 
 
 def serve(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Serve environments by `srl serve env`; return its exit code."""
+    """Serve environments until interrupted, by `srl serve env`; return its exit code."""
     names = [registered_name(name.strip()) for name in args.environments.split(",")]
     return srl.main(["serve", "env", *names, "--port", args.port, "--host", args.host, *rest])
 
@@ -108,7 +108,7 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Print the tables of `srl info`, the algorithms and the environment types."""
+    """Print the tables of `srl info`, algorithms and environment types; return an exit code."""
     print_table("machine", accelerators())
     tell("algorithms: ppo, grpo, dpo, sft")
     print_table("environment types", REGISTERED)

@@ -31,9 +31,9 @@ def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Block until a coroutine has run in the background loop, and return its result.
+    """Block until a coroutine has run in the background loop; return its result or raise its error.
 
-    The caller must be in another thread.
+    The caller must be in another thread. Ctrl-C cancels the coroutine.
     """
     future = submit(coroutine)
     try:

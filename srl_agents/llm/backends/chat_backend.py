@@ -115,7 +115,7 @@ class ChatModel(Protocol):
         """
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Answer a conversation; may be awaited in any event loop.
+        """Return the ChatAnswer to a conversation, in any event loop, and count it in `usage`.
 
         Args:
             request: Messages, sampling settings and seed.
@@ -133,7 +133,7 @@ def seed_from(rng: np.random.Generator) -> int:
 
 
 def token_count(value: Any) -> int | None:
-    """Return `value` if it is a token count or None; otherwise raise ValueError."""
+    """Return `value` if it is None or an integer from 0 to 2**31 - 1; else raise ValueError."""
     if value is not None and (type(value) is not int or not 0 <= value < 2**31):
         raise ValueError(f"a token count must be an integer from 0, got {value!r}")
     return value
@@ -226,4 +226,4 @@ class ApiModel(ABC):
 
     @abstractmethod
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
-        """Send a request to the API and return its answer; raises BackendError as `answer`."""
+        """Send one request and return its answer; raise BackendError if there is none."""

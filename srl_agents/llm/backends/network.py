@@ -99,8 +99,9 @@ async def within(seconds: float, name: str, request: Awaitable[T]) -> T:
 def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[None]:
     """Convert errors of an SDK, raised in the block, to BackendErrors about the server `name`.
 
-    Refusals become RejectedError, failed connections ServerUnavailable, and all others
-    BackendError. `any_error` is the base class of the SDK's exceptions.
+    An HTTP error other than 408, 409, 429 and 5xx becomes RejectedError, a failed connection
+    ServerUnavailable, and all others BackendError. `any_error` is the base class of the SDK's
+    exceptions.
     """
     try:
         yield
@@ -131,5 +132,5 @@ def sdk_error(
 
 
 def no_answer(name: str, reply: Any) -> BackendError:
-    """Return the error for a reply of the server `name` that contains no answer."""
+    """Return a BackendError about the server `name`, whose reply (quoted in part) has no answer."""
     return BackendError(f"{name}: the server's reply contains no answer: {str(reply)[:200]!r}")

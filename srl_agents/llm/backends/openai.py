@@ -81,7 +81,7 @@ open_model = OpenAIModel
 
 
 def arguments(sampling: Sampling, host: str) -> dict[str, Any]:
-    """Return the sampling settings as arguments of the API on `host`.
+    """Return the sampling settings as keyword arguments of a chat completion on the server `host`.
 
     OpenAI's reasoning models reject temperature and top_p with any value, so default values are
     omitted there. Other servers have other defaults, and the older name of the length limit.

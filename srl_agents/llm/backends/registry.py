@@ -42,7 +42,7 @@ def api_model(name: str) -> Any:
         A ChatModel.
 
     Raises:
-        BackendError: The name contains no model, or an SDK or a key is missing.
+        BackendError: The name has no model or an unknown backend, or an SDK or key is missing.
     """
     backend, _, model = name.partition(":")
     if not model:

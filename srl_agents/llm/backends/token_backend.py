@@ -152,3 +152,68 @@ def check_version(request: Request, loaded: ModelVersion) -> None:
             f"the version of a request must be that of the loaded weights ({loaded}), got "
             f"{request.version}: publish this version first"
         )
+
+
+QUIET = 10
+"""Iterations of the event loop without a new request after which a batch is sampled."""
+
+
+class HasConversation(Protocol):
+    """Request that belongs to a conversation."""
+
+    @property
+    def conversation(self) -> int | None: ...
+
+
+Q = TypeVar("Q", bound=HasConversation)
+A = TypeVar("A")
+
+
+class Batcher(Generic[Q, A]):
+    """Collector of requests: a batch is sampled when all coroutines of the event loop wait.
+
+    Batches do not depend on the clock: the same episodes give the same batches, sorted by
+    conversation.
+    """
+
+    def __init__(self, sample: Callable[[Sequence[Q]], Sequence[A]]) -> None:
+        """Create a collector.
+
+        Args:
+            sample: Function from a batch of requests to one result per request, in order.
+        """
+        self._sample = sample
+        self._waiting: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, list[tuple[Q, asyncio.Future[A]]]
+        ] = WeakKeyDictionary()
+
+    def submit(self, request: Q) -> asyncio.Future[A]:
+        """Return a future of the request's result, which a later batch of this event loop sets."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[A] = loop.create_future()
+        waiting = self._waiting.setdefault(loop, [])
+        waiting.append((request, future))
+        if len(waiting) == 1:
+            loop.call_soon(self._iterate, loop, 1, 0)
+        return future
+
+    def _iterate(self, loop: asyncio.AbstractEventLoop, counted: int, quiet: int) -> None:
+        waiting = self._waiting[loop]
+        if len(waiting) > counted:
+            quiet = 0
+        if quiet < QUIET:
+            loop.call_soon(self._iterate, loop, len(waiting), quiet + 1)
+            return
+        del self._waiting[loop]
+        batch = [(request, future) for request, future in waiting if not future.cancelled()]
+        batch.sort(key=lambda one: -1 if one[0].conversation is None else one[0].conversation)
+        try:
+            results = self._sample([request for request, _ in batch])
+        except Exception as error:
+            for _, future in batch:
+                future.set_exception(error)
+            if isinstance(error, BackendError):
+                return
+            raise  # The event loop logs the traceback of a programming error.
+        for (_, future), result in zip(batch, results, strict=True):
+            future.set_result(result)

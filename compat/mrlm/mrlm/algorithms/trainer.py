@@ -65,7 +65,7 @@ class PolicyTrainer:
         self.config = config or ExperimentConfig()
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Train the policy from its current weights; return the results of srl_train's Trainer.fit.
+        """Train the policy from its current weights; return a dict of results (Trainer.fit).
 
         The run is written to `config.output_dir`, or else outputs/ALGORITHM. A run that the folder
         already contains is moved to a folder next to it. `num_iterations` replaces
@@ -128,7 +128,7 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy`, or the model of the config if None; see `train_configured`."""
+    """Train `policy`, or else the config's model; return the run's folder and the results."""
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":
         environment = named_environment(environments)

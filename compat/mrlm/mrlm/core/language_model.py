@@ -45,7 +45,7 @@ class LLMEnvironment:
         self.reset()
 
     def set_mode(self, mode: EnvironmentMode | str) -> None:
-        """Make the weights trainable (SERVER) or freeze them (CLIENT)."""
+        """Make weights trainable ("server") or freeze them ("client"); else raise ValueError."""
         self.mode = EnvironmentMode(mode)
         self.model.requires_grad_(self.mode is EnvironmentMode.SERVER)
 
@@ -57,7 +57,7 @@ class LLMEnvironment:
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Send a message as the user's; return the conversation with the answer, and reward 0."""
+        """Send a user message; return (conversation including the answer, reward 0)."""
         chat, first = self._backend.chat, not self._ids
         rules = self.system_prompt or "" if first else None
         turn = ChatTurn(action.content, rules, None if first else self._ids[-1])

@@ -41,7 +41,7 @@ class ProblemGenerator:
     """Kinds of problems, by srl_envs' names; None selects all."""
 
     def options(self) -> dict[str, Any]:
-        """Return the selection as options of an environment in srl_envs, without None."""
+        """Return {"difficulty", "families"} as options of an environment, without those of None."""
         options = {"difficulty": self.difficulty_range, "families": self.families}
         return {name: value for name, value in options.items() if value is not None}
 
@@ -92,11 +92,11 @@ class GameEnvironment(SimulatedEnvironment):
         return observation, Reward(float(rewards[agent]), components)
 
     def choose_agent(self, infos: Mapping[str, Mapping[str, Any]]) -> str:
-        """Return the agent to play in a new episode (by default the first), given all infos."""
+        """Return the agent to play in an episode, by default the first; `infos`: agent -> info."""
         return self._agent
 
     def other_answers(self) -> Mapping[str, str]:
-        """Return the answers of the other agents in this step; none by default."""
+        """Return agent -> answer of the other agents in this step; empty by default."""
         return {}
 
     def close(self) -> None:

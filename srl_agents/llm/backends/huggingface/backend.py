@@ -186,7 +186,7 @@ class HuggingFaceBackend:
         return made
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
-        """Return the current version of the weights.
+        """Return the current ModelVersion of the weights, which records contain.
 
         Args:
             adapter: Name of an adapter; None for the base.
@@ -214,7 +214,7 @@ class HuggingFaceBackend:
             return [self._sampled([request])[0] for request in requests]
 
     def answer_probabilities(self, request: Request) -> list[float]:
-        """Return the probability of each legal answer, in order, under constrained sampling.
+        """Return the probabilities of `request.answers`, in order, under constrained sampling.
 
         Args:
             request: Request with legal answers and a temperature above 0.
@@ -304,7 +304,7 @@ class HuggingFaceBackend:
         return logits[:, -1]
 
     def complete(self, request: Request) -> asyncio.Future[Completion]:
-        """Sample a completion, in one batch with concurrent requests.
+        """Return a future of a Completion, sampled in one batch with concurrent requests.
 
         Args:
             request: Context, sampling settings and seed.

@@ -143,7 +143,7 @@ class KeptCache:
         return self._mask.numel()
 
     def select(self, rows: Sequence[int]) -> None:
-        """Replace the rows by those with these indices, which may be repeated."""
+        """Replace the rows, in place, by the rows with these indices, which may be repeated."""
         if list(rows) == list(range(len(self.read))):
             return
         index = torch.tensor(rows, device=self._device)
@@ -193,7 +193,8 @@ def reusable(
     """Return a cache for a batch if the requests can continue it, otherwise None.
 
     All handles must refer to different rows of one cache, with the same weights, that contain
-    proper prefixes of the contexts. The rows of the cache are reordered to the order of the batch.
+    proper prefixes of the contexts. The rows of the cache are reordered to the order of the batch,
+    and earlier handles of the cache become invalid.
     """
     if not handles or handles[0] is None:
         return None
@@ -241,7 +242,7 @@ class KeptCaches:
         return sum(cache.tokens for cache in caches.values())
 
     def of(self, conversation: int | None) -> CacheHandle | None:
-        """Return the handle of a conversation, or None if it has no cache."""
+        """Return the handle of a conversation, or None if it has no cache or is None."""
         return None if conversation is None else self._handles.get(conversation)
 
     def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:
@@ -261,5 +262,5 @@ class KeptCaches:
                     self.dropped += 1
 
     def release(self, conversation: int) -> None:
-        """Remove a conversation; its cache is freed with the last one."""
+        """Remove a conversation, if known; its cache is freed with the last conversation in it."""
         self._handles.pop(conversation, None)

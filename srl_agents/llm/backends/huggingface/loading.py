@@ -27,10 +27,11 @@ with needed_by("a Hugging Face model"):
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return the source of a model for `from_pretrained`, and its further arguments.
+    """Return (source, keyword arguments) of a model for `from_pretrained`.
 
-    `name` is a folder, a GGUF file, a hub name, or NAME@REVISION. Raises BackendError if
-    CORE_SRL_MODELS is not valid.
+    `name` is a folder, a GGUF file (argument gguf_file), a hub name, or NAME@REVISION (argument
+    revision). A folder in CORE_SRL_MODELS replaces a hub name. Raises BackendError if this variable
+    is not valid.
     """
     source = os.fspath(name)
     if is_gguf(source):
@@ -43,7 +44,7 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
 
 
 def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return `source_of(name)`; raise BackendError if the hub is needed but unreachable."""
+    """Return `source_of(name)`; raise BackendError for an invalid name or an unreachable hub."""
     source, revised = source_of(name)
     try:
         if os.path.exists(source) or any(
@@ -76,9 +77,9 @@ def not_loaded(name: str | os.PathLike[str], error: Exception) -> BackendError:
 
 
 def folder_of(name: str | os.PathLike[str]) -> Path:
-    """Return the local folder of a model, after a download if needed.
+    """Return the local folder of a model, after a download from the hub if needed.
 
-    Raises BackendError for a GGUF file and for a failed download.
+    Raises BackendError for a GGUF file, an invalid name, and a failed download.
     """
     if is_gguf(name):
         raise BackendError(
@@ -102,6 +103,7 @@ def quantization_arguments(device: str) -> dict[str, Any]:
     """Return the arguments of `from_pretrained` that quantize a model to NF4 on `device`.
 
     NF4 is the type of QLoRA with 4 bits (Dettmers et al. 2023), here with double quantization.
+    Raises ImportError without the package bitsandbytes.
     """
     with needed_by("a quantized model"):
         import bitsandbytes  # noqa: F401

@@ -38,8 +38,9 @@ class TokenDraw:
     ) -> tuple[list[int], list[float]]:
         """Sample one token for each row in `rows` and return token ids and log-probabilities.
 
-        Inverse transform sampling uses one of the `uniforms` in [0, 1) per row. `logits` have the
-        shape (batch, vocabulary). Raises BackendError if they are not finite.
+        `logits` have the shape (batch, vocabulary), `rows` are indices into the batch. `uniforms`,
+        numbers in [0, 1) for inverse transform sampling, and `allowed`, token ids or None for all,
+        have one entry per row in `rows`. Raises BackendError if the logits are not finite.
         """
         all_rows = len(rows) == len(logits)
         scores = logits.float() if all_rows else logits[list(rows)].float()
@@ -71,7 +72,7 @@ def _column(values: Sequence[float], device: torch.device) -> Tensor:
 
 
 def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tensor:
-    """Return True for each token that is not allowed, in the shape (rows, vocabulary) of `scores`.
+    """Return a boolean tensor in the shape (rows, vocabulary) of `scores`: True for blocked tokens.
 
     `allowed` are the token ids allowed in each row; None allows all.
     """
