@@ -168,7 +168,7 @@ class Game:
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
-    def advance(self, decisions: Mapping[str, Decision]) -> None:
+    def advance(self, decisions: Mapping[str, Decision], outcome: Any = None) -> None:
         """Step the environment with `decisions` (agent -> decision); append to `turns` and `ends`.
 
         `outcome` is the result of `env.step` if it was called already.
