@@ -16,7 +16,7 @@ from core_srl.llm_config import DEFAULT_MODEL, LoRAConfig
 from core_srl.shared_weights import dense_like, load_model
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import no_bars
-from srl_train.adapters import copy_weights, weights_for, weights_of
+from srl_train.adapters import copy_weights, weights_of
 from srl_train.errors import ConfigError
 from srl_train.learners.lora import check_targets, lora_config
 from srl_train.learners.trl_stepped import isolated_randomness
@@ -80,16 +80,6 @@ class LoRAManager:
             model.eval()
             self._publish(config, 0)
             self.configs[config.lora_id] = config
-
-    def load(self, lora_id: int, folder: str | Path) -> int:
-        """Replace an adapter's weights by those of a PEFT folder or hub name; return their version.
-
-        Raises KeyError for an unknown lora_id, BackendError if `folder` cannot be read, and
-        ConfigError if rank, alpha or target modules differ from the adapter's.
-        """
-        name = self.configs[lora_id].name
-        weights = weights_for(self.backend.model, str(folder), name, f"the LoRAConfig of {name}")
-        return self.swap(lora_id, weights)
 
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:
         """Replace all weights of an adapter, call `on_version`, and return the new version.

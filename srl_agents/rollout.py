@@ -171,9 +171,8 @@ class Game:
     def advance(self, decisions: Mapping[str, Decision], outcome: Any = None) -> None:
         """Step the environment with `decisions` (agent -> decision); append to `turns` and `ends`.
 
-        `outcome` is the result of `env.step` if it was called already.
-
-        Raises EnvError if the reward of an acting agent is missing.
+        `outcome` is the result of `env.step` if it was called already. Raises EnvError if the
+        reward of an acting agent is missing.
         """
         before, state = self.observations, self.state()
         outcome = outcome or self.env.step(

@@ -312,7 +312,11 @@ def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
         name = getattr(function, "__name__", type(function).__name__)
         if name in found:
             raise EnvConfigError(f"reward functions must have different names, got {name!r} twice")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or weight - weight != 0:
+        if (
+            isinstance(weight, bool)
+            or not isinstance(weight, int | float)
+            or not math.isfinite(weight)
+        ):
             raise EnvConfigError(f"the weight of {name} must be finite, got {shown(weight)}")
         found[name] = function, float(weight)
     if not found:

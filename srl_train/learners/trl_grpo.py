@@ -176,10 +176,6 @@ class PlayedLearner(SteppedLearner):
     """Learner with TRL's clipped surrogate on samples that were already played.
 
     Args:
-        name: Name of the model.
-        model: PreTrainedModel or PeftModel that is trained.
-        tokenizer: Tokenizer of the model.
-        config: Section of the algorithm.
         group_size: Number of consecutive samples that are compared.
         temperature: Temperature with which the samples were drawn.
         planned_updates: Number of updates of the run, for the learning-rate schedule.
@@ -187,7 +183,6 @@ class PlayedLearner(SteppedLearner):
             engine; None if the model itself samples.
         discount: Discount per step, for subclasses that estimate values.
         joint: Shape of `TokenSample.states`, for subclasses; None without states.
-        seed: Seed of the randomness in building the trainer.
     """
 
     _config: SurrogateConfig
