@@ -108,7 +108,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def adapter_tokenizer(adapter: str) -> Any:
-    """Load the tokenizer in an adapter's folder, or return None if there is none."""
+    """Load the tokenizer in an adapter's folder, or None. Raises BackendError for a damaged one."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     from transformers import AutoTokenizer
@@ -151,7 +151,7 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
 
 
 def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
-    """Return the live tensors of the adapter `name`, by their names in adapter folders."""
+    """Return the live tensors of a PeftModel's adapter `name`, by name in adapter folders."""
     from peft import get_peft_model_state_dict
 
     found: dict[str, torch.Tensor] = get_peft_model_state_dict(
@@ -170,7 +170,7 @@ def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> 
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
-    """Return a backend of the model with its PEFT adapter merged, all of whose weights train.
+    """Merge a backend's PEFT adapter into the weights, which then train; return a new backend.
 
     A backend without an adapter is returned unchanged. Raises BackendError if merging fails.
     """

@@ -159,7 +159,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
-    """Return the content of metadata.json of a checkpoint in `directory`; errors as in `load`."""
+    """Return metadata.json of a checkpoint in `directory`; raises CheckpointError if unreadable."""
     found = find(directory, checkpoint_id)
     metadata = _read_json(found / "metadata.json")
     if not isinstance(metadata, dict):
@@ -264,7 +264,7 @@ def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
 
 
 def find(directory: Path, checkpoint_id: str) -> Path:
-    """Return the folder of a checkpoint, complete or not, or raise CheckpointNotFound."""
+    """Return a checkpoint's folder in `directory`, complete or not, or raise CheckpointNotFound."""
     folders = {path.name: path for path in directory.glob("*") if path.is_dir()}
     for name in (checkpoint_id, f"{_REPLACED}{checkpoint_id}"):
         if name in folders:
@@ -344,7 +344,7 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
 
 
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
-    """Return the argument of `split_tensors` from its two results.
+    """Return nested data with tensors and tuples from the two results of `split_tensors`.
 
     Raises LookupError, TypeError or ValueError for wrong marks.
     """

@@ -230,7 +230,7 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
     """Return the settings of the models of a run or checkpoint.
 
     Only the section `models` is read, because other sections may name objects passed to the run.
-    Raises ConfigError if the section cannot be read, and UntrustedError as ModelSettings.of.
+    Raises ConfigError if it cannot be read, UntrustedError if it names code and is not trusted.
     """
     from srl_train.config.models import ModelsConfig
     from srl_train.config.yaml_file import section_from_tree
@@ -242,7 +242,7 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
 
 
 def config_tree(place: Path) -> Any:
-    """Return the configuration of a run or checkpoint as plain data, or raise ConfigError."""
+    """Return a run's or checkpoint's configuration as plain data; ConfigError if it is missing."""
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch
 

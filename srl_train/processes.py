@@ -122,12 +122,10 @@ def check_same(what: str, value: Any) -> None:
 
 
 def _announced() -> int:
-    """Return the number of processes that torchrun announces in the environment."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _gathered(value: T) -> list[T]:
-    """Return the values of all processes, in the order of the processes."""
     if count() == 1:
         return [value]
     values: list[Any] = [None] * count()

@@ -99,7 +99,7 @@ class Recorder:
                 sink.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
-        """Write summary.json."""
+        """Write summary.json into the run's folder, if rows are kept."""
         if self._keeps_rows:
             text = json.dumps(finite(summary(run)), indent=2) + "\n"
             write_whole(self._files.folder / "summary.json", text)

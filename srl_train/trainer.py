@@ -170,7 +170,7 @@ class Trainer:
             self.evaluate("after")
 
     def train_stages(self) -> None:
-        """Run the remaining stages, `sft` and `dpo`; checkpoints are due as after rounds."""
+        """Run the remaining stages, `sft` and `dpo`, and save the checkpoints that are due."""
         run = self.run
         self._begin()
         for name in run.stages.left(run.config):
@@ -273,6 +273,10 @@ class Trainer:
 
         Args:
             final: If true, the id begins with "final_", as after the last round.
+
+        Raises:
+            ConfigError: If the folder contains another run.
+            TrainingError: If the disk is full, or models are ahead of the recorded rounds.
         """
         run = self.run
         self._settle()
@@ -296,7 +300,7 @@ class Trainer:
             from the beginning, and its metrics rows are replaced.
 
         Raises:
-            CheckpointNotFound, CheckpointError: As `load_checkpoint`.
+            CheckpointError: If the checkpoint is missing, damaged or of another configuration.
         """
         self.lock()
         saved = any(self.files.checkpoints.glob("[!.]*"))

@@ -47,7 +47,7 @@ def read_tree(path: str | Path) -> Any:
 
 
 def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """Build a run configuration from nested plain data; arguments and errors as in `load`."""
+    """Return the RunConfig of a mapping and `overrides` (dotted name -> value), or ConfigError."""
     if not isinstance(tree, Mapping):
         raise ConfigError(f"a configuration must be a mapping, got {type(tree).__name__}")
     tree = dict(tree)
