@@ -47,7 +47,7 @@ def adapter_base(name: str) -> str | None:
 def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
     """Return adapter_config.json of `source`, or None if there is none.
 
-    Raises BackendError, which calls the adapter `name`, for a file that PEFT must not load.
+    `revised` has the hub revision. Raises BackendError, with `name`, for a file not to be loaded.
     """
     from transformers.utils import find_adapter_config_file
 
@@ -120,11 +120,11 @@ def adapter_tokenizer(adapter: str) -> Any:
 
 
 def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
-    """Return the weights of the PEFT adapter in `adapter`, a folder or hub name, on the CPU.
+    """Load the weights of the PEFT adapter in `adapter`, a folder or hub name, onto the CPU.
 
-    They fit the adapter `name` of the PeftModel `model`. Raises BackendError if the adapter cannot
-    be read, and ConfigError if its settings differ from those of `name`, which the message calls
-    `settings`.
+    The weights, by their names in adapter folders, fit the adapter `name` of the PeftModel `model`.
+    Raises BackendError if `adapter` cannot be read, and ConfigError if its settings differ from
+    those of `name`, which the message calls `settings`.
     """
     from peft import PeftConfig
     from peft.utils import load_peft_weights

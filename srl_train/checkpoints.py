@@ -97,7 +97,7 @@ def save(
     state: Any,
     metadata: Mapping[str, Any],
 ) -> Path:
-    """Write a checkpoint atomically, replacing one with the same id, and return its folder.
+    """Write a checkpoint into `directory`, atomically replacing one of equal id; return its folder.
 
     `tensors` is stem ('models/model_0') -> named tensors, one file each. `state` consists of
     mappings, lists, tuples, numbers, text and tensors, and `metadata` is JSON-compatible data with
@@ -139,7 +139,7 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """Load the checkpoint in the folder `path`, except the tensors outside its state.
+    """Return the Checkpoint in the folder `path`; tensors outside its state are not loaded.
 
     Raises CheckpointNotFound if there is none, and CheckpointError, which names the file, if a file
     is missing, incomplete or unreadable.
@@ -224,7 +224,7 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 
 def _read_json(file: Path, *, constants: bool = False) -> Any:
-    """Return the content of a JSON file; `constants` allows NaN and infinities."""
+    """Return a JSON file's content, or raise CheckpointError; `constants` allows NaN, infinity."""
     try:
         content = read_bytes(file, LARGEST_STATE)
         return read_json(content, max_bytes=LARGEST_STATE, constants=constants)

@@ -206,7 +206,7 @@ def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
     A = (R - mean of the group's R) / (deviation + 1e-4), with R the mean return of the team's
     agents that have a step in the episode. The joint return of MAGRPO (Liu et al. 2025, "LLM
     Collaboration with Multi-Agent Reinforcement Learning") over whole episodes; MAGRPO's sum
-    differs from the mean by a factor that the division removes.
+    differs from the mean by a factor that the division, omitted by `scale` "none", removes.
     """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
@@ -253,7 +253,7 @@ def whole_round(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares each return with those of all episodes of the round.
 
     A = (R - mean R) / (deviation of R + 1e-4), the global normalization of REINFORCE++ (Hu 2025,
-    eq. 7), separately for each environment that a round plays.
+    eq. 7), separately for each environment of a round. `scale` "none" omits the division.
     """
 
     def scheme(

@@ -137,7 +137,7 @@ class Engine:
         return learner
 
     def api_usage(self) -> dict[str, Any]:
-        """Return the tokens used so far by each frozen model behind an API, by name."""
+        """Return name -> Usage (tokens) so far, for the frozen models behind an API."""
         return {name: one.usage for name, one in self._players.chat_models.items()}
 
 

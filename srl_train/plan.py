@@ -65,7 +65,7 @@ class PlannedGames:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """Return the episodes with these numbers, with `changed` values of other fields."""
+        """Return the episodes `numbers`, in this order, with `changed` values of other fields."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],

@@ -139,7 +139,7 @@ def refuse_missing_folder(name: str) -> None:
 
 
 def models_of_run(folder: Path) -> dict[str, str]:
-    """Return model -> source for the models of a run or checkpoint, in order of their numbers.
+    """Return model -> folder or 'CHECKPOINT:model_0' of a run or checkpoint, sorted by number.
 
     Raises ConfigError if the folder has no models.
     """
@@ -174,7 +174,7 @@ class Loading:
 
     @classmethod
     def of(cls, models: ModelsConfig) -> Loading:
-        """Return the values of the settings with these names in the section `models`."""
+        """Return a Loading with the settings of the same names in the section `models`."""
         return cls(**{one.name: getattr(models, one.name) for one in fields(cls)})
 
 
@@ -192,7 +192,7 @@ class ModelSettings:
 
     @classmethod
     def of(cls, models: ModelsConfig, *, trusted: bool = True) -> ModelSettings:
-        """Return the settings of the section `models`.
+        """Return the ModelSettings of the section `models`.
 
         Raises UntrustedError if the section is not `trusted` and names a function.
         """
@@ -242,7 +242,7 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
 
 
 def config_tree(place: Path) -> Any:
-    """Return a run's or checkpoint's configuration as plain data; ConfigError if it is missing."""
+    """Return the configuration of a run or checkpoint as plain data; ConfigError without one."""
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch
 

@@ -81,7 +81,7 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Record the row and the episodes of a completed round, and sample episodes if due."""
+        """Send the row and episodes of a completed round to sinks; write sample episodes if due."""
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
         for sink in self._sinks:

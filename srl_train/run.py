@@ -143,12 +143,12 @@ class StageProgress:
                     raise ConfigError(f"{name}.data must contain existing files, got {path}")
 
     def state(self) -> dict[str, Any]:
-        """Return plain data and tensors for a checkpoint."""
+        """Return the reports and the current stage, as plain data and tensors, for a checkpoint."""
         current = self.open.state() if self.open else self.saved
         return {"reports": list(self.reports), "under_way": current}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a result of `state`."""
+        """Restore the reports and the current stage from a result of the method `state`."""
         self.reports, self.saved = list(state["reports"]), state["under_way"]
 
 
@@ -207,7 +207,7 @@ class Run:
 
     @property
     def pools(self) -> Mapping[str, OpponentPool]:
-        """Opponent pools by name."""
+        """Mapping from name of an opponent pool to the pool."""
         return self.players.pools
 
     @property

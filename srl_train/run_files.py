@@ -86,7 +86,7 @@ class RunFiles:
             )
 
     def set_aside(self) -> Path | None:
-        """Move the files of an earlier run into a new folder FOLDER-1, FOLDER-2, ...
+        """Move the files of an earlier run into a new folder next to it: FOLDER-1, FOLDER-2, ...
 
         Return the new folder, or None if there is no earlier run.
         """

@@ -116,7 +116,7 @@ def episodes_played(run: Run) -> int:
 
 
 def average_cooperation(run: Run) -> float | None:
-    """Return the fraction of cooperative choices of all models, or None if there was no choice."""
+    """Return the fraction of cooperative choices of training models, or None without choices."""
     choices = sum(t.choices for t in run.totals.values())
     return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
 

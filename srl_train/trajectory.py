@@ -100,5 +100,5 @@ def rewards_to_go(rewards_T: Sequence[float] | NDArray[np.float64], discount: fl
 
 
 def discounted_return(rewards_T: Sequence[float] | NDArray[np.float64], discount: float) -> float:
-    """Return sum over t of discount**t * rewards_T[t] (Sutton and Barto 2018, eq. 3.8), or 0.0."""
+    """Return sum over t of discount**t * rewards_T[t] (Sutton and Barto 2018, eq. 3.8)."""
     return next(iter(rewards_to_go(rewards_T, discount)), 0.0)

@@ -71,7 +71,7 @@ def no_state(models: Sequence[str]) -> dict[str, Any]:
 
 
 def unchanged(*arguments: Any) -> tuple[Any, Any]:
-    """Return the last tensors and the state as received; the default of both hooks."""
+    """Return (last tensors, state) of the `arguments` as received; the default of both hooks."""
     *_, tensors, state, _context = arguments
     return tensors, state
 

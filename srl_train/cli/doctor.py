@@ -56,7 +56,7 @@ def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
 
 
 def accelerators() -> dict[str, str]:
-    """Return device ("cpu", "cuda:0", "mps") -> description; without torch, one install command."""
+    """Return "cpu", "cuda:0" or "mps" -> description; without torch, "accelerators" -> reason."""
     try:
         import torch
     except ImportError as error:

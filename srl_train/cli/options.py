@@ -163,7 +163,7 @@ def players_of(
 
 
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
-    """Build the resolver of the players from the arguments of `add_model_settings`.
+    """Build a Resolver from parsed `args`, which have the options of `add_model_settings`.
 
     Raises ConfigError if an option does not fit one of the players.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add a configuration, --out, --seed, --set (stored in `overrides`), --resume and --quiet."""
     add = parser.add_argument
     config = "YAML file of the configuration (default with --resume: config.yaml in --out)"
     add("config", nargs="?", type=Path, help=config)

@@ -73,7 +73,7 @@ class RolloutConfig(Section):
 
     @property
     def episodes(self) -> int:
-        """Number of episodes per round."""
+        """Number of episodes per round: per_start x groups_per_round."""
         return self.per_start * self.groups_per_round
 
 

@@ -39,7 +39,7 @@ class Learner(Protocol):
     """model_0, model_1, ..."""
 
     def learn(self, samples: Sequence[TokenSample], seed: int, version: int) -> Learned:
-        """Run a whole update (see `begin_update`); return its metrics and skipped steps."""
+        """Run `begin_update`, all steps and `end_update`; return metrics and skipped steps."""
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Start one update and return the number of its optimizer steps.
@@ -51,13 +51,13 @@ class Learner(Protocol):
         """
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Return the next step's gradients by name, unclipped; TrainingError if the loss is NaN."""
+        """Return the next step's unclipped gradients by name. TrainingError if the loss is NaN."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """Clip by norm, then step optimizer and scheduler once; None leaves the model unchanged."""
 
     def end_update(self) -> dict[str, float]:
-        """Return the update's metrics, averaged over its steps."""
+        """End the update, and return metric -> its mean over the update's steps."""
 
     def weights(self) -> dict[str, Tensor]:
         """Return the trainable parameters by name: the live tensors, detached."""
@@ -103,4 +103,4 @@ class StageLearner(Learner, Protocol):
         """Return rows of preference files as tokenized samples for `learn` (DPO only)."""
 
     def reference_logprobs(self, samples: Sequence[Any]) -> Any:
-        """Return the reference's (chosen, rejected) log-probabilities per pair, or None if unused."""
+        """Return the reference's (chosen, rejected) log-probabilities per pair, or None."""
