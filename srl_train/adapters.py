@@ -47,7 +47,7 @@ def adapter_base(name: str) -> str | None:
 def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
     """Return adapter_config.json of `source`, or None if there is none.
 
-    Raises BackendError, which calls the adapter `name`, for a file that PEFT must not load.
+    `revised` has the hub revision. Raises BackendError, with `name`, for a file not to be loaded.
     """
     from transformers.utils import find_adapter_config_file
 
@@ -108,7 +108,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def adapter_tokenizer(adapter: str) -> Any:
-    """Load the tokenizer in an adapter's folder, or return None if there is none."""
+    """Load the tokenizer in an adapter's folder, or None. Raises BackendError for a damaged one."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     from transformers import AutoTokenizer
@@ -120,11 +120,11 @@ def adapter_tokenizer(adapter: str) -> Any:
 
 
 def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
-    """Return the weights of the PEFT adapter in `adapter`, a folder or hub name, on the CPU.
+    """Load the weights of the PEFT adapter in `adapter`, a folder or hub name, onto the CPU.
 
-    They fit the adapter `name` of the PeftModel `model`. Raises BackendError if the adapter cannot
-    be read, and ConfigError if its settings differ from those of `name`, which the message calls
-    `settings`.
+    The weights, by their names in adapter folders, fit the adapter `name` of the PeftModel `model`.
+    Raises BackendError if `adapter` cannot be read, and ConfigError if its settings differ from
+    those of `name`, which the message calls `settings`.
     """
     from peft import PeftConfig
     from peft.utils import load_peft_weights
@@ -151,7 +151,7 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
 
 
 def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
-    """Return the live tensors of the adapter `name`, by their names in adapter folders."""
+    """Return the live tensors of a PeftModel's adapter `name`, by name in adapter folders."""
     from peft import get_peft_model_state_dict
 
     found: dict[str, torch.Tensor] = get_peft_model_state_dict(
@@ -170,7 +170,7 @@ def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> 
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
-    """Return a backend of the model with its PEFT adapter merged, all of whose weights train.
+    """Merge a backend's PEFT adapter into the weights, which then train; return a new backend.
 
     A backend without an adapter is returned unchanged. Raises BackendError if merging fails.
     """

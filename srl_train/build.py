@@ -146,9 +146,8 @@ def _with_objects_named(
 ) -> RunConfig:
     """Return a copy of the configuration that records the passed environment and strategy.
 
-    None is an object that was not passed. A resume without a recorded object is refused.
-    Raises ConfigError for a strategy object with a configured strategy, or a recorded strategy
-    without its object.
+    None is an object that was not passed. Raises ConfigError for a strategy object with a
+    configured strategy, or a recorded strategy without its object.
     """
     if make_env is not None:
         with closing(make_env()) as env:

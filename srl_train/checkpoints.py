@@ -97,7 +97,7 @@ def save(
     state: Any,
     metadata: Mapping[str, Any],
 ) -> Path:
-    """Write a checkpoint atomically, replacing one with the same id, and return its folder.
+    """Write a checkpoint into `directory`, atomically replacing one of equal id; return its folder.
 
     `tensors` is stem ('models/model_0') -> named tensors, one file each. `state` consists of
     mappings, lists, tuples, numbers, text and tensors, and `metadata` is JSON-compatible data with
@@ -139,7 +139,7 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """Load the checkpoint in the folder `path`, except the tensors outside its state.
+    """Return the Checkpoint in the folder `path`; tensors outside its state are not loaded.
 
     Raises CheckpointNotFound if there is none, and CheckpointError, which names the file, if a file
     is missing, incomplete or unreadable.
@@ -159,7 +159,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
-    """Return the content of metadata.json of a checkpoint in `directory`; errors as in `load`."""
+    """Return metadata.json of a checkpoint in `directory`; raises CheckpointError if unreadable."""
     found = find(directory, checkpoint_id)
     metadata = _read_json(found / "metadata.json")
     if not isinstance(metadata, dict):
@@ -224,7 +224,7 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 
 def _read_json(file: Path, *, constants: bool = False) -> Any:
-    """Return the content of a JSON file; `constants` allows NaN and infinities."""
+    """Return a JSON file's content, or raise CheckpointError; `constants` allows NaN, infinity."""
     try:
         content = read_bytes(file, LARGEST_STATE)
         return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
@@ -264,7 +264,7 @@ def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
 
 
 def find(directory: Path, checkpoint_id: str) -> Path:
-    """Return the folder of a checkpoint, complete or not, or raise CheckpointNotFound."""
+    """Return a checkpoint's folder in `directory`, complete or not, or raise CheckpointNotFound."""
     folders = {path.name: path for path in directory.glob("*") if path.is_dir()}
     for name in (checkpoint_id, f"{_REPLACED}{checkpoint_id}"):
         if name in folders:
@@ -344,7 +344,7 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
 
 
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
-    """Return the argument of `split_tensors` from its two results.
+    """Return nested data with tensors and tuples from the two results of `split_tensors`.
 
     Raises LookupError, TypeError or ValueError for wrong marks.
     """

@@ -201,14 +201,12 @@ def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme that compares the team's return with the group's.
-
-    All agents of a team share the advantage.
+    """Return the scheme that compares a team's return with the group's, for all its agents alike.
 
     A = (R - mean of the group's R) / (deviation + 1e-4), with R the mean return of the team's
     agents that have a step in the episode. The joint return of MAGRPO (Liu et al. 2025, "LLM
     Collaboration with Multi-Agent Reinforcement Learning") over whole episodes; MAGRPO's sum
-    differs from the mean by a factor that the division removes.
+    differs from the mean by a factor that the division, omitted by `scale` "none", removes.
     """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
@@ -234,10 +232,8 @@ def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
 def leave_one_out(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that subtracts the mean return of the group's other episodes.
 
-    All steps of an episode share the advantage.
-
-    RLOO (Ahmadian et al. 2024, "Back to Basics", sec. 3.2; Kool et al. 2019). An agent with a step
-    in only one episode of the group has advantage 0.
+    All steps of an episode share the advantage, which is 0 for an agent with a step in only one
+    episode of the group. RLOO (Ahmadian et al. 2024, "Back to Basics", sec. 3.2; Kool et al. 2019).
     """
 
     def scores(returns: dict[int, float]) -> dict[int, float]:
@@ -257,7 +253,7 @@ def whole_round(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares each return with those of all episodes of the round.
 
     A = (R - mean R) / (deviation of R + 1e-4), the global normalization of REINFORCE++ (Hu 2025,
-    eq. 7), separately for each environment that a round plays.
+    eq. 7), separately for each environment of a round. `scale` "none" omits the division.
     """
 
     def scheme(

@@ -87,7 +87,7 @@ class Engine:
         self.policies_of, self._players = policies_of, players
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play the planned episodes and return them in order."""
+        """Play episodes and return them, including failed ones, in the order of `games`."""
         settings = self._play_settings(games, self.settings.in_flight)
         policies = games.policies(self.policies_of, self.settings.view)
         return play_many(self.settings.make_env, policies, games.env_seeds, **settings)
@@ -95,7 +95,7 @@ class Engine:
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play the planned episodes in the running event loop and return them in order.
+        """Play episodes in the running event loop and return them in the order of `games`.
 
         `in_flight` limits the concurrent episodes of all calls that share it; None is no limit.
         """
@@ -119,7 +119,7 @@ class Engine:
         }
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
-        """Call the function with each model's name, and return model to result."""
+        """Call the function with each model's name, one after another; return model to result."""
         return {model: function(model) for model in models}
 
     def stage_learner(
@@ -128,7 +128,7 @@ class Engine:
         """Return the learner of a model for an offline stage, to be used in a `with` block.
 
         `section` are the settings of the stage, `planned_steps` the length of the learning-rate
-        schedule in optimizer steps.
+        schedule in optimizer steps, `seed` that of all its randomness.
         """
         module, tokenizer = self._players.modules[model], self._players.backends[model].tokenizer
         learner: StageLearner = resolve_name(section.LEARNER)(
@@ -137,7 +137,7 @@ class Engine:
         return learner
 
     def api_usage(self) -> dict[str, Any]:
-        """Return the tokens used so far by each frozen model behind an API, by name."""
+        """Return name -> Usage (tokens) so far, for the frozen models behind an API."""
         return {name: one.usage for name, one in self._players.chat_models.items()}
 
 
@@ -158,7 +158,7 @@ class ProcessesEngine(Engine):
         self._sharded = sharded
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play the planned episodes in all processes, and return all of them in each."""
+        """Play the episodes in all processes; return all in each, in the order of `games`."""
         if self._sharded:
             return processes.gather(super().play(games))[: len(games)]  # those of the main process
         share = games.part(processes.share_of(range(len(games))))

@@ -17,16 +17,17 @@ from srl_train.run import Run
 
 
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
-    """Play episodes with the run's policies, sampled as in training.
+    """Play `episodes` episodes with the run's policies, with the sampling of training.
 
     For one seed the episodes, the opponents from pools and the assignments are always the same, and
-    every model plays. All steps of all agents have the same weight.
+    every model plays. All steps of all agents have the same weight. Opponent pools receive due
+    snapshots, and publish their first one. Means without data are None.
 
     Returns:
         (results, episodes). The results are "raw_reward", the mean per agent and step, its
-        "standard_error", "cooperation_rate", "success", "parse_failures", "episodes",
-        "failed_episodes", the means "per_model" and "per_agent", and "by_environment" for
-        multitask_v0.
+        "standard_error", the fractions "cooperation_rate", "success" and "parse_failures", the
+        numbers "episodes" (complete ones) and "failed_episodes", the means "per_model" and
+        "per_agent", and "by_environment" for multitask_v0.
     """
     seeds = seeding.of_games(seeding.generator(run.config.seed, "evaluation", episodes), episodes)
     grow_pools(run, run.next_round)
@@ -59,10 +60,10 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
 
 
 def mean_of_all(games: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """Return the mean of all numbers and its standard error; None for lack of episodes.
+    """Return (mean, standard error) of all numbers, given per episode; (None, None) without any.
 
     The numbers of one episode are not independent, so the error is that of a ratio of two sums over
-    episodes, linearized (Cochran 1977, eq. 6.13).
+    episodes, linearized (Cochran 1977, eq. 6.13); it is None for a single episode.
     """
     played = [game for game in games if game]
     if not played:

@@ -46,7 +46,7 @@ def shard(name: str, model: Any) -> None:
 
 
 def is_sharded(model: Any) -> bool:
-    """Return True if the model is sharded."""
+    """Return True if `shard` has sharded the model or module."""
     return isinstance(model, FSDPModule)
 
 

@@ -16,7 +16,7 @@ _NOTICE = b"\ntraining ends after the current update; a second signal ends it at
 
 
 def end(number: int, frame: object) -> None:
-    """Handle the signal `number`: exit with the status of an unhandled signal, 128 + number."""
+    """Handle the signal `number`: ignore it from now on, and raise SystemExit(128 + number)."""
     signal.signal(number, signal.SIG_IGN)  # A second signal would interrupt the exit.
     sys.exit(128 + number)
 

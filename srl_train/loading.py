@@ -73,9 +73,9 @@ def load_backend(
     """Load a model into this process, and return the backend that samples from it.
 
     `base` is a local folder, a GGUF file, a hub name, a PEFT adapter, which is loaded on its base,
-    or 'tiny', which is built for the environment of `make_env`. `name` is the backend's name in
-    records, and `adapter` the name of a PEFT adapter in its PeftModel. Raises BackendError,
-    ConfigError or PolicyError if the model cannot be loaded.
+    or 'tiny', which is built for the environment of `make_env`. `how` has the settings, `name` is
+    the backend's name in records, and `adapter` the name of a PEFT adapter in its PeftModel. Raises
+    BackendError, ConfigError or PolicyError if the model cannot be loaded.
     """
     if base == TINY:
         base = str(tiny.folder(make_env))
@@ -103,9 +103,10 @@ def load_all(
 ) -> list[LoadedModel]:
     """Load models that never train, and return them in the order of `folders`.
 
-    `folders` is model -> source, as `PlayerSpec.sources`. Adapters with the same base share it;
-    only the bases of adapters are quantized. With `trusted`, code that a checkpoint's configuration
-    names may be imported. Raises BackendError or CheckpointError if a model cannot be loaded.
+    `folders` is model -> 'tiny', folder, hub name or 'CHECKPOINT:model_0', and `how` has the
+    settings. Adapters with one base share it; only bases of adapters are quantized. With `trusted`,
+    code that a checkpoint's configuration names may be imported. Raises BackendError or
+    CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -146,7 +147,7 @@ def in_checkpoint(source: str) -> tuple[Path, str] | None:
 def checkpoint_modules(
     folder: Path, names: Sequence[str], device: str, trusted: bool = False
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """Load models of a checkpoint for sampling: return model -> backend and model -> module.
+    """Load the models `names` of a checkpoint; return model -> backend and model -> module.
 
     Adapters of one base share a backend, in which each adapter has its model's name. Raises
     ConfigError if a base or the environment cannot be loaded, UntrustedError if the environment is
@@ -303,7 +304,7 @@ class InProcessPublisher(WeightPublisher):
     """Models and pools that are adapters of their backend's model."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Set the weights and the version of a backend, after the batch that it samples now."""
+        """Wait for the batch that a backend samples, then set the backend's weights and version."""
         backend = self.backends[name]
         with backend.lock:
             if name in self.snapshots:
@@ -347,7 +348,7 @@ class Samplers:
 
 
 def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
-    """Load the models that train, and one sampler per opponent pool, in this process."""
+    """Load and return the samplers of training models and opponent pools, in this process."""
     section = config.backend
     assert isinstance(section, TransformersBackendConfig)
     models, pools = config.models, config.opponent_pools
@@ -370,7 +371,7 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
 def build_backends(
     config: RunConfig, start: SamplerStart, samplers: Samplers | None = None
 ) -> Players:
-    """Load every model of a run once, and return the models that play.
+    """Load every model of a run once, and return them as Players.
 
     `samplers` are those of the models that train, if another process manages them; None opens them
     with the arguments `start`. Raises BackendError if a model cannot be loaded.

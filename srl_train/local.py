@@ -35,7 +35,7 @@ def local_parts(
     server_logs: Path | None,
     models: Mapping[str, ModelObject],
 ) -> Parts:
-    """Load all models and build their learners in this process, or in each torchrun process.
+    """Load all models and return engine, players and learners of this (torchrun) process.
 
     `server_logs` is the folder for logs of model servers; `models` replace the configured bases, by
     model name.
@@ -68,7 +68,7 @@ def build_learners(
     matchmaking: Matchmaking,
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Learner]:
-    """Build the learner of each model, for its module and tokenizer by model name.
+    """Return model -> learner, built for its module and tokenizer, which are by model name.
 
     With FSDP the modules are first sharded in place. `sampling` is by agent.
     """

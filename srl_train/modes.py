@@ -46,12 +46,12 @@ class Mode:
 
 
 def raw() -> Mode:
-    """Train on the environment's rewards."""
+    """Return the mode that keeps the environment's rewards."""
     return Mode(lambda rewards, teams, state: {a: list(values) for a, values in rewards.items()})
 
 
 def zero_sum() -> Mode:
-    """Subtract the mean reward of the rivals from the mean reward of the team, at every step.
+    """Return the mode with the team's mean reward minus the rivals' mean reward, at every step.
 
     Rivals are the agents of all other teams; without teams every agent is a team. Both means are
     over the agents that have the step, and the rivals' mean is 0 if none has it. With two teams of
@@ -74,7 +74,7 @@ def zero_sum() -> Mode:
 
 
 def cooperative(cooperation_strength: float = 0.6) -> Mode:
-    """Blend each reward with the team's mean: (1 - k) * own + k * mean, k the strength.
+    """Return the mode (1 - k) * own reward + k * team mean, with k the `cooperation_strength`.
 
     The mean is over the agents of the team (all agents if there are no teams) that have the step,
     including the agent itself. k = 0 keeps rewards; with k = 1 the team shares one reward.
@@ -87,7 +87,7 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
 
 
 def competitive(competition_intensity: float = 0.4) -> Mode:
-    """Add a bonus of k * (n - rank) / n to the last reward, k the intensity.
+    """Return the mode that adds k * (n - rank) / n to the last reward, k the intensity.
 
     Rank 1 has the highest raw return of the episode; equal returns share their mean rank, so the
     sum of the bonuses does not depend on ties. All n agents are ranked together, without teams.
@@ -105,7 +105,7 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
 
 
 def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4) -> Mode:
-    """Mix the modes: (1 - b) * cooperative reward + b * competitive reward.
+    """Return the mode (1 - b) * cooperative reward + b * competitive reward.
 
     The balance b starts at BALANCE_START and follows the cooperation rate of each round:
     b <- (1 - BALANCE_RATE) * b + BALANCE_RATE * rate. More cooperation leads to more competition. A
@@ -136,14 +136,14 @@ def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4)
 
 
 def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -> Mode:
-    """Let one agent per team lead: it receives the team's mean, its followers the blended reward.
+    """Return the mode in which one agent per team leads and receives the team's mean reward.
 
     Followers receive their leader's message before they decide, and the reward of the cooperative
     mode. The leader of a team is its first agent; `leader` chooses another agent of that team.
     Without teams all agents are one team.
 
     Raises:
-        ConfigError: If `leader` is not an agent of the environment.
+        ConfigError: By the functions of the mode, if `leader` is not an agent.
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:

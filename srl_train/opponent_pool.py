@@ -123,7 +123,7 @@ class OpponentPool:
         return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """Return the antisymmetric matrix of the leads of row over column snapshots."""
+        """Return the antisymmetric matrix of mean leads in return: snapshot of row over column."""
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
         for row, newer in enumerate(self.snapshots):
             for column, older in enumerate(self.snapshots[:row]):
@@ -155,7 +155,7 @@ class OpponentPool:
                 met.won += 0.5 if lead == 0 else float(lead > 0)
 
     def state(self) -> list[dict[str, Any]]:
-        """Return plain data and tensors for a checkpoint."""
+        """Return each snapshot's fields as a dictionary, with live tensors, for a checkpoint."""
         return [vars(snapshot) for snapshot in self.snapshots]
 
     def load_state(

@@ -26,13 +26,13 @@ class InWords:
         self._policy, self._view = policy, view
 
     def start(self, seed: int) -> Any:
-        """Return the policy's memory."""
+        """Return the policy's memory for a new episode."""
         return self._policy.start(seed)
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Return the policy's decisions with the text of their actions."""
+        """Return the policy's decisions, with the text of their actions, and its new memories."""
         decisions, memories = self._policy.act(seen, states)
         spoken = [
             choice
@@ -65,7 +65,7 @@ class PlannedGames:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """Return the episodes with these numbers, with `changed` values of other fields."""
+        """Return the episodes `numbers`, in this order, with `changed` values of other fields."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],

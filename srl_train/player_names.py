@@ -139,7 +139,7 @@ def refuse_missing_folder(name: str) -> None:
 
 
 def models_of_run(folder: Path) -> dict[str, str]:
-    """Return model -> source for the models of a run or checkpoint, in order of their numbers.
+    """Return model -> folder or 'CHECKPOINT:model_0' of a run or checkpoint, sorted by number.
 
     Raises ConfigError if the folder has no models.
     """
@@ -174,7 +174,7 @@ class Loading:
 
     @classmethod
     def of(cls, models: ModelsConfig) -> Loading:
-        """Return the values of the settings with these names in the section `models`."""
+        """Return a Loading with the settings of the same names in the section `models`."""
         return cls(**{one.name: getattr(models, one.name) for one in fields(cls)})
 
 
@@ -192,7 +192,7 @@ class ModelSettings:
 
     @classmethod
     def of(cls, models: ModelsConfig, *, trusted: bool = True) -> ModelSettings:
-        """Return the settings of the section `models`.
+        """Return the ModelSettings of the section `models`.
 
         Raises UntrustedError if the section is not `trusted` and names a function.
         """
@@ -230,7 +230,7 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
     """Return the settings of the models of a run or checkpoint.
 
     Only the section `models` is read, because other sections may name objects passed to the run.
-    Raises ConfigError if the section cannot be read, and UntrustedError as ModelSettings.of.
+    Raises ConfigError if it cannot be read, UntrustedError if it names code and is not trusted.
     """
     from srl_train.config.models import ModelsConfig
     from srl_train.config.yaml_file import section_from_tree
@@ -242,7 +242,7 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
 
 
 def config_tree(place: Path) -> Any:
-    """Return the configuration of a run or checkpoint as plain data, or raise ConfigError."""
+    """Return the configuration of a run or checkpoint as plain data; ConfigError without one."""
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch
 

@@ -111,10 +111,10 @@ class Resolver:
     def by_agent(
         self, players: Mapping[str, PlayerSpec], make_env: Callable[[], Any]
     ) -> dict[str, Policy]:
-        """Return agent -> policy for `players`, agent -> player; raises as `policies`.
+        """Return agent -> policy for `players`, which is agent -> player.
 
         Agents with the same player share its policy. If the player is a run, its models are
-        assigned to these agents in turn.
+        assigned to these agents in turn. Raises the errors of the method `policies`.
         """
         agents_of: dict[str, list[str]] = {}
         for agent, player in players.items():
@@ -128,7 +128,8 @@ class Resolver:
     def settings_of(self, player: PlayerSpec) -> ModelSettings:
         """Return the settings of a player's models: those of its run, or `settings`, overridden.
 
-        Raises ConfigError for an override that is out of range or that an API model lacks.
+        Raises ConfigError for an override that is out of range or that an API model lacks, and
+        UntrustedError if a run that is not trusted names code.
         """
         sampling = API_SAMPLING if player.kind == "api" else DEFAULT_SAMPLING
         given = self.settings or ModelSettings(sampling)

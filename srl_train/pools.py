@@ -15,7 +15,7 @@ from srl_train.run import Run
 
 
 def grow_pools(run: Run, rounds: int) -> None:
-    """Add the snapshots that are due after `rounds` rounds.
+    """Add the snapshots that are due after `rounds` rounds to the run's opponent pools.
 
     Pools that draw by Nash equilibrium also play the new snapshots against the older ones. Raises
     TrainingError if too many of these episodes failed; no pool has changed in that case.

@@ -26,7 +26,7 @@ TIMEOUT = timedelta(minutes=30)
 
 
 def start(device: str, threads: int = 1) -> int:
-    """Join the process group that the environment announces, and return its size.
+    """Join the process group that the environment announces; return its size, or 1 without one.
 
     On accelerators (`device` other than "cpu"), each process uses the one of its LOCAL_RANK.
     `threads` is the number of CPU threads per process, unless OMP_NUM_THREADS is set.
@@ -65,24 +65,24 @@ def leave() -> None:
 
 
 def count() -> int:
-    """Return the number of processes that have joined."""
+    """Return the number of processes that have joined, or 1 without a process group."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def index() -> int:
-    """Return the rank of this process."""
+    """Return the rank of this process, which is 0 in a single process."""
     if dist.is_initialized():
         return dist.get_rank()
     return int(os.environ.get("RANK", "0")) if _announced() > 1 else 0
 
 
 def is_main() -> bool:
-    """Return True for the process that writes files and prints."""
+    """Return True for rank 0, the process that writes files and prints."""
     return index() == 0
 
 
 def wait() -> None:
-    """Wait until all processes have reached this call."""
+    """Block until all processes have reached this call."""
     _gathered(None)
 
 
@@ -122,12 +122,10 @@ def check_same(what: str, value: Any) -> None:
 
 
 def _announced() -> int:
-    """Return the number of processes that torchrun announces in the environment."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _gathered(value: T) -> list[T]:
-    """Return the values of all processes, in the order of the processes."""
     if count() == 1:
         return [value]
     values: list[Any] = [None] * count()

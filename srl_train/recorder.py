@@ -81,7 +81,7 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Record the row and the episodes of a completed round, and sample episodes if due."""
+        """Send the row and episodes of a completed round to sinks; write sample episodes if due."""
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
         for sink in self._sinks:
@@ -99,7 +99,7 @@ class Recorder:
                 sink.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
-        """Write summary.json."""
+        """Write summary.json into the run's folder, if rows are kept."""
         if self._keeps_rows:
             text = json.dumps(finite(summary(run)), indent=2) + "\n"
             write_whole(self._files.folder / "summary.json", text)

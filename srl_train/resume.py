@@ -155,7 +155,7 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
-    """Raise CheckpointError if past rounds depend on a setting that differs from plain `saved`."""
+    """Raise CheckpointError if a setting of past rounds differs from `saved` (plain data)."""
     current, former = _flat(yaml_file.to_tree(config)), _flat(saved)
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):

@@ -54,7 +54,7 @@ class RoundResult:
 
 
 def train_round(run: Run, number: int, interruptible: Interruptible = nullcontext) -> RoundResult:
-    """Play one round of episodes and update every model whose buffer is full.
+    """Play one round, update every model whose buffer is full, and return a RoundResult.
 
     Args:
         run: The run; its models and state change.
@@ -62,8 +62,8 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
         interruptible: Context in which the episodes are played.
 
     Raises:
-        TrainingError: If more than `max_failed_fraction` of the episodes failed. Nothing has
-            changed in that case.
+        TrainingError: If more than `max_failed_fraction` of the episodes failed (nothing has
+            changed in that case), or weights are not finite.
     """
     began = time.perf_counter()
     with interruptible():
@@ -74,7 +74,10 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
 def learn_round(
     run: Run, number: int, episodes: Sequence[Episode], rollout_seconds: float
 ) -> RoundResult:
-    """Train on all episodes of a round that was already played; raises as `train_round`."""
+    """Train on all played episodes of round `number`, including failed ones; return a RoundResult.
+
+    `rollout_seconds` is recorded. Raises TrainingError for too many failures or weights not finite.
+    """
     began = time.perf_counter()
     played = prepare(run, number, episodes)
     updates = learn(run, played, run.learners)
@@ -102,7 +105,7 @@ class RoundPlan:
 
 
 def plan_round(run: Run, number: int) -> RoundPlan:
-    """Draw the seeds, agents and opponents of a round's episodes.
+    """Draw the seeds, agents and opponents of a round's episodes, and return a RoundPlan.
 
     Opponent pools first receive the snapshots that are due before the round.
     """
@@ -132,10 +135,10 @@ def plan_round(run: Run, number: int) -> RoundPlan:
 
 
 def play(run: Run, plan: RoundPlan) -> list[Episode]:
-    """Play the planned episodes and return them in order.
+    """Play the planned episodes and return them, including failed ones, in the plan's order.
 
-    A pool plays one snapshot at a time, so only episodes with the same opponents are played
-    concurrently.
+    Drawn snapshots are published. A pool plays one snapshot at a time, so only episodes with the
+    same opponents are played concurrently.
     """
     by_opponents: dict[tuple[str, ...], list[int]] = {}
     for number, opponents in enumerate(plan.opponents):
@@ -151,7 +154,7 @@ def play(run: Run, plan: RoundPlan) -> list[Episode]:
 
 
 def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
-    """Shape rewards, assign credit and build samples.
+    """Shape rewards, assign credit and build samples, and return them as a PlayedRound.
 
     Rounds must be prepared in order, because each one advances the states of the credit scheme, the
     mode, the pools and the totals.
@@ -162,7 +165,7 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
         episodes: All episodes of the round, including failed ones, group after group.
 
     Raises:
-        TrainingError: If too many episodes failed, as in `train_round`.
+        TrainingError: If more than `max_failed_fraction` of the episodes failed.
     """
     rollout = run.config.rollout
     run.check_failures(episodes)
@@ -381,7 +384,7 @@ def finish(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> RoundResult:
-    """Build the round's metrics row.
+    """Return the round's episodes and metrics row, with the warnings of the round.
 
     `updates` are statistics by model; `seconds` are the times of "rollout" and "train".
     """

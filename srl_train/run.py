@@ -78,7 +78,7 @@ class UpdateStats:
     """Agent to the samples dropped as too stale, over all rounds."""
 
     def add(self, batch: UpdateBatch, metrics: Mapping[str, float]) -> None:
-        """Count the samples of one update."""
+        """Add the samples of one update and their ages, and replace `self.metrics`."""
         self.samples += len(batch.samples)
         self.staleness += batch.staleness
         self.age += batch.age
@@ -132,7 +132,7 @@ class StageProgress:
         return finished + int(current)
 
     def left(self, config: RunConfig) -> tuple[str, ...]:
-        """Return the stages that are not finished, in order."""
+        """Return the stages ("sft", "dpo") that are not finished, in order of execution."""
         return tuple(config.stages)[len(self.reports) :]
 
     def refuse_missing_files(self, config: RunConfig) -> None:
@@ -143,12 +143,12 @@ class StageProgress:
                     raise ConfigError(f"{name}.data must contain existing files, got {path}")
 
     def state(self) -> dict[str, Any]:
-        """Return plain data and tensors for a checkpoint."""
+        """Return the reports and the current stage, as plain data and tensors, for a checkpoint."""
         current = self.open.state() if self.open else self.saved
         return {"reports": list(self.reports), "under_way": current}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a result of `state`."""
+        """Restore the reports and the current stage from a result of the method `state`."""
         self.reports, self.saved = list(state["reports"]), state["under_way"]
 
 
@@ -207,7 +207,7 @@ class Run:
 
     @property
     def pools(self) -> Mapping[str, OpponentPool]:
-        """Opponent pools by name."""
+        """Mapping from name of an opponent pool to the pool."""
         return self.players.pools
 
     @property
@@ -253,7 +253,7 @@ class Run:
             )
 
     def warn_once(self, cause: str, text: str) -> list[str]:
-        """Log a warning unless one with the same cause was logged; return [text], or [] then."""
+        """Log a warning and return [text], or return [] if its cause was logged in this run."""
         if cause in self.warnings:
             return []
         self.warnings[cause] = text

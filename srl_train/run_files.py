@@ -86,7 +86,7 @@ class RunFiles:
             )
 
     def set_aside(self) -> Path | None:
-        """Move the files of an earlier run into a new folder FOLDER-1, FOLDER-2, ...
+        """Move the files of an earlier run into a new folder next to it: FOLDER-1, FOLDER-2, ...
 
         Return the new folder, or None if there is no earlier run.
         """
@@ -114,7 +114,7 @@ def _write_pid(descriptor: int) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file atomically."""
+    """Write a text file atomically, replacing an existing one."""
     with whole_file(path) as file:
         file.write(text)
 
@@ -158,7 +158,7 @@ def versions() -> dict[str, str]:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Return True if the folder is a checkpoint."""
+    """Return True if the folder has manifest.json and state.json, whose content is not read."""
     return (folder / "manifest.json").is_file() and (folder / "state.json").is_file()
 
 

@@ -278,7 +278,7 @@ class SampleBuffer:
         return sorted(chosen)
 
     def state(self) -> dict[str, Any]:
-        """Return plain data for a checkpoint."""
+        """Return plain data for a checkpoint, with each sample as a dictionary."""
         return {
             "dropped": dict(self.dropped),
             "taken": dict(self._taken),
@@ -286,7 +286,7 @@ class SampleBuffer:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the result of `state`, with the samples as objects."""
+        """Restore the result of the method `state`, in which samples are TokenSample objects."""
         self.dropped, self._taken = Counter(state["dropped"]), Counter(state["taken"])
         self._groups = in_groups(state["samples"], self._group_size)
 

@@ -19,7 +19,7 @@ class Schedule(Protocol):
         """True if models may have trained on rounds after the last returned round."""
 
     def next_round(self) -> RoundResult:
-        """Complete and return the run's next round."""
+        """Complete the run's next round and return its result."""
 
     def settle(self) -> list[RoundResult]:
         """Complete and return the rounds on which models have trained and that were not returned.
@@ -41,7 +41,7 @@ class InTurn:
         self._run, self._interruptible = run, interruptible
 
     def next_round(self) -> RoundResult:
-        """Play the next round and train on it; raises as `train_round`."""
+        """Play the next round and train on it. Raises TrainingError if too many episodes failed."""
         return train_round(self._run, self._run.next_round, self._interruptible)
 
     def settle(self) -> list[RoundResult]:

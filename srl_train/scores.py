@@ -80,7 +80,6 @@ def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> fl
 
 
 def _standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean of independent numbers; 0 for a single number."""
     if len(values) < 2:
         return 0.0
     mean = math.fsum(values) / len(values)

@@ -11,7 +11,7 @@ from srl_train.run_files import versions
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Return the content of summary.json."""
+    """Return the content of summary.json as a dictionary."""
     traffic = run.strategy.traffic(run.strategy_state)
     return {
         "environment": run.config.environment.name,
@@ -63,7 +63,7 @@ def results(
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return model -> its kind, base, agents and totals, for the models in training."""
+    """Return model in training -> its kind ("adapter" or "full"), base, agents and totals."""
     models = run.config.models
     kind = "adapter" if models.adapters is not None else "full"
     return {
@@ -73,7 +73,7 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def pool_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return pool -> snapshots' probabilities in the next draw, with payoffs for draw "nash".
+    """Return pool -> {"chances": snapshot -> probability}, and "payoffs" for draw "nash".
 
     Pools without snapshots are missing.
     """
@@ -88,7 +88,7 @@ def pool_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def frozen_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return frozen model -> its entry as in `model_states`."""
+    """Return frozen model -> its kind ("frozen"), base, agents and totals."""
     return {
         name: _state(run, name, run.frozen_totals[name], "frozen", base, 0)
         for name, base in run.config.models.frozen_models.items()
@@ -116,7 +116,7 @@ def episodes_played(run: Run) -> int:
 
 
 def average_cooperation(run: Run) -> float | None:
-    """Return the fraction of cooperative choices of all models, or None if there was no choice."""
+    """Return the fraction of cooperative choices of training models, or None without choices."""
     choices = sum(t.choices for t in run.totals.values())
     return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
 

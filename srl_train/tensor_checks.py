@@ -19,7 +19,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def misfit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str | None:
-    """Return a description of the first wrong name, shape or data type in `found`, or None."""
+    """Return a text on the first name, shape or dtype of `found` unlike `expected`, or None."""
     for name in sorted(found.keys() | expected.keys()):
         if name not in expected:
             return f"unknown tensor {name!r:.80}"

@@ -170,7 +170,7 @@ class Trainer:
             self.evaluate("after")
 
     def train_stages(self) -> None:
-        """Run the remaining stages, `sft` and `dpo`; checkpoints are due as after rounds."""
+        """Run the remaining stages, `sft` and `dpo`, and save the checkpoints that are due."""
         run = self.run
         self._begin()
         for name in run.stages.left(run.config):
@@ -209,7 +209,7 @@ class Trainer:
         """Run the next round, save a checkpoint if one is due, and return the round's result.
 
         Raises:
-            TrainingError: If no round is left, or training was stopped.
+            TrainingError: If no round is left, training was stopped, or too many episodes failed.
         """
         run = self.run
         number = run.next_round
@@ -273,6 +273,10 @@ class Trainer:
 
         Args:
             final: If true, the id begins with "final_", as after the last round.
+
+        Raises:
+            ConfigError: If the folder contains another run.
+            TrainingError: If the disk is full, or models are ahead of the recorded rounds.
         """
         run = self.run
         self._settle()
@@ -296,7 +300,7 @@ class Trainer:
             from the beginning, and its metrics rows are replaced.
 
         Raises:
-            CheckpointNotFound, CheckpointError: As `load_checkpoint`.
+            CheckpointError: If the checkpoint is missing, damaged or of another configuration.
         """
         self.lock()
         saved = any(self.files.checkpoints.glob("[!.]*"))
@@ -334,7 +338,7 @@ class Trainer:
         return True
 
     def save_models(self) -> Path:
-        """Save all models in RUN/models, for transformers or PEFT, and return the folder."""
+        """Save each model in RUN/models/NAME, for transformers or PEFT, and return RUN/models."""
         self._settle()
         self._claim()
         with self.files.on_full_disk():
@@ -362,7 +366,7 @@ class Trainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Return avg_reward (raw, per step), win_rate, total_episodes, ... by model.
+        """Return model -> avg_reward (raw, per step), win_rate, total_episodes and other totals.
 
         `total_episodes` is the number of episodes times the number of the model's agents in each.
         `win_rate` is the fraction of these in which no agent had a higher return and at least one
@@ -373,7 +377,7 @@ class Trainer:
     def evaluate(self, when: str) -> None:
         """Evaluate the models and store the result as `run.evaluations[when]`.
 
-        All evaluations play logging.evaluation_episodes episodes with the same seeds.
+        All play logging.evaluation_episodes episodes (0: none) of equal seeds. Writes summary.json.
 
         Args:
             when: Key of the result, such as "after".

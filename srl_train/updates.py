@@ -71,7 +71,7 @@ def no_state(models: Sequence[str]) -> dict[str, Any]:
 
 
 def unchanged(*arguments: Any) -> tuple[Any, Any]:
-    """Return the last tensors and the state as received; the default of both hooks."""
+    """Return (last tensors, state) of the `arguments` as received; the default of both hooks."""
     *_, tensors, state, _context = arguments
     return tensors, state
 
@@ -93,7 +93,7 @@ class UpdateStrategy(NamedTuple):
 
 
 def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
-    """Apply strategies one after another; each receives the result of the previous one.
+    """Return the strategy that applies strategies in turn, each to the result of the previous one.
 
     Order matters. With `chain(selective(), synchronized())` every model applies the mean of the
     selected models' gradients; with `chain(synchronized(), selective())` the selected models apply
@@ -215,7 +215,6 @@ def _placed(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[st
 
 
 def _size(tensors: Mapping[str, Tensor]) -> int:
-    """Return the size of the tensors in bytes."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
@@ -223,7 +222,7 @@ def _size(tensors: Mapping[str, Tensor]) -> int:
 
 
 def asynchronous() -> UpdateStrategy:
-    """Update every model independently.
+    """Return the strategy in which every model updates independently.
 
     The sample budgets of the rounds control the pace: a model whose budget is not full has no
     gradient (None).
@@ -232,7 +231,7 @@ def asynchronous() -> UpdateStrategy:
 
 
 def synchronized(groups: Groups = ()) -> UpdateStrategy:
-    """Apply the mean gradient to all models of a group (data-parallel SGD across models).
+    """Return the strategy that applies a group's mean gradient to its models (data-parallel SGD).
 
     At every optimizer step the mean is over the models that have a gradient, and every model of the
     group applies it: models that start equal, with equal optimizers, stay equal to the bit. Without
@@ -269,7 +268,7 @@ def synchronized(groups: Groups = ()) -> UpdateStrategy:
 
 
 def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
-    """Update only the best max(1, floor(fraction * n)) of the n candidates of a round.
+    """Return the strategy that updates only the best max(1, floor(fraction * n)) of n candidates.
 
     Candidates are the models with a score and a gradient. Scores are in standard errors
     (srl_train.scores), and differences up to SIGNIFICANT are ties: each place goes to the model
@@ -334,7 +333,7 @@ def federated(
     period: int = 1,
     server: ServerConfig | None = None,
 ) -> UpdateStrategy:
-    """Let models learn independently for `period` rounds, then average their weights.
+    """Return the strategy that averages the models' weights after every `period` rounds.
 
     Within each group: new = mix * common + (1 - mix) * own. The common weights are the mean,
     weighted by the samples of the period (McMahan et al. 2017, alg. 1), or the result of a server

@@ -65,13 +65,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: Arguments, by default those of the process.
+        argv: Arguments. None uses those of the process, and sets `sys.excepthook`.
 
     Returns:
         Exit code: 0 (success), 1 (the reader of the output ended), 2 (error) or 130 (SIGINT).
 
     Raises:
-        SystemExit: With code 143 after SIGTERM.
+        SystemExit: With code 143 after SIGTERM, 2 for wrong arguments, or 0 after --help.
     """
     if argv is None:  # The console script.
         sys.excepthook = print_traceback
@@ -101,16 +101,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def print_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print a traceback with control characters escaped: messages can contain model output."""
+    """Print a traceback to stderr, with control characters, such as of model output, escaped."""
     text = "".join(traceback.format_exception(kind, error, trace))
     print(printable(text), end="", file=sys.stderr)
 
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
-    """Call `run` and return its exit code; print an error of ERROR_MODULES in a line and return 2.
+    """Call `run` and return its exit code, or 2 after an error of a class in ERROR_MODULES.
 
-    A missing extra is printed in the same way, and all other exceptions are raised. `program` and
-    `command` are the words before the message.
+    The error is printed to stderr in one line that begins with `program`. The line of a missing
+    extra names the command and how to install the extra. All other exceptions are raised.
     """
     handled = tuple(
         kind
@@ -135,9 +135,9 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
 
 
 def _parser(called: str | None) -> Parser:
-    """Build the parser of all commands; only the `called` command is imported for its arguments.
+    """Build the parser of all commands; only the `called` command, if any, has its arguments.
 
-    Raises SystemExit(2) if that import fails.
+    Raises SystemExit(2) if the module of that command cannot be imported.
     """
     parser = Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the extras and devices; return 0 if the extra `train` is installed, or 1."""
+    """Print extras and devices; return 0 if core-srl and its extra `train` are installed, or 1."""
     try:
         package = metadata.distribution("core-srl")
     except metadata.PackageNotFoundError:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
-    """Return a text for each required package of an extra that is missing or outdated."""
+    """Return texts such as "trl is missing" for missing or outdated packages of an extra."""
     wrong = []
     for one in map(Requirement, package.requires or ()):
         if one.marker is not None and not one.marker.evaluate({"extra": extra}):
@@ -56,7 +56,7 @@ def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
 
 
 def accelerators() -> dict[str, str]:
-    """Return a mapping from name to description of the devices that torch can use."""
+    """Return "cpu", "cuda:0" or "mps" -> description; without torch, "accelerators" -> reason."""
     try:
         import torch
     except ImportError as error:

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the lists, with the install command of each missing extra; return 0."""
+    """Print the lists to stdout, with the install commands of missing extras; return 0."""
     from srl_agents.llm.backends.registry import BACKENDS
     from srl_envs import registry
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_table(title: str, rows: Mapping[str, str]) -> None:
-    """Print a title and the entries of `rows` as two columns."""
+    """Print a title and the entries of `rows`, as two columns, to stdout."""
     width = max(map(len, rows), default=0)
     tell(f"{title}:")
     for name, value in rows.items():

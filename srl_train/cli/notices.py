@@ -25,7 +25,7 @@ class Notices(logging.Handler):
         self._command = command
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a log record."""
+        """Print a log record, and the traceback of its exception, to stderr."""
         warning = record.levelno >= logging.WARNING
         text = printable(record.getMessage(), multiline=False)
         lines = [f"{self._command}: {'warning: ' if warning else ''}{text}"]
@@ -39,9 +39,9 @@ class Notices(logging.Handler):
 def shown(
     *, quiet: bool, command: str = "srl", packages: Sequence[str] = PACKAGES
 ) -> Iterator[None]:
-    """Print the log messages of `packages` to stderr in the block; with `quiet`, only warnings.
+    """Print the log messages of `packages` to stderr in the block; with `quiet`, from WARNING up.
 
-    `command` is the name of the program, with which each line begins.
+    Each line begins with `command`. The levels of the loggers are restored after the block.
     """
     handler = Notices(command)
     levels = {name: logging.getLogger(name).level for name in packages}

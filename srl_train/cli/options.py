@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     """Argument parser that escapes control characters in its error messages."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the message, and exit with status 2."""
+        """Print the usage and the message to stderr, and raise SystemExit(2)."""
         super().error(printable(message, multiline=False))
 
 
@@ -55,7 +55,7 @@ def add_command(commands: Any, name: str, purpose: str, **options: Any) -> argpa
 def add_list(
     parser: argparse.ArgumentParser, flag: str, metavar: str, what: str, dest: str | None = None
 ) -> None:
-    """Add a repeatable option with the help text `what`; its value is a list, empty by default."""
+    """Add a repeatable option with help text `what`; its value is a list of text, [] by default."""
     parser.add_argument(
         flag,
         dest=dest,
@@ -67,19 +67,19 @@ def add_list(
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str = "seed of all random numbers") -> None:
-    """Add --seed, 0 by default."""
+    """Add --seed, an integer with the help text `what`, 0 by default."""
     parser.add_argument("--seed", type=int, default=0, metavar="S", help=f"{what} (default: 0)")
 
 
 def add_record(parser: argparse.ArgumentParser) -> None:
-    """Add --out, for a file of results."""
+    """Add --out, the path of a JSON file for results, None by default."""
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write all results to this JSON file"
     )
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add --trust, for commands that read files of other users."""
+    """Add the flag --trust, for commands that read files of other users."""
     text = (
         "import the code, read the files and query the servers that a run, checkpoint or record "
         "names; by default, only parts of this library are used"
@@ -88,7 +88,7 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_settings(parser: argparse.ArgumentParser) -> None:
-    """Add the options of language models."""
+    """Add --temperature, --max-new-tokens, --constrained, --trust, --device and --threads."""
     add = parser.add_argument
     default = "(default: as in training, else"
     add("--temperature", type=float, help=f"sampling temperature {default} 1)")
@@ -104,7 +104,7 @@ def add_model_settings(parser: argparse.ArgumentParser) -> None:
 def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
     """Parse KEY=VALUE texts, values of the option `flag`, into dotted name -> YAML value.
 
-    Raises ConfigError, which names the option, for a text of another form.
+    Raises ConfigError, which names the option, for a text without "=" or a value that is no YAML.
     """
     found = {}
     for text in texts:
@@ -119,7 +119,7 @@ def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
 
 
 def check_numbers(args: argparse.Namespace) -> None:
-    """Raise ConfigError for a count, a seed or a number of threads out of range."""
+    """Raise ConfigError for an argument that is out of its range in _BOUNDS; None is accepted."""
     for name, (low, high) in _BOUNDS.items():
         value = getattr(args, name, None)
         if value is not None and not low <= value <= high:
@@ -134,7 +134,8 @@ def players_of(
     """Return agent -> player from the values `words` of the option `flag`.
 
     A value is AGENT=PLAYER for one of `agents`, or PLAYER for all agents of `default`, which are
-    all `agents` unless given. Raises ConfigError for an unknown agent, or one with two players.
+    all `agents` unless given. Raises ConfigError for an unknown agent, an agent with two players,
+    two values without an agent, or one such value if `default` is empty.
     """
     shared: list[str] = []
     assigned: dict[str, str] = {}
@@ -162,7 +163,7 @@ def players_of(
 
 
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
-    """Build the resolver of the players from the arguments of `add_model_settings`.
+    """Build a Resolver from parsed `args`, which have the options of `add_model_settings`.
 
     Raises ConfigError if an option does not fit one of the players.
     """
@@ -180,7 +181,7 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Set the CPU threads of torch, and disable transformers' progress bars."""
+    """Disable transformers' progress bars, and set torch's CPU threads; None keeps their number."""
     # For batches of a few short texts, the tokenizer's threads cost more than they save.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging

@@ -14,13 +14,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the schema and return 0."""
+    """Print the JSON Schema to stdout and return 0."""
     tell(json.dumps(schema(), indent=2))
     return 0
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a configuration file."""
+    """Return the JSON Schema (draft 2020-12) of a configuration file as nested plain data."""
     from srl_train.config.run import RunConfig
 
     tree: dict[str, Any] = _any_of(RunConfig.model_json_schema())
@@ -28,7 +28,7 @@ def schema() -> dict[str, Any]:
 
 
 def _any_of(tree: Any) -> Any:
-    """Replace oneOf by anyOf: a section without its discriminator matches several classes."""
+    """Return a copy with anyOf for oneOf and no discriminators, which sections may leave out."""
     if isinstance(tree, dict):
         return {
             {"oneOf": "anyOf"}.get(key, key): _any_of(value)

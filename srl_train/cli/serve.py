@@ -19,13 +19,13 @@ SERVERS = PluginTable(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands of all servers."""
+    """Add one required subcommand per server in SERVERS, whose modules are imported."""
     servers = parser.add_subparsers(dest="server", required=True, metavar="SERVER")
     for name in SERVERS:
         SERVERS.load(name).add_arguments(servers)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a server until it ends, and return its exit code."""
+    """Call `args.serve`, which runs a server until it ends, and return its exit code."""
     status: int = args.serve(args)
     return status

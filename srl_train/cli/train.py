@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add a configuration, --out, --seed, --set (stored in `overrides`), --resume and --quiet."""
     add = parser.add_argument
     config = "YAML file of the configuration (default with --resume: config.yaml in --out)"
     add("config", nargs="?", type=Path, help=config)
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train the models, print the summary and return 0."""
+    """Train the models, print the summary in the main process, set `args.folder` and return 0."""
     folder, config = _folder_and_config(args)
     args.folder = folder  # `srl_train.cli.main` reads it after an interrupt.
     with announced("loading torch, transformers and TRL"):

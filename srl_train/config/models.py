@@ -50,7 +50,7 @@ class SamplingConfig(Section):
     all models are `tiny`, else 32."""
 
     def build(self) -> Sampling:
-        """Return the settings as an argument of policies and sampling backends."""
+        """Return the settings as a Sampling, the argument of policies and sampling backends."""
         return Sampling(**dict(self))
 
 
@@ -98,7 +98,7 @@ class ModelsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_sampling(cls, tree: Any) -> Any:
-        """Fill in the token limit of the embedded model, and `agent_sampling` from `sampling`."""
+        """Return the data with max_new_tokens for `tiny`, and whole sections in agent_sampling."""
         if not isinstance(tree, Mapping):
             return tree
         base, frozen = tree.get("base", "tiny"), tree.get("frozen_models")
@@ -139,7 +139,7 @@ class ModelsConfig(Section):
 
     @property
     def bases(self) -> dict[str, str]:
-        """Mapping from model to base, in order."""
+        """Mapping from model name to base, in the order of the models' numbers."""
         bases = (self.base,) * self.count if isinstance(self.base, str) else self.base
         return dict(zip(self.names, bases, strict=True))
 

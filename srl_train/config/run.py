@@ -68,12 +68,12 @@ class RolloutConfig(Section):
 
     @property
     def per_start(self) -> int:
-        """Number of episodes from the same start."""
+        """Number of episodes from the same start: 1 with branching, else group_size."""
         return 1 if self.branching else self.group_size
 
     @property
     def episodes(self) -> int:
-        """Number of episodes per round."""
+        """Number of episodes per round: per_start x groups_per_round."""
         return self.per_start * self.groups_per_round
 
 
@@ -178,7 +178,7 @@ class RunConfig(Section):
         return self
 
     def algorithm_of(self, model: str) -> SurrogateConfig:
-        """Return the algorithm section of a model.
+        """Return the entry of `algorithms` for a model, or `algorithm` if there is none.
 
         Args:
             model: Name of a model in training, such as "model_0".
@@ -192,7 +192,7 @@ class RunConfig(Section):
 
     @property
     def stages(self) -> dict[str, StageConfig]:
-        """Mapping from configured stage to section, in order of execution."""
+        """Mapping from configured stage ("sft", "dpo") to section, in order of execution."""
         sections = {name: getattr(self, name) for name in STAGES}
         return {name: section for name, section in sections.items() if section is not None}
 

@@ -68,7 +68,7 @@ class Section(BaseModel):
         return tree
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with fields changed, such as `replaced(rounds=30)`."""
+        """Return a copy with changes, such as `replaced(rounds=30)`, or raise ConfigError."""
         return type(self)(**{**dict(self), **changes})
 
 
@@ -83,7 +83,7 @@ class Deferred:
         self._target = target
 
     def kinds(self) -> list[type[Section]]:
-        """Return all allowed section classes."""
+        """Import and return all allowed section classes."""
         if isinstance(self._target, str):
             return [resolve_name(self._target)]
         modules = [self._target.load(name) for name in self._target]
@@ -121,14 +121,14 @@ def chosen_by(choice: str, default: str) -> BeforeValidator:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return "did you mean 'x'?" with the most similar known name, or a list of the known names."""
+    """Return "did you mean 'x'?" with the most similar known name, else "allowed: x, y"."""
     names = list(known)
     found = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     return f"did you mean {found[0]!r}?" if found else f"allowed: {', '.join(names)}"
 
 
 def shown(value: object, written: Any = repr) -> str:
-    """Return a value as printable text of limited length for an error message."""
+    """Return `written(value)` in one line, escaped and cut to LONGEST characters, for an error."""
     text = printable(written(value), multiline=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 

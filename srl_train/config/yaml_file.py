@@ -47,7 +47,7 @@ def read_tree(path: str | Path) -> Any:
 
 
 def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """Build a run configuration from nested plain data; arguments and errors as in `load`."""
+    """Build a RunConfig from `tree` and `overrides`, dotted name -> value. Raises ConfigError."""
     if not isinstance(tree, Mapping):
         raise ConfigError(f"a configuration must be a mapping, got {type(tree).__name__}")
     tree = dict(tree)
@@ -79,7 +79,7 @@ def to_tree(config: Any) -> Any:
 
 
 def dump(config: RunConfig) -> str:
-    """Return the configuration as YAML."""
+    """Return the configuration as YAML text, in the order of its fields."""
     return yaml.safe_dump(to_tree(config), sort_keys=False)
 
 

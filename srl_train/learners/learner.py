@@ -20,7 +20,7 @@ LEARNER_ONLY = "critic."
 
 
 def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the parameters of the model, without those that only its learner has."""
+    """Return the named tensors without those whose names begin with LEARNER_ONLY."""
     return {name: tensor for name, tensor in weights.items() if not name.startswith(LEARNER_ONLY)}
 
 
@@ -39,7 +39,7 @@ class Learner(Protocol):
     """model_0, model_1, ..."""
 
     def learn(self, samples: Sequence[TokenSample], seed: int, version: int) -> Learned:
-        """Run one update; arguments as in `begin_update`. Steps that are not finite are skipped."""
+        """Run `begin_update`, all steps and `end_update`; return metrics and skipped steps."""
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Start one update and return the number of its optimizer steps.
@@ -51,25 +51,25 @@ class Learner(Protocol):
         """
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Return the next step's gradients by parameter name, unclipped."""
+        """Return the next step's unclipped gradients by name. TrainingError if the loss is NaN."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip, then take one optimizer and scheduler step; None leaves the model unchanged."""
+        """Clip by norm, then step optimizer and scheduler once; None leaves the model unchanged."""
 
     def end_update(self) -> dict[str, float]:
-        """Return the update's metrics, averaged over its steps."""
+        """End the update, and return metric -> its mean over the update's steps."""
 
     def weights(self) -> dict[str, Tensor]:
         """Return the trainable parameters by name: the live tensors, detached."""
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy the given values into the trainable parameters."""
+        """Copy values, by parameter name, into the trainable parameters; others are unchanged."""
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy the given values into the reference model, if there is one."""
+        """Copy values, by parameter name, into the reference model, if there is one."""
 
     def save_model(self, folder: Any) -> None:
-        """Write the model as a Hugging Face folder or a PEFT adapter."""
+        """Write the model into `folder` in the format of transformers, or as a PEFT adapter."""
 
     def state(self) -> dict[str, Any]:
         """Return everything that training changes, with live tensors.
@@ -100,7 +100,7 @@ class StageLearner(Learner, Protocol):
     def __exit__(self, *reason: object) -> None: ...
 
     def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Tokenize rows of preference files as TRL does (DPO only)."""
+        """Return rows of preference files as tokenized samples for `learn` (DPO only)."""
 
     def reference_logprobs(self, samples: Sequence[Any]) -> Any:
-        """Return (chosen, rejected) log-probabilities per pair, or None if they are not needed."""
+        """Return the reference's (chosen, rejected) log-probabilities per pair, or None."""

@@ -55,12 +55,13 @@ def answer_log_probs(
     temperature: float,
     aux_loss: bool,
 ) -> LogProbs:
-    """Compute the log-probabilities of the chosen tokens.
+    """Return LogProbs (B, T) of the completions, with 0 at tokens that the model did not choose.
 
     `input_ids` (B, P + T) are the prompts and completions of the samples, with `length` T. `model`
     has TRL's fused head for `temperature` and contains the PreTrainedModel `unwrapped`. The
     probability of a token that was chosen among some ids is normalized over these ids. If answers
     have separate contexts, `rows_at_once` of them are read at once, padded with `pad_id`.
+    `aux_loss` requests the load-balancing loss.
     """
     places = [(row, t, ids) for row, one in enumerate(samples) for t, ids in choices_of(one)]
     compute = partial(
@@ -95,7 +96,7 @@ def _chosen_log_probs(
     temperature: float,
     aux_loss: bool,
 ) -> LogProbs:
-    """Return the values (N,) of N tokens in `input_ids`; arguments as in `answer_log_probs`."""
+    """Return LogProbs (N,) of N `choices` in `input_ids`; other arguments: `answer_log_probs`."""
     rows = input_ids.new_tensor([row for row, _, _ in choices])
     columns = input_ids.new_tensor([column for _, column, _ in choices])
     allowed = [ids for _, _, ids in choices]
@@ -211,7 +212,7 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities of the targets (N,) among their allowed ids, and entropies.
+    """Return log-probabilities (N,) of the targets among their allowed ids, and entropies (N,).
 
     `logits` (N, V') are those of `ids`, or of the whole vocabulary if `ids` is None.
     """

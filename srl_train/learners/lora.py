@@ -32,7 +32,7 @@ def share(base: Any) -> Any:
 def adapter_models(
     base: Any, names: Sequence[str], config: AdapterConfig, seed: int
 ) -> dict[str, Any]:
-    """Return one PeftModel per name over `base`'s tensors, with equal initial adapters.
+    """Return name -> PeftModel over `base`'s tensors, which are frozen, with equal new adapters.
 
     Averaging adapters requires equal starts (A drawn from `seed`, B zero).
 
@@ -59,7 +59,7 @@ def adapter_models(
 
 
 def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) -> Any:
-    """Return one PeftModel with every model's adapter under the model's name.
+    """Return one PeftModel on `base` with the adapter of each of `models`, by model name.
 
     The adapters are the learners' own tensors, so updates are visible at once.
     """
@@ -84,7 +84,7 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
 
 
 def check_targets(base: Any, targets: str | Sequence[str]) -> None:
-    """Raise ConfigError for names that are no linear layers of the base.
+    """Raise ConfigError for an empty list, or names that are no linear layers of the base.
 
     PEFT ignores unknown names, and `side_by_side` cannot share the parameters of embeddings. A
     string is a regular expression, which PEFT checks.

@@ -45,9 +45,10 @@ class SteppedLearner(Learner):
         self._steps_done = 0
 
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
-        """Keep the trainer, and prepare its model, optimizer and schedule of `planned_steps` steps.
+        """Store the trainer; prepare its model, optimizer and schedule of `planned_steps` steps.
 
-        Raises TrainingError if accelerate found other processes than the run has.
+        Raises ConfigError for a wrong optimizer or schedule, and TrainingError if accelerate found
+        other processes than the run has.
         """
         if trainer.args.activation_checkpointing:
             trainer.model.activation_checkpointing_enable()
@@ -83,7 +84,7 @@ class SteppedLearner(Learner):
         raise NotImplementedError
 
     def _begin(self, seed: int) -> None:
-        """Start an update; discard the metrics and gradients of an update that failed."""
+        """Start an update with `seed`, without metrics and gradients of an update that failed."""
         self._seed = seed
         self._steps_done = 0
         self._trainer._metrics["train"].clear()
@@ -183,7 +184,7 @@ class SteppedLearner(Learner):
                 tensor.copy_(weights[name])
 
     def save_model(self, folder: Path) -> None:
-        """Write a Hugging Face folder or a PEFT adapter, with the tokenizer.
+        """Write a Hugging Face model or a PEFT adapter, with the tokenizer, into `folder`.
 
         Only the main process writes. All processes must call this method if the model is sharded.
         """
@@ -229,7 +230,7 @@ class SteppedLearner(Learner):
 
 @contextlib.contextmanager
 def isolated_randomness(seed: int) -> Iterator[None]:
-    """Seed the global generators, which TRL draws from, and restore them after the block."""
+    """Seed the generators of random, NumPy and torch, and restore their states after the block."""
     python, numpy_ = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         # torch.manual_seed would keep a traceback for every device type that is missing.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_upstream() -> Iterator[None]:
-    """Suppress exactly these messages within the block.
+    """Suppress the warnings of TRL and PEFT that the filters below name, within the block.
 
     Contract tests watch the experimental rollout_func. TRL and PEFT call the deprecated names.
     """

@@ -35,7 +35,7 @@ class Progress:
         self._last: float | None = None
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Print the row of a round or of a pass of a stage."""
+        """Print the row of a pass of a stage, or of a round for which a line is due."""
         if "stage" in row:
             losses = ", ".join(f"{n} {_number(m.get('loss'))}" for n, m in row["models"].items())
             self.say(f"{row['stage']} pass {row['pass'] + 1} | loss {losses} | "
@@ -61,7 +61,7 @@ class Progress:
             self.say(" | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round, {left} left"]))
 
     def say(self, line: str) -> None:
-        """Print a line, with control characters escaped."""
+        """Print a line to the stream, with control characters escaped."""
         print(printable(line, multiline=False), file=self._stream, flush=True)
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ UNREAD_SHARE = 0.5
 def warn_of_failed_games(
     run: Run, episodes: Sequence[Episode], left_out: int | None = None
 ) -> list[str]:
-    """Warn of failed episodes, once per type of error, and return the new warnings.
+    """Log a warning for each type of error that is new in the run, and return the new warnings.
 
     `left_out` is the number of episodes that are not used for training, which are the failed
     episodes and the rest of their groups, or None for an evaluation.
@@ -43,7 +43,7 @@ def warn_of_failed_games(
 
 
 def warn_of_unreadable_answers(run: Run, episodes: Sequence[Episode]) -> list[str]:
-    """Warn of models with parse failures in most answers, and return the new warnings."""
+    """Log a warning once per model with parse failures in half its answers; return new texts."""
     found: list[str] = []
     for name in dict.fromkeys(name for episode in episodes for name in episode.seats.values()):
         answers = [
@@ -72,10 +72,10 @@ def warn_of_equal_rewards(
     samples: Mapping[str, Sequence[TokenSample]],
     updates: Mapping[str, UpdateStats],
 ) -> list[str]:
-    """Warn of models that round `number` did not change, because all compared returns are equal.
+    """Log a warning, once per run, of models unchanged by round `number` due to equal returns.
 
-    `samples` and `updates` are by model. Models with a warning about parse failures are omitted.
-    Return the new warning, if there is one.
+    `samples` and `updates` are by model; `number` is from 0. Models with a warning about parse
+    failures are omitted. Return a list of the new warning; it is empty if there is none.
     """
     unread = {cause.partition(":")[0] for cause in run.warnings}
     unchanged = [

@@ -71,7 +71,7 @@ class JsonlSink:
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row to the file and flush it."""
+        """Append a row and flush; NaN becomes null. Raise MetricsError unless it is plain data."""
         try:
             line = json.dumps(finite(row), allow_nan=False)
         except TypeError as error:
@@ -91,26 +91,30 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         path: The file, such as runs/demo/metrics.jsonl.
 
     Raises:
-        MetricsError: If a line before the last is damaged. The message names the line.
+        MetricsError: If a line before the last is damaged, or the path is not that of a file.
+        FileNotFoundError: If the file does not exist.
     """
     return list(read_rows(Path(path)))
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a regular file for reading bytes. Raise MetricsError for folders, pipes and devices."""
+    """Open a regular file to read bytes. Raise MetricsError for folders, pipes and devices."""
     if path.exists() and not path.is_file():
         raise MetricsError(f"{path} must be a regular file")
     return path.open("rb")
 
 
 def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any]]:
-    """Yield the rows that `read_metrics` returns; `opened(path)` opens the file."""
+    """Yield the rows of metrics.jsonl, opened by `opened(path)`, without an incomplete last line.
+
+    Raises MetricsError for any other damaged line.
+    """
     for _, row in _whole_lines(path, opened):
         yield row
 
 
 def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield (line without its end, row in it) for each complete line; errors as `read_metrics`."""
+    """Yield (line without its end, row), without an incomplete last one, or raise MetricsError."""
     with opened(path) as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
         for number, line in enumerate(lines, start=1):
@@ -128,7 +132,7 @@ def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, 
 
 
 def _trim(path: Path, from_round: int | None) -> None:
-    """Remove an incomplete last line, and the rows of `from_round` and later unless it is None."""
+    """Remove an incomplete last line, and, unless None, rows of `from_round` on, from the file."""
     kept = []
     for line, row in _whole_lines(path, open_plain):
         number = row.get("round") if from_round is not None else -1

@@ -10,12 +10,12 @@ MISSING = "\N{EN DASH}"
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Return the value with `digits` significant digits, or MISSING."""
+    """Return text with `digits` significant digits, or MISSING for None, NaN and infinity."""
     return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
 def share(value: float | None) -> str:
-    """Return the value in percent, or MISSING."""
+    """Return a fraction as text, such as "12.5 %", or MISSING for None, NaN and infinity."""
     return MISSING if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
 
 

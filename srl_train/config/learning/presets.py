@@ -52,7 +52,7 @@ PRESETS: Mapping[str, Mapping[str, Tree] | str] = {
 
 
 def settings_of(preset: str) -> Mapping[str, Tree]:
-    """Return the settings of a preset by section."""
+    """Return section -> settings of a preset. Raises KeyError unless its name is in PRESETS."""
     settings = PRESETS[preset]
     return resolve_name(settings) if isinstance(settings, str) else settings
 
