@@ -101,11 +101,7 @@ class Batcher(Generic[Q, A]):
     """
 
     def __init__(self, sample: Callable[[Sequence[Q]], Sequence[A]]) -> None:
-        """Create a collector.
-
-        Args:
-            sample: Function from a batch of requests to one result per request, in order.
-        """
+        """Create a collector; `sample` maps a batch of requests to one result each, in order."""
         self._sample = sample
         self._waiting: WeakKeyDictionary[
             asyncio.AbstractEventLoop, list[tuple[Q, asyncio.Future[A]]]

@@ -122,9 +122,7 @@ PLAIN = (str, int, bool, float)
 def as_record(kind: Any, value: Any) -> Any:
     """Return a value as JSON data: a dataclass as a dict, a tuple as a list, else see `encode`.
 
-    Args:
-        kind: Type of the value: a dataclass, a type of plain data, or a container of such.
-        value: Value of this type.
+    `kind` is the type of `value`: a dataclass, a type of plain data, or a container of such.
     """
     of, parts = get_origin(kind), get_args(kind)
     if hasattr(kind, "__dataclass_fields__"):

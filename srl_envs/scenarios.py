@@ -137,11 +137,8 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     """Return the first scenario whose held-out levels an environment would play, or None.
 
     These are scenarios of the same game (all environments of one module) whose held-out options
-    have the same values. `split: any` counts as the test split too.
-
-    Args:
-        environment: Name of the environment, or 'module:function'.
-        options: Its keyword arguments; missing ones have their defaults.
+    have the same values. `split: any` counts as the test split too. `environment` is a name or
+    'module:function'; arguments that are missing in `options` have their defaults.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module

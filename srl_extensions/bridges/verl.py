@@ -41,12 +41,9 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
     """
 
     def __init__(self, *args: Any, trusted: bool = False, **kwargs: Any) -> None:
-        """Create the loop.
+        """Create the loop with AgentLoopBase's arguments.
 
-        Args:
-            args: Arguments of AgentLoopBase.
-            trusted: Allow options and partners of rows that name code, files or an API model.
-            kwargs: Arguments of AgentLoopBase.
+        `trusted` allows options and partners of rows that name code, files or an API model.
         """
         super().__init__(*args, **kwargs)
         self.trusted = trusted

@@ -46,10 +46,8 @@ def generalized_advantages(
 def standardized(advantages: Floats, kinds: Sequence[Hashable] | None = None) -> Floats:
     """Return advantages minus a mean, divided by the deviation of these differences + 1e-8.
 
-    Args:
-        advantages: Advantages of all actions of an update.
-        kinds: Kind of each action. The mean is then taken per kind, as a baseline (Greensmith et
-            al. 2004, sec. 3); an action alone of its kind uses the mean of all.
+    With the kind of each action in `kinds`, the mean is per kind, as a baseline (Greensmith et al.
+    2004, sec. 3); an action alone of its kind uses the mean of all.
     """
     members: dict[Hashable, list[int]] = {}
     for number, kind in enumerate(kinds or ()):

@@ -154,11 +154,7 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session; a closed connection or a missing server is ignored.
-
-        Args:
-            session: Id of the session.
-        """
+        """End the session with this id; ignore a closed connection and a missing server."""
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 

@@ -168,9 +168,7 @@ PARTS = (
 def check(config: RunConfig, *extra: Part) -> None:
     """Raise ConfigError for the first two parts of a configuration that do not work together.
 
-    Args:
-        config: The configuration.
-        extra: Further parts that the configuration does not contain, see `PROCESSES`, `OBJECTS`.
+    `extra` are parts that the configuration does not contain, see `PROCESSES` and `OBJECTS`.
     """
     chosen = [*extra, *(part for part in PARTS if part.is_chosen(config))]
     for one, other, fact in conflicts(chosen):
