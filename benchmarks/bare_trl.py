@@ -17,7 +17,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.run import RunConfig
-from srl_train.learners.trl_stepped import common_arguments
+from srl_train.learners.trl_arguments import common_arguments
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.samples import TokenSample
 

@@ -248,7 +248,7 @@ def create_competitive_scheduler(
 class DistributedLoRAScheduler(_Servers):
     """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
 
-    The server of an adapter has the adapter's port. `manager.swap` and `manager.load` also load the
+    The server of an adapter has the adapter's port. `manager.swap` also loads the
     new version on the server, and raise BackendError if the server refuses it.
     """
 

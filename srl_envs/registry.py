@@ -193,11 +193,7 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `options` with the `max_cycles` for language models, unless they have one.
 
     Games whose default suits language models, and unknown ones, get none. The options of each
-    member of multitask_v0 are completed in the same way.
-
-    Args:
-        name: Name of the environment, also of one on a server.
-        options: Keyword arguments of the environment.
+    member of multitask_v0 are completed in the same way. `name` may be one on a server.
     """
     members = options.get("environments")
     if isinstance(members, Mapping) and "max_cycles" not in options:
@@ -274,7 +270,8 @@ class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo 
 
     def last(self, observe: bool = True) -> Any:
         """Return the last step of the selected agent, read without the layers of wrappers."""
-        return (self.env.env if self._has_reset else super()).last(observe)
+        read: Any = self.env.env.last if self._has_reset else super().last
+        return read(observe)
 
     def __str__(self) -> str:
         return str(self.env)

@@ -240,7 +240,7 @@ def parse_statement(
 
 
 def round_of(time: float, rounds: int) -> str:
-    """Return 'Round 3 of 8', given the share `time` (0 to 1) of `rounds` that have been played."""
+    """Return 'Round 3 of 8' if the share `time` of `rounds` played is 2/8; the last round at 1."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -306,13 +306,16 @@ class CreditSection(Section):
 
 
 WITH_SETTINGS = ("role", "advantage_alignment", "counterfactual")
-PlainName = Literal[tuple(name for name in CREDIT_SCHEMES if name not in WITH_SETTINGS)]  # type: ignore[valid-type]
+if TYPE_CHECKING:
+    PlainName = str
+else:
+    PlainName = Literal[tuple(name for name in CREDIT_SCHEMES if name not in WITH_SETTINGS)]
 
 
 class PlainCredit(CreditSection):
     """Schemes without settings, including schemes of installed packages."""
 
-    name: PlainName = "per_agent"  # type: ignore[valid-type]
+    name: PlainName = "per_agent"
     """Credit scheme (docs/training/credit.md)."""
 
 

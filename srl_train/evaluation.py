@@ -19,9 +19,9 @@ from srl_train.run import Run
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     """Play `episodes` episodes with the run's policies, with the sampling of training.
 
-    For one seed the episodes, the opponents from pools and the assignments are always the same, and
-    every model plays. All steps of all agents have the same weight. Opponent pools receive due
-    snapshots, and publish their first one. Means without data are None.
+    Warm-ups and ramps have ended. For one seed, the episodes, opponents and assignments are always
+    the same; every model plays if there are enough episodes. All steps of all agents weigh the
+    same. Pools receive due snapshots, and publish their first one. Means without data are None.
 
     Returns:
         (results, episodes). The results are "raw_reward", the mean per agent and step, its

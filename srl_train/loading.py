@@ -304,7 +304,7 @@ class InProcessPublisher(WeightPublisher):
     """Models and pools that are adapters of their backend's model."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Wait for the batch that a backend samples, then set the backend's weights and version."""
+        """Copy tensors to the snapshot of `name`, if any, and set its version, between batches."""
         backend = self.backends[name]
         with backend.lock:
             if name in self.snapshots:

@@ -80,9 +80,7 @@ class PlannedGames:
     ) -> list[Mapping[str, Policy]]:
         """Return agent -> policy for each episode; with `in_words`, scripted ones as InWords.
 
-        Args:
-            policies_of: Function from agent -> player to agent -> policy.
-            view: Text view of the environment, for the words.
+        `policies_of` maps agent -> player to agent -> policy; `view` is the game's text view.
         """
         policies = [policies_of(seats) for seats in self.seatings]
         if not self.in_words:

@@ -120,7 +120,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def refuse_taken(folder: Path, ways: str = "") -> None:
-    """Raise ConfigError, which names other `ways`, unless the folder is empty or missing."""
+    """Raise ConfigError, with advice `ways` ("resume, "), unless the folder is empty or missing."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} already exists: {ways}choose another folder, or remove it")
 

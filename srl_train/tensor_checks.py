@@ -37,8 +37,8 @@ def misfit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str |
 def refuse_unlike(found: Any, expected: Any, path: str) -> None:
     """Raise ValueError, which names the location, unless `found` has the structure of `expected`.
 
-    Keys, lengths and types must be equal. In `expected`, an empty mapping or list accepts any
-    mapping or list, None accepts None and numbers, and an object() accepts everything.
+    Keys, lengths and types (int and float count as one) must be equal. In `expected`, an empty
+    mapping or list accepts any, None accepts None and numbers, and an object() everything.
     """
     kind: Any = type(expected)
     if expected is None:

@@ -42,7 +42,7 @@ def train(given: Mapping[str, Any]) -> None:
     """Train two models, one update of all turns per tree of answers."""
     torch.set_num_threads(1)
     torch.manual_seed(given["seed"])
-    tokenizer = AutoTokenizer.from_pretrained(given["base"])
+    tokenizer = AutoTokenizer.from_pretrained(given["base"], trust_remote_code=False)
     rules = [{"role": "system", "content": RULES}]
 
     def text(messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
@@ -74,9 +74,10 @@ def train(given: Mapping[str, Any]) -> None:
             prompts.append(prompt_history_per_agent[agent][-1] + answer + added)
         return prompts
 
+    load = AutoModelForCausalLM.from_pretrained
     start = {"prompt": text([*rules, user(1, None)], answer=True)}
     trainer = Watched(
-        agents=[AutoModelForCausalLM.from_pretrained(given["base"]) for _ in range(2)],
+        agents=[load(given["base"], trust_remote_code=False) for _ in range(2)],
         num_agents=2,
         tokenizer=tokenizer,
         reward_func=reward,

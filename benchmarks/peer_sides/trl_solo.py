@@ -39,7 +39,7 @@ def new_game() -> Any:
 def train(given: Mapping[str, Any]) -> None:
     """Train one model; each turn is one call of `generate` for all episodes."""
     torch.set_num_threads(1)
-    tokenizer = AutoTokenizer.from_pretrained(given["base"])
+    tokenizer = AutoTokenizer.from_pretrained(given["base"], trust_remote_code=False)
     rounds = RoundsOfTrl()
 
     def rollout(prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def train(given: Mapping[str, Any]) -> None:
         }  # fmt: skip
 
     trainer = GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(given["base"]),
+        model=AutoModelForCausalLM.from_pretrained(given["base"], trust_remote_code=False),
         processing_class=tokenizer,
         train_dataset=Dataset.from_list([{"prompt": "-"}] * GROUPS * GROUP),
         reward_funcs=lambda prompts, completions, paid, **_: list(paid),

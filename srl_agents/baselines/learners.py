@@ -97,13 +97,9 @@ class SimplePG:
         return int(action), log(chance if action else 1.0 - chance)
 
     def update(self, trajectories: Sequence[tuple[int, float, float]]) -> None:
-        """Take one gradient step from the rounds of an episode.
+        """Take one gradient step from (action, log-probability, reward) of an episode's rounds.
 
-        Args:
-            trajectories: (action, log-probability, reward) of each round, at least one.
-
-        Raises:
-            ValueError: `trajectories` is empty.
+        Raises ValueError if there are none.
         """
         if not trajectories:
             raise ValueError("update() needs at least one (action, logprob, reward)")

@@ -150,7 +150,7 @@ def best_plan(
 def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Floats:
     """Return the mean reward per round (N,) of plans (N, T, C) against known partners.
 
-    `reply_NCK` are the partners' action distributions per situation.
+    `reply_NCK` has the situations of `best_plan`; payoffs are indexed [own, other] action.
     """
     rounds = action_NTC.shape[1]
     ahead_NC = np.zeros(reply_NCK.shape[:2])

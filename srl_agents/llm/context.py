@@ -76,9 +76,9 @@ def context_tokens(
     messages: Sequence[Message],
     answers: Sequence[tuple[int, ...]],
 ) -> tuple[int, ...]:
-    """Return the token ids of the messages that a context function selects.
+    """Return the token ids of the messages that a context function selects, up to the next answer.
 
-    Answers that the function returns unchanged keep their sampled token ids; others are tokenized.
+    Answers keep their sampled ids if the function returns the same message object; copies do not.
 
     Args:
         chat: Chat template and tokenizer.

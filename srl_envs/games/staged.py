@@ -83,7 +83,8 @@ class StagedRules(ChoiceRules):
     def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:
         """Return an agent's reward for `action` after the warm-up, without noise, maybe below 0.
 
-        `total` is the number of agents that cooperate, the agent itself included.
+        Action 1 cooperates; `total` is the number of cooperating agents, the agent included.
+        `adversary` is True if the agent is one; `ramp` is from 0 to 1.
         """
         share = total / self.num_agents
         reward = self.base_reward(ramp) + self.cooperation_weight * (share - 0.5)

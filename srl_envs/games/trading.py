@@ -478,7 +478,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add surplus, gain, reputation and network of the episode to `infos`, one per agent."""
+        """Add the entries of the last round, listed in the class, to `infos`, one per agent."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)

@@ -245,12 +245,8 @@ def _close_all(workers: set[Worker]) -> None:
 def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
     """Return the sandbox of this process with these settings, created at the first call.
 
-    Args:
-        limits: Limits of each run.
-        minimum: Lowest acceptable level of protection, one of LEVELS.
-
-    Raises:
-        SandboxError: The level is not available, or the system is not Linux.
+    `limits` are those of each run, `minimum` is the lowest acceptable level of protection, one of
+    LEVELS. Raises SandboxError if the level is not available, or the system is not Linux.
     """
     return _shared(os.getpid(), limits or Limits(), minimum)
 

@@ -90,9 +90,9 @@ class Mathematics(Task):
 
 
 def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
-    """Return sample answers to a sum or difference, each after another number of steps of 1.
+    """Return sample answers "3 + 5, 4 + 4, ...", stopped after 0, 1, 2, ... steps of 1.
 
-    `sign`, "+" or "-", is the direction. The last answers are TOO_FAR steps beyond the solution.
+    `sign`, "+" or "-", is the direction. The last answer is TOO_FAR steps beyond the solution.
     """
     found, line = [], f"{first} {sign} {second}"
     for step in range(second + TOO_FAR + 1):

@@ -345,7 +345,7 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def _finite(name: str, value: Any) -> float:
-    """Return `value` as a float; raise EnvError, with the reward's `name`, if it is not finite."""
+    """Return `value` as a float; EnvError, with the reward's `name`, if it is no finite number."""
     try:
         number = float(value)
     except (OverflowError, TypeError, ValueError) as error:

@@ -155,7 +155,7 @@ class OpenSpielGame(RoundGame):
         return OpenSpielView(
             rules,
             self._choices,
-            str,  # unused: `describe` is overridden
+            _only_in_words,
             default_action=0,
             parse_penalty=0.1,
             in_turns=False,
@@ -323,13 +323,16 @@ class OpenSpielGame(RoundGame):
         return {agent: float(gains[player]) for player, agent in enumerate(self.possible_agents)}
 
 
+def _only_in_words(agent: str, observation: Any) -> str:
+    return ONLY_IN_WORDS
+
+
 class OpenSpielView(ThirdPartyView):
     """Text view of a game of OpenSpiel, whose observations contain their text."""
 
     def describe(self, agent: str, observation: Any) -> str:
-        if isinstance(observation, Mapping) and "text" in observation:
-            return str(observation["text"])
-        return ONLY_IN_WORDS
+        in_words = isinstance(observation, Mapping) and "text" in observation
+        return str(observation["text"]) if in_words else self.describer(agent, observation)
 
 
 def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:

@@ -154,7 +154,11 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End the session with this id; ignore a closed connection and a missing server."""
+        """End a session; ignore a closed connection and a missing server.
+
+        Args:
+            session: Id of the session.
+        """
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 

@@ -116,26 +116,6 @@ def adapted(manager, lora_id):
     return model
 
 
-def test_folders_are_loaded(manager, tiny_folder, started, port, tmp_path):
-    configs = {0: LoRAConfig(lora_id=0, rank=4, port=port)}
-    another = create_lora_manager(configs, base=tiny_folder, device="cpu")
-    scheduler = create_distributed_lora_scheduler(port, 0, manager=another)
-    manager.swap(0, other_weights(manager, 0, 1))
-    manager.save(0, tmp_path / "zero")
-
-    async def course():
-        await scheduler.start()
-        assert await asyncio.to_thread(scheduler.manager.load, 0, tmp_path / "zero") == 1
-        found = await asked(scheduler.backend(0), "lora_0")
-        await scheduler.stop()
-        return found
-
-    prompt, [answer] = asyncio.run(course())
-    expected = logprobs_of(adapted(manager, 0), prompt, answer.ids)
-    assert answer.model.version == 1
-    assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
-
-
 def test_servers_share_available_gpus(started, port, tiny_folder, monkeypatch, caplog):
     gpus = [Gpu(index, 80.0, 80.0) for index in range(2)]
     monkeypatch.setattr("core_srl.servers.find_gpus", lambda: gpus)

@@ -233,12 +233,12 @@ class ToolUse(Task):
         return "\n".join(lines)
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return up to `count` valid calls and answers, without information on the truth.
+        """Return about `count` valid calls and answers, without information on the truth.
 
         Calls use the numbers, names, files and operations in the question and the results so far,
         and none repeats an earlier call. Answers are numbers and names in the last result, or in
-        the question before the first result. There are up to OF_A_KIND calls of each tool, and as
-        many answers.
+        the question before the first result. There are 1 to OF_A_KIND calls of each possible tool,
+        and as many answers.
         """
         session: ToolSession = attempt.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]

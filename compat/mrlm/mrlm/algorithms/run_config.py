@@ -149,7 +149,7 @@ def _sft(config: ExperimentConfig) -> Settings:
 
 
 def _stage(training: TrainingConfig, name: str) -> Settings:
-    """Return passes and batch size of the stage `name`, "sft" or "dpo". Raises ConfigError."""
+    """Return epochs and batch size of stage "sft" or "dpo"; ConfigError if gradients accumulate."""
     if training.gradient_accumulation_steps != 1:
         raise ConfigError(
             f"training.gradient_accumulation_steps: must be 1 for {name}, got "

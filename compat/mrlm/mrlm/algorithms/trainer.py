@@ -113,7 +113,7 @@ def load_policy(
         generation_config: Sampling settings; None selects GenerationConfig's defaults.
 
     Raises:
-        BackendError: The model cannot be loaded.
+        BackendError, ConfigError, EnvConfigError: The model or `environments` are missing.
     """
     registered, options = named_environment(environments)
     backend = load_backend(name, partial(registry.make, registered, **options), Loading())
