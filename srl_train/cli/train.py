@@ -41,15 +41,16 @@ def run(args: argparse.Namespace) -> int:
         trainer.lock()  # Fail before the models are loaded.
         if args.resume and not trainer.resume():
             tell("the run has no checkpoint and starts from the beginning")
+        run = trainer.run  # Building the run joins the processes of torchrun.
         if processes.is_main():
             if processes.count() > 1:
                 tell(f"training in {processes.count()} processes, {config.parallel}")
             if args.resume:
-                tell(f"resuming after {trainer.run.next_round} of {config.rounds} rounds")
-                if trainer.run.next_round >= config.rounds:
+                tell(f"resuming after {run.next_round} of {config.rounds} rounds")
+                if run.next_round >= config.rounds:
                     tell("no rounds are left; to train more: --set rounds=N, with a larger N")
         trainer.fit()
-    del trainer
+    del trainer, run
     processes.leave()
     if not processes.is_main():
         return 0
