@@ -248,7 +248,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies of the observations and infos with masks and, if in turns, "to_move".
+        """Return copies of observations and infos with masks and, in turn-based games, "to_move".
 
         The masks are stored in `_masks` by agent. Games may change returned objects later.
         """
@@ -269,7 +269,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask; if empty, all 1 after its end, otherwise raise EnvError."""
+        """Return an agent's int8 mask; an empty one is all 1 after its end, else raise EnvError."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -312,7 +312,7 @@ def _choices(
     """Return an agent's answers in action order, after PASS if agents take turns.
 
     Raises:
-        EnvConfigError: The actions are not Discrete, or not one answer per action is parsed as it.
+        EnvConfigError: The actions are not Discrete, or not as many as answers, each parsed as one.
     """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
@@ -355,7 +355,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: A part has more than MOST_NUMBERS numbers, or is of a kind not described.
+        EnvConfigError: A part has more than MOST_NUMBERS numbers or another kind, such as Graph.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)

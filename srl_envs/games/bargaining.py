@@ -58,7 +58,7 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return a tuple of (issue, options); raise EnvConfigError for invalid names or numbers."""
+    """Return a tuple of (issue, options); raise EnvConfigError for bad names, types or sizes."""
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())

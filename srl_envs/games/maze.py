@@ -443,7 +443,7 @@ def seating(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return three tuples by agent: start, goal, and least number of rounds to reach the goal.
 
-    Cells are given by number. For "meet", the goals are the starts, rounds until all can meet.
+    Cells are numbers. For "meet", goals are the starts, and rounds are those until all can meet.
 
     Raises:
         EnvConfigError: The level has too few cells for the agents.

@@ -49,7 +49,7 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
-    """Return each rotation and reflection of a grid: its shape, such as b"5x7:", and a function.
+    """Return each rotation and reflection of a grid: its shape, b"5x7:" for 5 rows, and a function.
 
     The function puts a list of the grid's cells into the order of the rotated grid.
     """
@@ -248,7 +248,7 @@ class MazeRecipe:
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
-        """Return a random maze of a split; raise EnvConfigError if ATTEMPTS mazes contain none."""
+        """Return a random maze of a split, or "any"; raise EnvConfigError if ATTEMPTS have none."""
         check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))

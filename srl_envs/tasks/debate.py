@@ -227,7 +227,7 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return lines of the last `history` rounds, oldest first, in HISTORY_LENGTH characters."""
+        """Return lines of the last `history` rounds (None: all) in HISTORY_LENGTH, oldest first."""
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH

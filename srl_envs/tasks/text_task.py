@@ -285,7 +285,7 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
 
 
 def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
-    """Return a Tool, or that of a function or its name; raise EnvConfigError for others, async."""
+    """Return a Tool, or that of a function or its name; raise EnvConfigError if none or async."""
     if isinstance(tool, str):
         tool = loading.code(tool, "tools")
     if not isinstance(tool, Tool) and (not callable(tool) or iscoroutinefunction(tool)):
