@@ -312,7 +312,7 @@ def _choices(
     """Return an agent's answers in action order, after PASS if agents take turns.
 
     Raises:
-        EnvConfigError: The actions are not Discrete, or not as many as answers, each parsed as one.
+        EnvConfigError: The actions are not Discrete, or the number or parsing of answers differs.
     """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
@@ -355,7 +355,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: A part has more than MOST_NUMBERS numbers or another kind, such as Graph.
+        EnvConfigError: A part has over MOST_NUMBERS numbers, or is of a kind such as Graph.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
