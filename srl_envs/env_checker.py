@@ -213,7 +213,7 @@ def _check_text(env: Any, trace: Trace) -> None:
 
 
 def _describe(view: Any, agent: str, observation: Any) -> str:
-    """Return `view.describe`'s text; raise ConformanceError if it is blank, too long or no str."""
+    """Return `view.describe`'s text; raise ConformanceError if invalid or `observation` changes."""
     before = deepcopy(observation)
     words = view.describe(agent, observation)
     good = isinstance(words, str) and bool(words.strip()) and len(words) <= TEXT_LENGTH

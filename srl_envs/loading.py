@@ -121,7 +121,7 @@ def at_most(value: float, limit: float, option: str) -> float:
 def refuse_large(options: Mapping[str, Any]) -> None:
     """Refuse a record whose options are too large in total.
 
-    The size is the sum of the whole numbers in all options, nested ones included. Every other
+    The size is the sum of the absolute whole numbers in all options, also nested. Every other
     value, each container and each option in OF_TIME counts as 1.
 
     Raises:
@@ -201,7 +201,7 @@ def install_line(error: ImportError, what: str) -> str | None:
 def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
     """Context for imports of optional packages that the feature `what` needs.
 
-    A missing package raises `raising` with the install command; other errors pass unchanged.
+    A missing package of an extra raises `raising` with the install command; others pass unchanged.
     """
     try:
         yield
@@ -315,7 +315,7 @@ def read_rows(
 
     Raises:
         EnvConfigError: The file cannot be read, a line is not JSON within the limits of
-            srl_envs.untrusted, or `read` raised EnvConfigError. The message has the line number.
+            srl_envs.untrusted, or `read` raised EnvConfigError. The message names the line, if any.
     """
     rows: list[Row] = []
     number = 0

@@ -27,7 +27,7 @@ def is_plain(value: Any) -> bool:
 
 
 def encode(value: Any) -> Any:
-    """Return the value as JSON data. Values that are not `is_plain` are returned unchanged.
+    """Return the value as JSON data. Objects of classes not named below are returned unchanged.
 
     Arrays, NumPy scalars, tuples and mappings with other keys than str become dicts with a tag.
     """

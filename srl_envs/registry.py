@@ -269,7 +269,7 @@ class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo 
     """PettingZoo's checks of the order of calls, with a faster `last`."""
 
     def last(self, observe: bool = True) -> Any:
-        """Return the last step of the selected agent, read without the layers of wrappers."""
+        """Return the last step of the selected agent; after a reset, without layers of wrappers."""
         read: Any = self.env.env.last if self._has_reset else super().last
         return read(observe)
 
@@ -319,7 +319,7 @@ def remake(
 
 
 def _register() -> None:
-    """Add the environments of this package to the registries of PettingZoo and Gymnasium."""
+    """Add this package's environments to PettingZoo, those with a `gymnasium_id` to Gymnasium."""
     for name, found in OWN.items():
         identity = f"srl/{name}".replace("_v", "-v")
         for kind, maker in (("parallel", make), ("aec", make_aec)):

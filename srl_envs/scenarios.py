@@ -58,7 +58,7 @@ class Scenario:
         return (*partners, *levels)
 
     def make(self) -> Any:
-        """Return a new ParallelEnv of the scenario, or raise EnvConfigError or ImportError."""
+        """Return a new ParallelEnv of the scenario, or raise an error as `registry.make` does."""
         return registry.make(self.environment, **self.options)
 
 
@@ -117,7 +117,7 @@ def scenario(name: str) -> Scenario:
     its agents, all of which are focal.
 
     Raises:
-        EnvConfigError: The name is unknown. The message contains the nearest one.
+        EnvConfigError: The name is unknown. The message lists names, and a similar one if there is.
     """
     if isinstance(name, str) and ":" in name and name.endswith(ALL_FOCAL):
         own = name.removesuffix(ALL_FOCAL)
@@ -137,8 +137,8 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     """Return the first scenario whose held-out levels an environment would play, or None.
 
     These are scenarios of the same game (all environments of one module) whose held-out options
-    have the same values. `split: any` counts as the test split too. `environment` is a name or
-    'module:function'; arguments that are missing in `options` have their defaults.
+    have the same values. `split: any` counts as "test", except for OWN_PROBLEMS. `environment` is a
+    name or 'module:function'; arguments that are missing in `options` have their defaults.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module

@@ -284,8 +284,8 @@ def tells_time(view: TextView, observation: Any) -> bool:
 def fallback_action(view: TextView, mask: Any = None) -> Any:
     """Return the action that is played for an answer that cannot be parsed.
 
-    This is the view's default action, or `view.legal(default, mask)` if the view has this method.
-    `mask` marks the agent's legal actions; None allows all.
+    This is the view's default action, or `view.legal(default, mask)` if the view has this method
+    and `mask`, which marks the agent's legal actions, is not None.
     """
     legal = getattr(view, "legal", None)
     default = view.default_action

@@ -28,7 +28,7 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
     Args:
         text: The document.
-        max_bytes: Maximum length of the document.
+        max_bytes: Maximum length of the document, in characters for a str.
         constants: Accept NaN and Infinity, as Python writes them.
 
     Raises:

@@ -248,7 +248,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies of the game's observations and infos, completed with masks and "to_move".
+        """Return copies of observations and infos with masks and, in turn-based games, "to_move".
 
         The masks are stored in `_masks` by agent. Games may change returned objects later.
         """
@@ -269,7 +269,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask, all 1 after its end; raise EnvError if nothing is legal."""
+        """Return an agent's int8 mask; an empty one is all 1 after its end, else raise EnvError."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -312,7 +312,7 @@ def _choices(
     """Return an agent's answers in action order, after PASS if agents take turns.
 
     Raises:
-        EnvConfigError: The actions are not Discrete, or an answer is not parsed as its action.
+        EnvConfigError: The actions are not Discrete, or the number or parsing of answers differs.
     """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
@@ -355,7 +355,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: The space has more than MOST_NUMBERS numbers, or is of another kind.
+        EnvConfigError: A part has over MOST_NUMBERS numbers, or is of a kind such as Graph.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)

@@ -58,7 +58,7 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return a tuple of (issue, options); raise EnvConfigError for bad names or too many deals."""
+    """Return a tuple of (issue, options); raise EnvConfigError for bad names, types or sizes."""
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())
@@ -119,8 +119,8 @@ class NegotiationRules:
         """Draw an episode; return points [agent][issue][option] and reservations [agent].
 
         100 points are split among the issues at random. The points of an issue's options rise
-        evenly from 0 to its share, from the first option to the last or in reverse. An agent has
-        the reverse direction of the agent before it with probability `conflict`.
+        evenly from 0 to its share, from the first option to the last or in reverse. Per issue, an
+        agent has the reverse direction of the agent before it with probability `conflict`.
         """
         count = len(self.issues)
         rising = generator.random(count) < 0.5

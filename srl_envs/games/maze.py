@@ -352,7 +352,7 @@ class Maze(base.SimultaneousGame):
         return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
-        """Return a drawing of the maze: A, B, ... agents, G goals, # walls, . free cells."""
+        """Return a drawing of the maze: A, B, ... (later *) agents, G goals, # walls, . free."""
         width = self.level.width
         marks = ["." if ways else "#" for ways in self.level.doors]
         for goal in () if self.task == "meet" else self._goals:
@@ -443,7 +443,7 @@ def seating(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return three tuples by agent: start, goal, and least number of rounds to reach the goal.
 
-    Cells are given by number. For "meet", where goals move, the goals are the starts.
+    Cells are numbers. For "meet", goals are the starts, and rounds are those until all can meet.
 
     Raises:
         EnvConfigError: The level has too few cells for the agents.

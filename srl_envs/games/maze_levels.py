@@ -49,7 +49,7 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
-    """Return each rotation and reflection of a grid: its shape, such as b"5x7:", and a function.
+    """Return each rotation and reflection of a grid: its shape, b"5x7:" for 5 rows, and a function.
 
     The function puts a list of the grid's cells into the order of the rotated grid.
     """
@@ -102,7 +102,7 @@ class Level:
     def drawn(cls, lines: Sequence[str]) -> Level:
         """Return the maze drawn by `lines`, top row first: A start, G goal, # wall, . free.
 
-        Raises EnvConfigError for other marks, unequal lines, or not exactly one A and one G.
+        Raises EnvConfigError for other marks, unequal lines, not one A and one G, or no path.
         """
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
         for y, line in enumerate(entries_of("layout", lines)):
@@ -248,7 +248,7 @@ class MazeRecipe:
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
-        """Return a random maze of the split ("train", "test", "any"), or raise EnvConfigError."""
+        """Return a random maze of a split, or "any"; raise EnvConfigError if ATTEMPTS have none."""
         check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))
@@ -354,7 +354,7 @@ def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]
 
 
 def _open_loops(free: list[bool], width: int, share: float, generator: np.random.Generator) -> None:
-    """Open a random `share` of the walls between two free cells, by changing `free` (by cell)."""
+    """Open a random `share` of walls with 2 or more free neighbors; changes `free` (by cell)."""
     near = around(width, len(free) // width)
     known = [*free, False]  # The last entry is the outside.
     between = [

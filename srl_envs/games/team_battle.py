@@ -66,7 +66,7 @@ class TeamBattleRules(ChoiceRules):
         return max(BASE_FLOOR, 1.0 - self.difficulty)
 
     def payoff(self, action: int, own: float, rival: float) -> float:
-        """Return an agent's reward for `action`, without noise and possibly negative.
+        """Return an agent's reward for `action` (1 = cooperate), without noise, possibly negative.
 
         `own` and `rival` are the cooperating shares of its team (itself included) and the rivals.
         """
@@ -76,7 +76,7 @@ class TeamBattleRules(ChoiceRules):
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
         """Return the rewards of `payoff`: [red cooperators][blue cooperators][team][action].
 
-        An action that no agent of the team chose is nan.
+        Team 0 is red; action 1 cooperates. An action that no agent of the team chose is nan.
         """
         red, blue = self.team_sizes
 

@@ -123,7 +123,7 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError if closed.
+        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError as `run` does.
 
         Args:
             source: Source of the program.
@@ -131,7 +131,7 @@ class Sandbox:
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
-        """Run the calls of tests; return their TestReport, or raise NotPlainError or SandboxError.
+        """Run the calls of tests and return their TestReport, or raise an error as `run` does.
 
         Args:
             source: Source of the program.
@@ -142,7 +142,7 @@ class Sandbox:
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
     def judge(self, source: str, trial: str, functions: Collection[str]) -> ProgramRun:
-        """Run a test written as code in another process than the program, or raise SandboxError.
+        """Run a test written as code in another process than the program; raise errors as `run`.
 
         Args:
             source: Source of the program.
@@ -152,7 +152,7 @@ class Sandbox:
 
         Returns:
             Record with verdict OK if the trial ends without an exception, WRONG for an
-            AssertionError, and otherwise the verdict of the program.
+            AssertionError, and otherwise that of the program, its failed call or the trial.
         """
         test = _request(trial, name="trial", elsewhere=sorted(functions))
         try:
@@ -208,7 +208,7 @@ class Sandbox:
                 self._returned.notify_all()
 
     def _usable(self, worker: Worker | None) -> Worker:
-        """Return `worker`, or a new one if it has ended or is None, or raise SandboxError."""
+        """Return `worker`, or a new one if it ended or is None; raise SandboxError like Worker."""
         if worker is not None and not worker.is_lost():
             return worker
         self._end([worker])

@@ -328,7 +328,7 @@ class TaskEnv(FreeTextGame):
             self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
-        """Return the Problem of a seed; raise EnvConfigError if the split has none.
+        """Return the Problem of a seed; raise EnvConfigError if DRAWS draws have none of the split.
 
         Args:
             seed: Problem seed, at least 0.
@@ -452,7 +452,7 @@ class TaskEnv(FreeTextGame):
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
     """Return (lowest, highest) difficulty of `value`: one number, a pair, or None for `known`.
 
-    Raises EnvConfigError if they are not within `known`, the range of the task.
+    Raises EnvConfigError if they are not in order and within `known`, the range of the task.
     """
     ends: Any = known if value is None else value
     low, high = ends if isinstance(ends, Sequence) and len(ends) == 2 else (ends, ends)

@@ -227,7 +227,7 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return lines of the newest speeches, oldest first, up to `history` and HISTORY_LENGTH."""
+        """Return lines of the last `history` rounds (None: all) in HISTORY_LENGTH, oldest first."""
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -298,7 +298,7 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return a split's distinct motions (None: shipped ones); raise EnvConfigError if none."""
+    """Return a split's distinct motions, None as in DebateEnv; raise EnvConfigError if none."""
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
@@ -408,7 +408,7 @@ class RuleJudge:
 def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float]]:
     """Return RuleJudge's score of a speech, and a dict of its features and guards; all 0 to 1.
 
-    The feature "response" is missing if the opponent has not spoken in an earlier round.
+    A speech with words has no "response" if the opponent had no words in an earlier round.
     """
     words = words_of(speech.text)
     if not words:
@@ -462,7 +462,7 @@ def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool 
 def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
     """Return the share of a speech's groups of three words that are in none of the texts `heard`.
 
-    `words` are the words of the speech; without a group, return 1.
+    `words` are those of the speech, where repeated groups count once; without groups, return 1.
     """
     every = [*map(words_of, heard), words]
     groups = [list(zip(each, each[1:], each[2:], strict=False)) for each in every]

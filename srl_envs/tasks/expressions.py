@@ -92,7 +92,7 @@ def plain(text: str) -> str:
 
 
 def parse(text: str) -> Tree:
-    """Return the Tree of an expression; raise Unreadable if the text is none, long or nested."""
+    """Return the Tree of an expression; raise Unreadable if it is none, too long or too nested."""
     if len(text) > LONGEST:
         raise Unreadable(f"an expression may have {LONGEST} characters")
     reader = _Reader(plain(text))

@@ -107,7 +107,7 @@ def read_problem(row: Any, number: int) -> Problem:
 
     GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final number after "####".
     MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
-    with the final answer in the last `\boxed{...}` of the solution, or under "answer".
+    with the final answer under "answer", else in the last `\boxed{...}` of the solution.
 
     `row` is the JSON value of the line. Raises EnvConfigError for another layout.
     """

@@ -222,7 +222,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 def _made(environments: Any, **shared: Any) -> dict[str, Any]:
     """Return label -> new environment, made with its options and `shared`.
 
-    Raises EnvConfigError if `environments` is no mapping label -> {"name", "options"}, or empty.
+    Raises EnvConfigError if `environments` is empty, no mapping, or has an invalid entry or name.
     """
     entries = environments if isinstance(environments, Mapping) else {}
     made = {}
@@ -253,7 +253,7 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
 def _facts(env: Any) -> dict[str, Any]:
     """Return name -> value of the properties of `env` that all environments must share.
 
-    Raises EnvConfigError if the environment has no text view, or no vector in its observations.
+    Raises EnvConfigError if `env` lacks a text view, a state space or vectors as observations.
     """
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     observed = env.observation_space(agents[0])

@@ -200,8 +200,8 @@ class TextTask(FreeTextGame):
     def _next_message(self, talk: _Conversation) -> str | None:
         """Return the text of the next turn, or None if the conversation is over.
 
-        Makes the tool calls in the last completion, or calls `respond`. Raises EnvError if its
-        result is no text.
+        Makes the tool calls in the last completion, or calls `respond`. Raises EnvError if
+        `respond` returns neither a text nor None.
         """
         if self.tools.tools:
             results = tool_turn(self.tools, talk.completions[-1])
@@ -228,7 +228,7 @@ class TextTask(FreeTextGame):
 def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
     """Return the rows of a list, of the file, folder or hub dataset that `rows` names.
 
-    Raises EnvConfigError for an unreadable file or no rows, ImportError if datasets is missing.
+    Raises EnvConfigError for unreadable, invalid or no rows, ImportError if datasets is missing.
     """
     if isinstance(rows, str | os.PathLike):
         path = loading.place(rows, "rows")
@@ -266,7 +266,7 @@ def _row(row: Any) -> Row:
 
 
 def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
-    """Return the prompt of row `number`; raise EnvConfigError if it is no text or lacks a field."""
+    """Return the prompt of row `number`; raise EnvConfigError if blank, long or lacking a field."""
     try:
         text = prompt.format_map(row) if isinstance(prompt, str) else prompt(row)
     except (KeyError, ValueError, IndexError, AttributeError, TypeError) as error:
@@ -285,7 +285,7 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
 
 
 def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
-    """Return a Tool, or that of a function or its name; raise EnvConfigError if there is none."""
+    """Return a Tool, or that of a function or its name; raise EnvConfigError if none or async."""
     if isinstance(tool, str):
         tool = loading.code(tool, "tools")
     if not isinstance(tool, Tool) and (not callable(tool) or iscoroutinefunction(tool)):
@@ -296,7 +296,7 @@ def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
 def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
     """Return name -> (function, weight) of the argument `reward` of TextTask.
 
-    Raises EnvConfigError for none, a repeated name, or another type of function or weight.
+    Raises EnvConfigError for none, a repeated name, no function, or a weight that is not finite.
     """
     if callable(reward) or isinstance(reward, str):
         reward = {reward: 1.0}
@@ -338,7 +338,7 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
 
 @functools.cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of all rewards of this process, so that they may share a client."""
+    """Return the event loop of all rewards of the `process` (an id), so they may share a client."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
     return loop

@@ -106,7 +106,7 @@ class SyncVectorGame(VectorGame):
     def _array(self, values: Sequence[Any], where: tuple[np.ndarray, ...]) -> np.ndarray:
         """Return an array (N, A, ...) with `values` at the indices `where`, elsewhere 0 or None.
 
-        Its dtype is object if dtypes or shapes of the values differ, or for text.
+        Its dtype is float for ints with floats, object for other mixed dtypes or shapes or text.
         """
         arrays = [np.asarray(value) for value in values]
         kinds = {(array.shape, array.dtype) for array in arrays}
@@ -124,7 +124,7 @@ class SyncVectorGame(VectorGame):
 
 
 def _refuse_misfits(env: Any) -> None:
-    """Raise EnvConfigError unless agents have equal array observations and Discrete actions."""
+    """Raise EnvConfigError unless agents have equal array observations and Discrete(n) actions."""
     agents = env.possible_agents
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:

@@ -118,7 +118,7 @@ class ToolSession:
         return results
 
     def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
-        """Record in `made` the first needed call, not made before, that equals a successful call.
+        """Record in `made` the first missing needed call equivalent (CallStep) to a successful one.
 
         `made_up` are the numbers of the call that the agent could not know. `follows` is True if
         the call contains a number of `_learned`.

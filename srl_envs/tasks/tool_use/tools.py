@@ -359,7 +359,7 @@ def tool_rules(
 def tool_turn(registry: ToolRegistry, text: str) -> str | None:
     """Make the tool calls in an agent's text, and return their results as one text.
 
-    Return "Not read: <reason>." for a malformed call, and None if there is no call.
+    Return "Not read: <reason>." for a malformed call in tags, and None for other texts.
     """
     turn = read_turn(text)
     if isinstance(turn, tuple):
