@@ -141,7 +141,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
-    """Raise ValueError unless models, mode, strategy and learners in the state are the run's."""
+    """Raise ValueError unless models, mode, learners and a strategy not 'custom' fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")

@@ -111,7 +111,7 @@ def _state(
 
 
 def episodes_played(run: Run) -> int:
-    """Return the number of episodes of all rounds, including failed ones."""
+    """Return the number of episodes of all completed rounds, including failed ones."""
     return run.next_round * run.config.rollout.episodes
 
 
