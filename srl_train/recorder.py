@@ -68,7 +68,7 @@ class Recorder:
 
     @contextmanager
     def stage(self, run: Run) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Return a function that records the row of a pass, in stages.jsonl if rows are kept."""
+        """Yield a function that records the row of a pass, in stages.jsonl too if rows are kept."""
         with ExitStack() as stack:
             rows: tuple[Sink, ...] = ()
             if self._keeps_rows:
@@ -81,7 +81,7 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Send a round's row to sinks, episodes to those that accept them; write some if due."""
+        """Send the row, and episodes to sinks that accept them; write sample episodes if due."""
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
         for sink in self._sinks:

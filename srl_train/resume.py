@@ -91,7 +91,7 @@ def _reference_moved(run: Run, model: str) -> bool:
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     """Load a checkpoint in `directory` into a run with the same configuration.
 
-    The loaded weights are published. An error leaves the run unchanged.
+    The loaded weights are published. An error leaves the models and the round unchanged.
 
     Raises:
         CheckpointNotFound: If there is no such checkpoint.

@@ -120,7 +120,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def refuse_taken(folder: Path, ways: str = "") -> None:
-    """Raise ConfigError unless the folder is empty or missing; `ways` precedes the advice in it."""
+    """Raise ConfigError unless the folder is empty or missing; its advice begins with `ways`."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} already exists: {ways}choose another folder, or remove it")
 
