@@ -154,7 +154,7 @@ class Trainer:
             self._end_rounds()
 
     def _save_and_evaluate(self, run: Run) -> None:
-        """Save a checkpoint if none has this state; after the last round, also save and evaluate."""
+        """Save a checkpoint unless saved; after the last round, save and evaluate the models."""
         completed = run.completed
         # Models are saved before more episodes are played, which may fail.
         if completed:
