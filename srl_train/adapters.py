@@ -108,7 +108,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def adapter_tokenizer(adapter: str) -> Any:
-    """Load the tokenizer in an adapter's folder, or None. Raises BackendError for a damaged one."""
+    """Load the tokenizer in an adapter's folder; None without one. BackendError if damaged."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     from transformers import AutoTokenizer

@@ -100,9 +100,9 @@ def save(
     """Write a checkpoint into `directory`, atomically replacing one of equal id; return its folder.
 
     `tensors` is stem ('models/model_0') -> named tensors, one file each. `state` consists of
-    mappings, lists, tuples, numbers, text and tensors, and `metadata` is JSON-compatible data with
-    the number of the "round". Raises CheckpointError if the state contains another type, or a name
-    leads out of the folder.
+    mappings, lists, tuples, numbers, text, None and tensors, and `metadata` is JSON-compatible data
+    with the number of the "round". Raises CheckpointError if the state contains another type, or a
+    name leads out of the folder.
     """
     for name in (checkpoint_id, *tensors):
         _inside(name)
@@ -312,7 +312,7 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
 def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
     """Split nested mappings, lists and tuples into (named tensors, JSON-compatible data).
 
-    In the data, marked objects replace tensors, tuples and mappings whose keys are not text.
+    Marked objects replace tensors, tuples, and mappings with a key that is a mark or no text.
 
     Raises CheckpointError, which names the location, for a value of another type.
     """

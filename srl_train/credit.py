@@ -232,8 +232,8 @@ def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
 def leave_one_out(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that subtracts the mean return of the group's other episodes.
 
-    All steps of an episode share the advantage, which is 0 for an agent with a step in only one
-    episode of the group. RLOO (Ahmadian et al. 2024, "Back to Basics", sec. 3.2; Kool et al. 2019).
+    All steps of an episode share the advantage, 0 for an agent with a step in only one episode of
+    the group. `scale` has no effect. RLOO (Ahmadian et al. 2024, sec. 3.2; Kool et al. 2019).
     """
 
     def scores(returns: dict[int, float]) -> dict[int, float]:

@@ -93,7 +93,7 @@ def like(value: Tensor, parameter: Tensor) -> Tensor:
 
 
 def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """Return `state`, a state_dict of whole tensors, sharded like the optimizer's parameters."""
+    """Return `state` (whole tensors), with tensors of their parameter's shape sharded like it."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
         **state,

@@ -27,8 +27,8 @@ _REPLACED = (signal.SIG_DFL, signal.default_int_handler, end)
 class Interrupts:
     """Handlers of SIGINT and SIGTERM, active in a `with` block of the main thread.
 
-    The first signal sets the event `stop`; in a block of `at_once` it raises KeyboardInterrupt. A
-    second signal always raises KeyboardInterrupt. After a signal, the end of the `with` block
+    A signal sets the event `stop`. In a block of `at_once`, and from the second one on, it also
+    raises KeyboardInterrupt, except under torchrun. After a signal, the end of the `with` block
     raises KeyboardInterrupt if the first one was SIGINT, and SystemExit(143) if it was SIGTERM.
     Handlers that the program installed itself are not replaced.
     """

@@ -105,8 +105,8 @@ def load_all(
 
     `folders` is model -> 'tiny', folder, hub name or 'CHECKPOINT:model_0', and `how` has the
     settings. Adapters with one base share it; only bases of adapters are quantized. With `trusted`,
-    code that a checkpoint's configuration names may be imported. Raises BackendError or
-    CheckpointError if a model cannot be loaded.
+    code that a checkpoint's configuration names may be imported. Raises BackendError, ConfigError
+    or CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}

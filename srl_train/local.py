@@ -70,7 +70,7 @@ def build_learners(
 ) -> dict[str, Learner]:
     """Return model -> learner, built for its module and tokenizer, which are by model name.
 
-    With FSDP the modules are first sharded in place. `sampling` is by agent.
+    With FSDP in several processes, modules are first sharded in place. `sampling` is by agent.
     """
     if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
@@ -99,7 +99,7 @@ def build_learners(
 
 
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:
-    """Estimate the number of updates of a model in the run: one per round, or per sample budget.
+    """Estimate a model's number of updates, at least 1: one per round, or per sample budget.
 
     `agents` is the mean number of agents that the model plays in an episode.
     """

@@ -90,7 +90,7 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
     """Return the mode that adds k * (n - rank) / n to the last reward, k the intensity.
 
     Rank 1 has the highest raw return of the episode; equal returns share their mean rank, so the
-    sum of the bonuses does not depend on ties. All n agents are ranked together, without teams.
+    sum of the bonuses does not depend on ties. The n agents with a step are ranked without teams.
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:

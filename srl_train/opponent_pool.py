@@ -81,7 +81,7 @@ class OpponentPool:
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
         """Add copies of the models' weights, by model, if they are due after `rounds` rounds.
 
-        Beyond the number to keep, the oldest snapshot except the first is dropped.
+        Beyond the number to keep, a model's oldest snapshot except its first is dropped.
         """
         if not self.grows_at(rounds):
             return
@@ -103,7 +103,7 @@ class OpponentPool:
         return self.snapshots[int(rng.choice(len(chances), p=chances))].name
 
     def seat(self, name: str) -> None:
-        """Publish the weights of the snapshot with this name, which plays until the next call."""
+        """Publish the weights of snapshot `name` unless seated; it plays until the next call."""
         if self.seated != name:
             assert self._publisher is not None
             self._publisher.publish(self.name, name, self._named[name].weights)

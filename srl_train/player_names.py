@@ -141,7 +141,7 @@ def refuse_missing_folder(name: str) -> None:
 def models_of_run(folder: Path) -> dict[str, str]:
     """Return model -> folder or 'CHECKPOINT:model_0' of a run or checkpoint, sorted by number.
 
-    Raises ConfigError if the folder has no models.
+    Raises ConfigError if the folder of a run has no models.
     """
     # Of two models, the one with the shorter name has the lower number.
     paths = sorted((folder / "models").glob("*"), key=lambda path: (len(path.name), path.name))
@@ -242,7 +242,7 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
 
 
 def config_tree(place: Path) -> Any:
-    """Return the configuration of a run or checkpoint as plain data; ConfigError without one."""
+    """Return a run's or checkpoint's configuration as plain data; ConfigError if a run has none."""
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch
 

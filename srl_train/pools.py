@@ -43,7 +43,7 @@ def growth_is_due(run: Run, rounds: int) -> bool:
 
 
 def draw_opponents(run: Run, rng: np.random.Generator, groups: int) -> list[dict[str, str]]:
-    """Return pool -> name of the drawn snapshot, for each of `groups` groups of episodes."""
+    """Return pool -> drawn snapshot, per group; pools that draw per round have one for all."""
     sections = run.config.opponent_pools
     drawn = {n: pool.draw(rng) for n, pool in run.pools.items() if sections[n].draw_each == "round"}
     return [

@@ -49,7 +49,7 @@ class Recorder:
             SINKS.load(name).check(config)
 
     def open(self, run: Run) -> None:
-        """Write config.yaml, open metrics.jsonl and the sinks, and drop rows after the run's round.
+        """Open the sinks; if rows are kept, write config.yaml and cut metrics.jsonl to past rounds.
 
         Raises:
             TrackerError: If a tracker cannot be opened.
@@ -68,7 +68,7 @@ class Recorder:
 
     @contextmanager
     def stage(self, run: Run) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Open stages.jsonl for a block, and return a function that records the row of a pass."""
+        """Yield a function that records the row of a pass, in stages.jsonl too if rows are kept."""
         with ExitStack() as stack:
             rows: tuple[Sink, ...] = ()
             if self._keeps_rows:
@@ -81,7 +81,7 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Send the row and episodes of a completed round to sinks; write sample episodes if due."""
+        """Send the row, and episodes to sinks that accept them; write sample episodes if due."""
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
         for sink in self._sinks:
@@ -93,7 +93,7 @@ class Recorder:
             write_jsonl(path, result.episodes[: section.episodes])
 
     def evaluation(self, run: Run, when: str) -> None:
-        """Send the evaluation `run.evaluations[when]` to the sinks."""
+        """Send the evaluation `run.evaluations[when]` to the sinks that accept evaluations."""
         for sink in (*self._sinks, *self._trackers):
             if hasattr(sink, "write_evaluation"):
                 sink.write_evaluation(when, run.evaluations[when])

@@ -91,7 +91,7 @@ def _reference_moved(run: Run, model: str) -> bool:
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     """Load a checkpoint in `directory` into a run with the same configuration.
 
-    The loaded weights are published. An error leaves the run unchanged.
+    The loaded weights are published. An error leaves the models and the round unchanged.
 
     Raises:
         CheckpointNotFound: If there is no such checkpoint.
@@ -141,7 +141,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
-    """Raise ValueError unless models, mode, strategy and learners in the state are the run's."""
+    """Raise ValueError unless models, mode, learners and a strategy not 'custom' fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")

@@ -45,7 +45,7 @@ class ModelTotals:
     """Steps with a choice between cooperate and compete."""
 
     def add(self, episode: Episode, agent: str, returns: Mapping[str, float]) -> None:
-        """Add one agent of an episode; `returns` are the raw returns of all agents."""
+        """Add one agent of an episode; action 1 cooperates, `returns` are raw and of all agents."""
         steps = episode.steps_of(agent)
         choices = [s.decision.action for s in steps if "cooperation_ratio" in s.info]
         self.episodes += 1
@@ -230,7 +230,7 @@ class Run:
         return self.matchmaking.agents_of(model)
 
     def game(self, episode: Episode) -> Game:
-        """Return every agent's trajectory, with the rewards that the mode shapes."""
+        """Return each agent's trajectory, with rewards shaped by the mode less parse penalties."""
         return shaped_game(
             episode,
             tuple(self.seats),

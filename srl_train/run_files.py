@@ -63,7 +63,7 @@ class RunFiles:
 
     @contextmanager
     def on_full_disk(self) -> Iterator[None]:
-        """Raise TrainingError, with the command to resume, if the block fails for lack of space."""
+        """Raise TrainingError, with the command to resume, for a full disk or a SafetensorError."""
         from safetensors import SafetensorError  # Other commands do not require safetensors.
 
         try:
@@ -120,7 +120,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def refuse_taken(folder: Path, ways: str = "") -> None:
-    """Raise ConfigError, with advice `ways` ("resume, "), unless the folder is empty or missing."""
+    """Raise ConfigError unless the folder is empty or missing; its advice begins with `ways`."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} already exists: {ways}choose another folder, or remove it")
 

@@ -63,7 +63,7 @@ def results(
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return model in training -> its kind ("adapter" or "full"), base, agents and totals."""
+    """Return model -> kind ("adapter" or "full"), base, agents, mean reward, rates and counts."""
     models = run.config.models
     kind = "adapter" if models.adapters is not None else "full"
     return {
@@ -88,7 +88,7 @@ def pool_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def frozen_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return frozen model -> its kind ("frozen"), base, agents and totals."""
+    """Return frozen model -> kind ("frozen"), base, agents, mean reward, rates and counts."""
     return {
         name: _state(run, name, run.frozen_totals[name], "frozen", base, 0)
         for name, base in run.config.models.frozen_models.items()
@@ -111,7 +111,7 @@ def _state(
 
 
 def episodes_played(run: Run) -> int:
-    """Return the number of episodes of all rounds, including failed ones."""
+    """Return the number of episodes of all completed rounds, including failed ones."""
     return run.next_round * run.config.rollout.episodes
 
 

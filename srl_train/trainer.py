@@ -154,7 +154,7 @@ class Trainer:
             self._end_rounds()
 
     def _save_and_evaluate(self, run: Run) -> None:
-        """Save a checkpoint and, after the last round, save and evaluate the models."""
+        """Save a checkpoint unless saved; after the last round, save and evaluate the models."""
         completed = run.completed
         # Models are saved before more episodes are played, which may fail.
         if completed:
@@ -206,7 +206,7 @@ class Trainer:
             self.evaluate(f"after_{name}")
 
     def train_round(self) -> RoundResult:
-        """Run the next round, save a checkpoint if one is due, and return the round's result.
+        """Run remaining stages and the next round; save a checkpoint if due, unless it is the last.
 
         Raises:
             TrainingError: If no round is left, training was stopped, or too many episodes failed.
@@ -377,7 +377,7 @@ class Trainer:
     def evaluate(self, when: str) -> None:
         """Evaluate the models and store the result as `run.evaluations[when]`.
 
-        All play logging.evaluation_episodes episodes (0: none) of equal seeds. Writes summary.json.
+        Plays logging.evaluation_episodes episodes (0: none); writes summary.json if rows are kept.
 
         Args:
             when: Key of the result, such as "after".
@@ -451,7 +451,7 @@ class Trainer:
         self._claimed = True
 
     def _begin(self) -> None:
-        """Open the run's files and evaluate the models before they learn; once per `fit`.
+        """Open the run's files and, in a new run, evaluate the models; nothing if they are open.
 
         Raises ConfigError if the folder contains another run, or a data file is missing.
         """

@@ -68,10 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments. None uses those of the process, and sets `sys.excepthook`.
 
     Returns:
-        Exit code: 0 (success), 1 (the reader of the output ended), 2 (error) or 130 (SIGINT).
+        Exit code of the command (0: success), 1 (output's reader ended), 2 (error) or 130 (SIGINT).
 
     Raises:
-        SystemExit: With code 143 after SIGTERM, 2 for wrong arguments, or 0 after --help.
+        SystemExit: With code 143 after SIGTERM, 2 for wrong arguments, 0 after --help or --version.
     """
     if argv is None:  # The console script.
         sys.excepthook = print_traceback
@@ -107,7 +107,7 @@ def print_traceback(
 
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
-    """Call `run` and return its exit code, or 2 after an error of a class in ERROR_MODULES.
+    """Call `run` and return its exit code, or 2 for an error of ERROR_MODULES or a missing extra.
 
     The error is printed to stderr in one line that begins with `program`. The line of a missing
     extra names the command and how to install the extra. All other exceptions are raised.

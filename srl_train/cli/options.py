@@ -181,7 +181,7 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Disable transformers' progress bars, and set torch's CPU threads; None keeps their number."""
+    """Disable progress bars and tokenizers' threads; set torch's CPU threads unless None."""
     # For batches of a few short texts, the tokenizer's threads cost more than they save.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging

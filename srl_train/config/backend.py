@@ -42,7 +42,7 @@ class BackendSection(Section):
         return None
 
     def check_run(self, config: RunConfig) -> None:
-        """Raise ConfigError if another section of the run does not work with this backend."""
+        """Raise ConfigError if another section does not work with this backend; here never."""
 
 
 class TransformersBackendConfig(BackendSection):

@@ -65,7 +65,7 @@ def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], objec
 
 
 def _averages_own_units(config: RunConfig) -> bool:
-    """Return True if a model whose critic has its own units is averaged with another model."""
+    """Return True if a model whose critic has its own units would be averaged with others."""
     groups = getattr(config.updates, "groups", ()) or [tuple(config.learned_by)]
     averaged = [config.learned_by[name] for group in groups if len(group) > 1 for name in group]
     return any(own.own_units for own in averaged)

@@ -98,7 +98,7 @@ class ModelsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_sampling(cls, tree: Any) -> Any:
-        """Return the data with max_new_tokens for `tiny`, and whole sections in agent_sampling."""
+        """Return data with max_new_tokens if all models are `tiny`, and whole agent_sampling."""
         if not isinstance(tree, Mapping):
             return tree
         base, frozen = tree.get("base", "tiny"), tree.get("frozen_models")
@@ -206,8 +206,8 @@ def check_players(
 ) -> None:
     """Raise ConfigError unless frozen models and pools have new names that `seats` contains.
 
-    `seats` is agent -> player, `models` are the names of the models in training, and `sections` is
-    dotted name of a section -> names of the players that it defines.
+    `seats` is agent -> player, `models` names those in training, and `sections` is dotted section
+    -> names that it defines. Names of scripted policies and model_<number> are not new.
     """
     taken = {*models, *POLICIES}
     for section, players in sections.items():

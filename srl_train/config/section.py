@@ -68,7 +68,7 @@ class Section(BaseModel):
         return tree
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a copy with changes, such as `replaced(rounds=30)`, or raise ConfigError."""
+        """Return a copy with changes, such as `replaced(rounds=30)`; ConfigError if wrong."""
         return type(self)(**{**dict(self), **changes})
 
 
@@ -134,7 +134,7 @@ def shown(value: object, written: Any = repr) -> str:
 
 
 def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
-    """Return pydantic's error in one line: the setting, the allowed values and the given value.
+    """Return pydantic's most deeply nested fault in one line: setting, allowed and given value.
 
     `tree` is the validated data, and `path` its dotted name within the configuration.
     """

@@ -23,7 +23,7 @@ class StageConfig(OptimizerConfig):
     """Number of passes over the data. The update strategy is applied after each pass."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if the episodes do not form groups of `size` (rollout.group_size)."""
+        """Raise ConfigError if episodes do not form groups of `size`; here never."""
 
 
 Sft = Annotated[StageConfig, Deferred("srl_extensions.offline.config:SftConfig")]

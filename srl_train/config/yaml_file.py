@@ -47,7 +47,7 @@ def read_tree(path: str | Path) -> Any:
 
 
 def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """Build a RunConfig from `tree` and `overrides`, dotted name -> value. Raises ConfigError."""
+    """Build a RunConfig from a mapping, with overrides by dotted name; ConfigError if wrong."""
     if not isinstance(tree, Mapping):
         raise ConfigError(f"a configuration must be a mapping, got {type(tree).__name__}")
     tree = dict(tree)

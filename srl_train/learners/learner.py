@@ -51,7 +51,7 @@ class Learner(Protocol):
         """
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Return the next step's unclipped gradients by name. TrainingError if the loss is NaN."""
+        """Return the step's unclipped gradients by name. TrainingError for a non-finite loss."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """Clip by norm, then step optimizer and scheduler once; None leaves the model unchanged."""
@@ -103,4 +103,4 @@ class StageLearner(Learner, Protocol):
         """Return rows of preference files as tokenized samples for `learn` (DPO only)."""
 
     def reference_logprobs(self, samples: Sequence[Any]) -> Any:
-        """Return the reference's (chosen, rejected) log-probabilities per pair, or None."""
+        """Return the reference's (chosen, rejected) log-probabilities per pair (DPO only)."""

@@ -230,7 +230,7 @@ class SteppedLearner(Learner):
 
 @contextlib.contextmanager
 def isolated_randomness(seed: int) -> Iterator[None]:
-    """Seed the generators of random, NumPy and torch, and restore their states after the block."""
+    """Seed torch's generators; after the block, restore those of random, NumPy and torch."""
     python, numpy_ = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         # torch.manual_seed would keep a traceback for every device type that is missing.

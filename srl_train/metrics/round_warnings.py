@@ -43,7 +43,7 @@ def warn_of_failed_games(
 
 
 def warn_of_unreadable_answers(run: Run, episodes: Sequence[Episode]) -> list[str]:
-    """Log a warning once per model with parse failures in half its answers; return new texts."""
+    """Log a warning once per player with half its answers or more unreadable; return new texts."""
     found: list[str] = []
     for name in dict.fromkeys(name for episode in episodes for name in episode.seats.values()):
         answers = [

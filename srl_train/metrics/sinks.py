@@ -114,7 +114,7 @@ def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any
 
 
 def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield (line without its end, row), without an incomplete last one, or raise MetricsError."""
+    """Yield (line without its end, row), but no incomplete last one; MetricsError if damaged."""
     with opened(path) as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
         for number, line in enumerate(lines, start=1):

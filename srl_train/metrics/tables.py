@@ -20,7 +20,7 @@ def share(value: float | None) -> str:
 
 
 def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[list[str]]:
-    """Return the headers and then the rows, as text, without columns that have no measured cell."""
+    """Return headers, then rows, as text; with rows, omit columns of only MISSING or ""."""
     cells = [[str(value) for value in row] for row in rows]
     kept = [
         place

@@ -102,12 +102,12 @@ class SurrogateConfig(OptimizerConfig):
 
     @property
     def reads_states(self) -> bool:
-        """True if the learner reads the joint state before each step."""
+        """True if the learner reads the joint state before each step; False unless overridden."""
         return False
 
     @property
     def own_units(self) -> bool:
-        """True if parameters are in units of the model's returns, so that models differ in them."""
+        """True if parameters are in units of the model's own returns; False unless overridden."""
         return False
 
     @field_validator("trl", mode="before")
@@ -121,9 +121,9 @@ class SurrogateConfig(OptimizerConfig):
         return options
 
     def check_group_size(self, path: str, group_size: int, processes: int) -> None:
-        """Raise ConfigError unless `processes` can divide a group equally in all optimizer steps.
+        """Raise ConfigError unless `group_size` is a multiple of the number of an update's parts.
 
-        An update can be a single group. `path` is the dotted name of this section.
+        That is minibatches x accumulation steps x `processes`. `path` is the section's dotted name.
         """
         parts = self.minibatches * self.gradient_accumulation_steps * processes
         if group_size % parts:
