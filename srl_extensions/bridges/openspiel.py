@@ -242,7 +242,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation of a position, and its int8 mask: legal actions, or 0 alone."""
+        """Return a player's observation of a position, and its int8 mask (else of action 0)."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:

@@ -53,7 +53,7 @@ def transcript(
     frames: Iterable[bytes] | None = None,
     seconds: float | None = None,
 ) -> Transcript:
-    """Return the first SHOWN_TURNS turns of an episode as a table, or with frames an animation.
+    """Return the first SHOWN_TURNS turns of an episode as a table; with frames, all, animated.
 
     Without a `view`, observations and actions are numbers. `frames` are PNG files of the start and
     of each turn, shown for `seconds` each.

@@ -38,7 +38,7 @@ class Sampled:
     ids: tuple[int, ...]
     """At least one token; the last is a stop token if `ended`."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each token, as the server computed it (not at temperature 0)."""
+    """Natural log-probability of each token, as the server computed it; unused at temperature 0."""
     ended: bool
     """False if `max_tokens` cut the answer."""
 

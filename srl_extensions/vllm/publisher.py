@@ -161,7 +161,7 @@ class ServedPublisher(WeightPublisher):
             await self._forget(name, old)
 
     async def _reload(self, base: str, client: VLLMClient) -> None:
-        """Load a base's held versions (of a whole model, the newest) on a server that was restarted."""
+        """Load a base's held versions (of a whole model, the newest) on a restarted server."""
         async with self._changing:
             for name, held in self._versions.items():
                 if self._samplers[name].base == base and held:
