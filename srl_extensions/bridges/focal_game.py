@@ -78,7 +78,7 @@ class FocalGame:
         Raises:
             EnvConfigError: If the environment or an option is invalid.
             UntrustedError: If an untrusted game names code or files.
-            PolicyError: If an agent is unknown, `agent` is a partner, or there is no text view.
+            PolicyError: If an agent is unknown, `agent` has a partner, or there is no text view.
         """
         options = registry.as_conversations(self.environment, self.options)
         env = registry.remake(self.environment, options, trusted=trusted)
@@ -159,8 +159,8 @@ class EngineBackend:
     async def complete(self, request: Request) -> Completion:
         """Return the engine's answer to a request, and append it to `answers`.
 
-        Raise BackendError if the answer is empty, or log-probabilities that it has (else NaN) are
-        not one per token; if it could exceed the maximum length, set `full` and do so, too.
+        Raise BackendError for an empty answer, or log-probabilities that are not one per token
+        (None counts as NaN). Raise it and set `full` if the maximum length could be exceeded.
         """
         length = len(request.context)
         if self._opening is None:

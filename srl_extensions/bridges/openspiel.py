@@ -242,7 +242,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation of a position, and its int8 mask (else of action 0)."""
+        """Return a player's observation and int8 mask: 1 for legal actions (action 0 if none)."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:

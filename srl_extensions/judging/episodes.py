@@ -172,8 +172,8 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     """Return the runner with the limits of a command line, which writes episodes to `folder`.
 
     With a folder, lock it and write the command line to FOLDER/command.json; with --resume, compare
-    it with the recorded one instead, if any. Raise ConfigError if the two differ, or if there is
-    nothing to resume or no --resume and the folder contains files.
+    it with an existing command.json instead. Raise ConfigError if the two differ, or if a folder
+    that is not resumed contains files.
     """
     limits = args.concurrency, args.timeout, args.retries
     if folder is None:

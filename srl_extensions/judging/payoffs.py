@@ -77,7 +77,7 @@ def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
     """Return the payoff matrix as plain data, from the array of `returns_by_start`.
 
     Each row is a list of cells. A cell has the "mean" over starts (None if all games failed) and
-    its 95 % "interval", (low, high) by a bootstrap over starts with this seed (None below 2).
+    its 95 % bootstrap "interval" over starts, (low, high), with this seed (None below two starts).
     """
 
     def cell(returns_E: Floats) -> dict[str, Any]:

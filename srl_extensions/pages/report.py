@@ -173,7 +173,7 @@ def ends(run: RecordedRun, key: str) -> tuple[float, float]:
 
 
 def cards(run: RecordedRun) -> list[Card]:
-    """Return (label, value, explanation) of reward, optimum, cooperation, parse failures, failures.
+    """Return (label, value, text) of reward, optimum, cooperation, parse failures, failed episodes.
 
     Cards without a value are left out. The share of the optimum is (after - before) / (optimum -
     before) of the evaluations, at most 1; it has no value if the mode does not train for the

@@ -138,7 +138,7 @@ class RecordedRun:
         return edges(self.series("environment", key))
 
     def position(self, value: float) -> float:
-        """Return (value - uniform) / (optimum - uniform), or NaN if unknown or both are equal."""
+        """Return (value - uniform) / (optimum - uniform), NaN if one is unknown or both equal."""
         uniform, optimum = (self.baselines.get(one, math.nan) for one in ("uniform", "optimum"))
         return (value - uniform) / (optimum - uniform) if optimum != uniform else math.nan
 

@@ -107,7 +107,7 @@ class VLLMClient:
             answers: The only legal completions, with their stop tokens; None allows all.
 
         Raises:
-            ServerUnavailable: If the server is unreachable, or does not know `model`.
+            ServerUnavailable: If the server is unreachable or dead, or does not know `model`.
             BackendError: For another failure or an invalid reply.
         """
         body = {

@@ -293,7 +293,7 @@ def served_bases(
 
 
 def check_python(managed: ManagedServersConfig) -> None:
-    """Raise ConfigError if a given interpreter does not exist, or without one, here is no vLLM."""
+    """Raise ConfigError if a given interpreter is missing, or none is given and this lacks vLLM."""
     if managed.python is None and importlib.util.find_spec("vllm") is None:
         raise ConfigError(
             "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
