@@ -26,7 +26,7 @@ from srl_train.players import Resolver, matchmaking_of
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """Return the scripted policy `name` for an environment, with words for its actions.
+    """Return the scripted policy `name`, with texts of its actions unless `act` is async.
 
     Raise ConfigError if the policy cannot play, or is reserved for evaluation.
     """

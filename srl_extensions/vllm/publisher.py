@@ -128,7 +128,7 @@ class ServedPublisher(WeightPublisher):
         background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
 
     def current(self, name: str) -> ModelVersion | None:
-        """Return the version that answers new requests of `name`, or None."""
+        """Return the version that answers new requests of `name`, if any."""
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
