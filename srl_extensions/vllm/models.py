@@ -121,7 +121,7 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return the publisher; `samplers` are by served base. Publishes frozen adapters of 0."""
+        """Return the publisher; `samplers` are by served base. Publishes frozen (zero) adapters."""
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
