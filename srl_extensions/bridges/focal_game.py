@@ -78,7 +78,7 @@ class FocalGame:
         Raises:
             EnvConfigError: If the environment or an option is invalid.
             UntrustedError: If an untrusted game names code or files.
-            PolicyError: If an agent is unknown or the environment has no text view.
+            PolicyError: If an agent is unknown, `agent` has a partner, or there is no text view.
         """
         options = registry.as_conversations(self.environment, self.options)
         env = registry.remake(self.environment, options, trusted=trusted)
@@ -159,8 +159,8 @@ class EngineBackend:
     async def complete(self, request: Request) -> Completion:
         """Return the engine's answer to a request, and append it to `answers`.
 
-        Raise BackendError if the answer is empty or lacks log-probabilities; if it could exceed the
-        maximum length, also set `full`.
+        Raise BackendError for an empty answer, or log-probabilities that are not one per token
+        (None counts as NaN). Raise it and set `full` if the maximum length could be exceeded.
         """
         length = len(request.context)
         if self._opening is None:
@@ -215,8 +215,8 @@ async def play_focal(
 
     `engine` maps an agent without a partner to its backend; `trusted` permits options and partners
     that name code. A conversation that exceeds the maximum length ends the episode, and the sample
-    ends there. Raise RolloutError if the episode fails for another reason, and TrainingError if a
-    reward is not finite.
+    ends there. Raise RolloutError if the episode fails for another reason or before the agent
+    acted, and TrainingError if a reward is not finite.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:

@@ -242,7 +242,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation of a position, and its int8 mask of legal actions."""
+        """Return a player's observation and int8 mask: 1 for legal actions (action 0 if none)."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:
@@ -339,8 +339,8 @@ def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
     OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers if they are distinct, and the same in all situations. An
-    action that never was legal has its number.
+    fixed seed. They are the answers of up to MOST_NAMED actions, if they are distinct and the same
+    in all situations. An action that never was legal has its number.
     """
     count = game.num_distinct_actions()
     numbers = tuple(map(str, range(count)))

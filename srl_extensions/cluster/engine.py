@@ -196,7 +196,7 @@ class PlayerSampler:
 def shares_of(episodes: int, players: int, group: int) -> list[range]:
     """Return one contiguous share of the episodes' numbers per player, as equal as possible.
 
-    Shares consist of whole groups, unless there are fewer groups than players.
+    Shares consist of whole groups if `group` divides `episodes`, with a group for each player.
     """
     unit = group if episodes % group == 0 and episodes // group >= players else 1
     units = episodes // unit

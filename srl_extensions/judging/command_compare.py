@@ -81,8 +81,8 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
     A score is the mean raw reward per agent and step: of the evaluation after training if all runs
     have one, else of the last tenth of the rounds. Scores are normalized, with uniform play at 0
-    and the optimum at 1, if both are known. Raise RunFolderError if a run has no reward, a method
-    has a seed twice, or runs have different environments or options.
+    and the optimum at 1, if both are known for all runs. Raise RunFolderError if a run has no
+    reward, a method has a seed twice, or runs have different environments or options.
     """
     runs = [run for own in methods.values() for run in own]
     evaluated = all(math.isfinite(run.evaluated("after", "raw_reward")) for run in runs)
@@ -112,7 +112,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return a comparison, the JSON of --out, as text; with a caution below ENOUGH_SEEDS runs."""
+    """Return the JSON of --out as text, with a caution if a method has under ENOUGH_SEEDS runs."""
     methods = record["methods"]
     rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:

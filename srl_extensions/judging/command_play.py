@@ -123,7 +123,7 @@ class _Narrator:
             tell(f"\n{self._env.render()}")
 
     def tell_end(self, failure: str | None) -> None:
-        """Print the results of the episode, which `failure` ended early unless it is None."""
+        """Print the results, if the episode began; `failure` ended it early unless it is None."""
         if self._episode is None:  # The episode ended before its first step.
             return
         result = "The game is over" if failure is None else f"The game ended early ({failure})"

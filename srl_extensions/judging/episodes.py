@@ -171,9 +171,9 @@ def add_episode_options(parser: argparse.ArgumentParser) -> None:
 def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     """Return the runner with the limits of a command line, which writes episodes to `folder`.
 
-    With a folder, write the command line to FOLDER/command.json, or with --resume compare it. Raise
-    ConfigError if the folder contains files and --resume was not given, or if the command line
-    differs from the recorded one.
+    With a folder, lock it and write the command line to FOLDER/command.json; with --resume, compare
+    it with an existing command.json instead. Raise ConfigError if the two differ, or if a folder
+    that is not resumed contains files.
     """
     limits = args.concurrency, args.timeout, args.retries
     if folder is None:

@@ -77,7 +77,7 @@ def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
     """Return the payoff matrix as plain data, from the array of `returns_by_start`.
 
     Each row is a list of cells. A cell has the "mean" over starts (None if all games failed) and
-    its 95 % "interval", (low, high) by a bootstrap over starts with this seed (None for one start).
+    its 95 % bootstrap "interval" over starts, (low, high), with this seed (None below two starts).
     """
 
     def cell(returns_E: Floats) -> dict[str, Any]:
@@ -96,9 +96,9 @@ def rankings(
     """Return player -> its rankings, from the games and the mean returns of the row's player.
 
     "mean_return" is the mean return with all other players, "won" the share of games won against
-    them (a draw is half a win; None if the games name no winner). Of the row's return minus the
-    column's, "alpha_rank" and "nash_weight" are probabilities of the player, "nash_value" its
-    value.
+    them that name a winner (a draw is half a win; None without such games). Of the row's return
+    minus the column's, "alpha_rank" and "nash_weight" are probabilities of the player,
+    "nash_value" its value.
     """
     shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
     others = (payoffs_NN.sum(axis=1) - payoffs_NN.diagonal()) / (len(players) - 1)

@@ -237,9 +237,9 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
-    """Return name -> mean over the focal agents that have the outcome in their infos.
+    """Return name -> mean over the focal agents, for the outcomes that their infos have.
 
-    Names are those of AT_THE_END, SUMMED and JUDGED; JUDGED outcomes are shares from 0 to 1.
+    AT_THE_END leaves out agents without the key, SUMMED counts them as 0; JUDGED is 0 to 1.
     """
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}

@@ -26,7 +26,7 @@ from srl_train.players import Resolver, matchmaking_of
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """Return the scripted policy `name` for an environment, with words for its actions.
+    """Return the scripted policy `name`, with texts of its actions unless `act` is async.
 
     Raise ConfigError if the policy cannot play, or is reserved for evaluation.
     """
@@ -131,7 +131,7 @@ def build_policies(
         trusted: Load players outside the run that its configuration names.
 
     Raises:
-        ConfigError: If a player is unknown, a pool, or reserved for evaluation.
+        ConfigError: If an agent or player is unknown, or a player is a pool or held out.
         UntrustedError: If an untrusted run names code, files or an API model.
     """
     with closing(make_env()) as env:

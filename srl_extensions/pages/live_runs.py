@@ -117,8 +117,8 @@ class WatchedRun:
 def find_runs(roots: Sequence[Path]) -> dict[str, WatchedRun]:
     """Return name -> run in and below the folders `roots`.
 
-    A name is the path below a root. The runs are the MOST_RUNS ones that changed last, the newest
-    last.
+    A name is the path below a root, or the root's own name; the whole path if that is taken. The
+    runs are the MOST_RUNS ones whose folders changed last, the newest last.
     """
     found: dict[str, WatchedRun] = {}
     for root in roots:

@@ -173,7 +173,7 @@ def ends(run: RecordedRun, key: str) -> tuple[float, float]:
 
 
 def cards(run: RecordedRun) -> list[Card]:
-    """Return (label, value, explanation) of reward, share of the optimum, cooperation, failures.
+    """Return (label, value, text) of reward, optimum, cooperation, parse failures, failed episodes.
 
     Cards without a value are left out. The share of the optimum is (after - before) / (optimum -
     before) of the evaluations, at most 1; it has no value if the mode does not train for the
@@ -206,7 +206,7 @@ def cards(run: RecordedRun) -> list[Card]:
 
 
 def _change(run: RecordedRun, key: str, written: Callable[[float], str]) -> str:
-    """Return "START → END", the numbers of `ends` as `written` formats them, or MISSING."""
+    """Return "START → END" of `ends`, formatted by `written`; MISSING if neither is finite."""
     both = ends(run, key)
     return " → ".join(map(written, both)) if any(map(math.isfinite, both)) else MISSING
 

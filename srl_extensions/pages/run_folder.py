@@ -138,7 +138,7 @@ class RecordedRun:
         return edges(self.series("environment", key))
 
     def position(self, value: float) -> float:
-        """Return (value - uniform) / (optimum - uniform), or NaN without these baselines."""
+        """Return (value - uniform) / (optimum - uniform), NaN if one is unknown or both equal."""
         uniform, optimum = (self.baselines.get(one, math.nan) for one in ("uniform", "optimum"))
         return (value - uniform) / (optimum - uniform) if optimum != uniform else math.nan
 
@@ -168,7 +168,7 @@ class RecordedRun:
 
 
 def number_at(tree: Any, *keys: str) -> float:
-    """Return the number at a path of keys, or NaN if it is missing, or finite but above LARGEST."""
+    """Return the number at a path of keys; NaN if missing, no number, or finite above LARGEST."""
     for key in keys:
         if not isinstance(tree, Mapping):
             return math.nan
@@ -179,7 +179,7 @@ def number_at(tree: Any, *keys: str) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean of the finite values, or NaN."""
+    """Return the mean of the finite values, or NaN without any."""
     finite = [value for value in values if math.isfinite(value)]
     return math.fsum(finite) / len(finite) if finite else math.nan
 

@@ -53,10 +53,10 @@ def transcript(
     frames: Iterable[bytes] | None = None,
     seconds: float | None = None,
 ) -> Transcript:
-    """Return the first SHOWN_TURNS turns of an episode as a table, or with frames an animation.
+    """Return the first SHOWN_TURNS turns of an episode as a table, or all as an animation.
 
-    Without a `view`, observations and actions are numbers. `frames` are PNG files of the start and
-    of each turn, shown for `seconds` each.
+    Without a `view`, observations and actions are numbers. The animation shows `frames`, PNG files
+    of the start and of each turn, for `seconds` each; None selects the table.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))

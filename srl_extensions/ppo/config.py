@@ -30,8 +30,8 @@ class PpoConfig(SurrogateConfig):
     """Lambda of generalized advantage estimation per step: 0 uses only the critic, 1 only
     rewards."""
     normalize_advantages: Literal["group", "update", "none"] = "group"
-    """Normalization of advantages to mean 0 and standard deviation 1: over the same step of a
-    group, over the whole update, or none."""
+    """Normalization of advantages: subtract the mean of the same step of a group, or of the update;
+    divide by the update's deviation."""
     value_coefficient: NotNegative = 0.05
     """Weight of the value loss."""
     value_normalization: Literal["none", "running"] = "none"

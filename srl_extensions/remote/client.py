@@ -176,7 +176,7 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
         **options: Arguments of the environment.
 
     Raises:
-        RemoteError: If no server answers, or the server refuses.
+        RemoteError: If no server answers or it refuses; EnvConfigError for a bad address.
     """
     return _shared(address).env(name, **options)
 

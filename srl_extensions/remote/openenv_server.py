@@ -109,7 +109,7 @@ class GameSession(Environment):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         **unknown: Any,
     ) -> JointObservation:
-        """Start an episode of `environment`, or the last one; EnvConfigError for bad arguments."""
+        """Start an episode of `environment`, or the last or first game; EnvConfigError if bad."""
         if unknown:
             raise EnvConfigError(
                 f"reset() takes seed, episode_id, environment and options, got "

@@ -86,7 +86,7 @@ class Sessions:
         """Open a session of the environment that `make` returns with its description.
 
         Returns the session's id and the description. Raises RemoteError if the client has too many
-        sessions, or `make` fails.
+        sessions, or `make` fails or takes longer than `step_seconds`.
         """
         if self.count(client) >= self.limits.max_sessions:
             raise RemoteError(

@@ -78,8 +78,8 @@ class ServerSettings(SessionLimits):
             options: Keyword arguments of its constructor, from the client.
 
         Raises:
-            RemoteError: If the name is not served, or the options are refused by the constructor,
-                name code or files, request too much, or select levels held out from training.
+            RemoteError: If an environment is not served, or options are refused by the constructor,
+                name code or files, request too much or pictures, or select held-out levels.
         """
         self._require(name)
         if options.get("render_mode") is not None:

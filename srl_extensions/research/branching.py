@@ -67,9 +67,9 @@ class BranchingGame(EpisodeGame):
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
         """Add a decision per agent to `decisions`: for agents in `branching`, the best of several.
 
-        `leaders` selects the leaders or all other agents. Memories, `siblings` and `branch_steps`
-        are updated. Raises PolicyError if the policy of an agent in `branching` has no method
-        `branch`.
+        An agent with a forced decision is not branched. `leaders` selects the leaders or all other
+        agents. Memories, `siblings` and `branch_steps` are updated. Raises PolicyError if the
+        policy of an agent in `branching` has no method `branch`.
         """
         places = list(self.env.possible_agents)
         seeds = of_branches(self.policy_seed, len(self.turns), len(places) * self.count)

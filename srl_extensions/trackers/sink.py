@@ -161,7 +161,7 @@ class TrackerSink:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log a record and its step in trackers.json, unless a later one of its kind was logged."""
+        """Log a record and its step if later than its kind's last; none for a failed run at end."""
         if step > run.last.get(kind, -1) and not (run.failed and self._closing):
             run.log(numbers, step)
             run.last[kind] = step

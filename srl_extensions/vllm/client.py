@@ -38,7 +38,7 @@ class Sampled:
     ids: tuple[int, ...]
     """At least one token; the last is a stop token if `ended`."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each token, as the server computed it (none at temperature 0)."""
+    """Natural log-probability of each token, as the server computed it; unused at temperature 0."""
     ended: bool
     """False if `max_tokens` cut the answer."""
 
@@ -107,7 +107,7 @@ class VLLMClient:
             answers: The only legal completions, with their stop tokens; None allows all.
 
         Raises:
-            ServerUnavailable: Also if the server does not know `model`, as after a restart.
+            ServerUnavailable: If the server is unreachable or dead, or does not know `model`.
             BackendError: For another failure or an invalid reply.
         """
         body = {

@@ -114,8 +114,8 @@ class Fleet:
     ) -> Fleet:
         """Return a fleet of running servers; `urls` is served name of a base -> addresses.
 
-        The other arguments are those of `managed`; with `restarts` above 0, a server that fails may
-        return without limit. Raises BackendError if a server completes no token for its base.
+        The other arguments are those of `managed`; a server that fails may return without limit,
+        or never if `restarts` is 0. Raises BackendError if a server completes no token.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)

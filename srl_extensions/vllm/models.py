@@ -121,7 +121,7 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return the publisher; `samplers` are by served base. Publishes zeros of frozen models."""
+        """Return the publisher; `samplers` are by served base. Publishes frozen (zero) adapters."""
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
@@ -187,7 +187,7 @@ def _backends(
 
 
 def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
-    """Return `token_facts` of a base, and up to PROBED_TOKENS token ids of a first prompt."""
+    """Return `token_facts` of a base, and the last PROBED_TOKENS token ids of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]
@@ -272,8 +272,8 @@ def served_bases(
     to the cache. Adapters share one base, and a whole model has its own.
 
     Raises:
-        ConfigError: If the interpreter of managed servers is missing or cannot import vLLM, or
-            adapters have several bases.
+        ConfigError: If a given interpreter of managed servers is missing, none is given and this
+            one has no vLLM, or adapters have several bases.
     """
     models, managed = config.models, section_of(config).managed
     if managed is not None:
@@ -293,7 +293,7 @@ def served_bases(
 
 
 def check_python(managed: ManagedServersConfig) -> None:
-    """Raise ConfigError for an interpreter that does not exist or cannot import vLLM."""
+    """Raise ConfigError if a given interpreter is missing, or none is given and this lacks vLLM."""
     if managed.python is None and importlib.util.find_spec("vllm") is None:
         raise ConfigError(
             "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "

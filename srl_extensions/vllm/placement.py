@@ -51,7 +51,7 @@ def place(servers: int, gpus: Sequence[Gpu], *, each: int = 1) -> list[Placement
     """Return a placement for each server, on the CPU if there are no GPUs.
 
     Servers are dealt to the GPUs in turn, `each` GPUs per server. The servers of a GPU receive
-    equal shares of its free memory; vLLM refuses to start if a share is too small.
+    equal shares of its free memory, at most MEMORY in all. A share may be too small for vLLM.
 
     Raises:
         PlacementError: If there are fewer than `each` GPUs.

@@ -128,7 +128,7 @@ class ServedPublisher(WeightPublisher):
         background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
 
     def current(self, name: str) -> ModelVersion | None:
-        """Return the version that answers new requests of `name`, or None."""
+        """Return the version that answers new requests of `name`, if any."""
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class ServedPublisher(WeightPublisher):
             await self._forget(name, old)
 
     async def _reload(self, base: str, client: VLLMClient) -> None:
-        """Load all held versions of the models of a base on a server that was restarted."""
+        """Load a base's held versions (of a whole model, the newest) on a restarted server."""
         async with self._changing:
             for name, held in self._versions.items():
                 if self._samplers[name].base == base and held:
