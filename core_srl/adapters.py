@@ -111,8 +111,7 @@ class LoRAManager:
     def save(self, lora_id: int, folder: str | Path) -> int:
         """Write an adapter as a PEFT folder, atomically; return the version of its weights.
 
-        Missing parents of the folder are created. Raises KeyError for an unknown lora_id, and
-        ConfigError for a folder with files.
+        Creates parents. Raises KeyError for an unknown lora_id, ConfigError for a taken folder.
         """
         name, folder = self.configs[lora_id].name, Path(folder)
         refuse_taken(folder)

@@ -161,7 +161,7 @@ class MultiModelTrainer:
             metrics (the round's row after its last episode, else {}) and failure (error or None).
 
         Raises:
-            TrainingError: For another number than that of the next episode.
+            TrainingError: For another number than the next episode's, or after max_episodes.
         """
         return await asyncio.to_thread(self._train_episode, episode_num)
 
@@ -400,7 +400,7 @@ async def quick_start_multimodel_training(
 ) -> dict[str, Any]:
     """Train `num_models` documented models, each replaced by 'tiny' if this machine lacks it.
 
-    Whole rounds of 10 episodes are trained, at most `max_episodes` in total.
+    Whole rounds of 10 episodes are trained; one shorter round if `max_episodes` is below 10.
 
     Returns:
         training_results (see `MultiModelTrainer.train`), model_performance (see
