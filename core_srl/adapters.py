@@ -44,7 +44,7 @@ class LoRAManager:
 
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient".
-            ConfigError: For target modules that the base lacks.
+            ConfigError: If the base is an adapter or lacks target modules, or lora_ids repeat.
         """
         self.base = base
         self.backend: HuggingFaceBackend = load_model(base, device)

@@ -124,8 +124,8 @@ class SharedLLMManager:
             affected_nodes.
 
         Raises:
-            UpdateError: For gradients that do not fit or are not finite, frozen weights and models
-                behind an API. The weights remain unchanged.
+            UpdateError: For gradients that do not fit or are not finite, a wrong learning rate,
+                frozen weights and models behind an API. The weights remain unchanged.
         """
         done = self._model.update(gradients, learning_rate)
         return done | {"learning_rate": learning_rate, "affected_nodes": list(self._nodes)}

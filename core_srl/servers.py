@@ -59,7 +59,7 @@ class _Servers(ABC):
         Raises:
             ServingError: If a server does not start, with words of its log; if they run already.
             PlacementError: For a model that does not fit.
-            BackendError: "Model loading failed".
+            BackendError: "Model loading failed". ConfigError if no model is registered.
         """
         if self._fleet is not None:
             raise ServingError("the servers run already: stop() them first")

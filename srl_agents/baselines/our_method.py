@@ -206,7 +206,7 @@ class OurMethodRuns:
     def _planned(self, payoff_NKK: Floats, rounds: int) -> Actions:
         """Return the actions (N, T, C) planned for the next episode, from the expected rewards.
 
-        Updates `_lead_N`.
+        Updates `_lead_N` in games of two actions.
         """
         reply_NCK, error_NKK = self._partner.replies(), self._payoffs.error()
         best = best_plan(reply_NCK, payoff_NKK, rounds)

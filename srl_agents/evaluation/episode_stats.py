@@ -25,7 +25,7 @@ def parse_failures(steps: Iterable[AgentStep]) -> float:
 
 
 def success(episodes: Iterable[Episode]) -> float | None:
-    """Return the share of agents, over all episodes, with "success" at the end; None if unknown."""
+    """Return the share of true "success" entries in the agents' last infos; None without any."""
     ends = [
         bool(end["success"])
         for episode in episodes

@@ -210,7 +210,7 @@ def run_benchmark(
           scripted player; for a learner, the better of AC and AP (no entry unless both play).
         - "cross_play": row -> column -> {"avg", "std", "worst"} of the row's player.
         - "tuning": {"rate": learning rate of PG_TUNED; PG_RATE if it does not play}.
-        - "self_play": player -> "worst" (run's mean) and "runs_in_the_worse_agreement" (number).
+        - "self_play": player -> "worst" (lowest run) and "runs_in_the_worse_agreement" (number).
 
     Raises:
         ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].

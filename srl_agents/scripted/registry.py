@@ -113,7 +113,7 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 
     Args:
         env: Environment that the policies can play; None for any.
-        holdout: True for the policies reserved for evaluation, False for the others.
+        holdout: True for the policies reserved for evaluation, False for the others, None for all.
     """
     return tuple(
         name
