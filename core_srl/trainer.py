@@ -133,7 +133,7 @@ class MultiModelTrainer:
 
         Returns:
             training_completed (False if stopped early), total_episodes, training_time (seconds),
-            training_metrics (lists by episode or model), evaluation (before and after),
+            training_metrics (lists by episode or model), evaluation (before and after), stages,
             final_model_states (`get_model_performance_summary()`) and checkpoints_saved (ids).
         """
         trainer = await asyncio.to_thread(self._begin)
@@ -201,8 +201,8 @@ class MultiModelTrainer:
         """Return the statistics of each model by its id.
 
         Returns:
-            Id -> model_type, model_name, avg_reward (raw, per step), win_rate, total_episodes,
-            update_count (0 behind an API), cooperation_score and gpu_id.
+            Id -> model_type, model_name, kind, seats (agents), avg_reward (raw, per step), win_rate,
+            total_episodes, update_count (0 for an API), cooperation_score, gpu_id (None: no GPU).
         """
         trainer, kinds = self.trainer, self.config.types_by_model()
         summary = trainer.get_model_performance_summary() | summaries.frozen_states(trainer.run)
