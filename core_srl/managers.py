@@ -46,7 +46,7 @@ class SharedLLMManager:
 
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
-            PolicyError: For a temperature that the API does not accept.
+            PolicyError: For a temperature that the API rejects; ConfigError for LoRA on an adapter.
         """
         self.config = config
         self._model: SharedWeights | _ApiModel

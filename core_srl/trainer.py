@@ -144,7 +144,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Play the rest of the next round and update the models; return `row` and `episodes`."""
+        """Train the rest of the next round, if any is left; return a result with `row`, `episodes`."""
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
@@ -172,7 +172,7 @@ class MultiModelTrainer:
             checkpoint_id: Name of the checkpoint's folder; None selects the newest.
 
         Raises:
-            CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
+            CheckpointNotFound: If there is none (a FileNotFoundError); CheckpointError if damaged.
         """
         loaded = self.trainer.load_checkpoint(checkpoint_id)
         self._folder = Path(self.config.checkpoint_dir)
@@ -201,7 +201,7 @@ class MultiModelTrainer:
         """Return the statistics of each model by its id.
 
         Returns:
-            Id -> model_type, model_name, kind, seats (agents), avg_reward (raw, per step), win_rate,
+            Id -> model_type, model_name, kind, seats (agents), avg_reward (raw per step), win_rate,
             total_episodes, update_count (0 for an API), cooperation_score, gpu_id (None: no GPU).
         """
         trainer, kinds = self.trainer, self.config.types_by_model()
@@ -419,7 +419,7 @@ async def quick_start_multimodel_training(
 
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
-    """Return the ids of a run's complete checkpoints, newest first; empty without a folder."""
+    """Return the ids of a run's complete checkpoints, last saved first; empty without a folder."""
     return checkpoint.list_checkpoints(Path(checkpoint_dir))
 
 
@@ -428,6 +428,6 @@ def load_checkpoint_metadata(
 ) -> dict[str, Any]:
     """Return the metadata of a run's checkpoint, such as `episode` and `global_metrics`.
 
-    Raises CheckpointNotFound, a FileNotFoundError, if the run has no such checkpoint.
+    Raises CheckpointNotFound, a FileNotFoundError, if there is none; CheckpointError if damaged.
     """
     return checkpoint.load_metadata(Path(checkpoint_dir), checkpoint_id)
