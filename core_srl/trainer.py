@@ -144,7 +144,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Train the rest of the next round, if any is left; return a result with `row`, `episodes`."""
+        """Train the rest of the next round or raise TrainingError; return `row` and `episodes`."""
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
