@@ -44,7 +44,7 @@ class LoRAManager:
 
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient".
-            ConfigError: For target modules that the base lacks.
+            ConfigError: If the base is an adapter or lacks target modules, or lora_ids repeat.
         """
         self.base = base
         self.backend: HuggingFaceBackend = load_model(base, device)
@@ -111,8 +111,7 @@ class LoRAManager:
     def save(self, lora_id: int, folder: str | Path) -> int:
         """Write an adapter as a PEFT folder, atomically; return the version of its weights.
 
-        Missing parents of the folder are created. Raises KeyError for an unknown lora_id, and
-        ConfigError for a folder with files.
+        Creates parents. Raises KeyError for an unknown lora_id, ConfigError for a taken folder.
         """
         name, folder = self.configs[lora_id].name, Path(folder)
         refuse_taken(folder)

@@ -46,7 +46,7 @@ class SharedLLMManager:
 
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
-            PolicyError: For a temperature that the API does not accept.
+            PolicyError: For a temperature that the API rejects; ConfigError for LoRA on an adapter.
         """
         self.config = config
         self._model: SharedWeights | _ApiModel
@@ -72,7 +72,7 @@ class SharedLLMManager:
                 temperature (the LLMConfig's), top_p (1), top_k (0: all) and max_new_tokens (2048).
 
         Raises:
-            ConfigError: For other settings.
+            ConfigError: For other settings or wrong values; EnvConfigError for a wrong seed.
             PolicyError: For a setting that the API does not accept.
         """
         own = dict(node_config or {})
@@ -96,7 +96,7 @@ class SharedLLMManager:
                 node's.
 
         Raises:
-            ConfigError: For an unknown node or setting.
+            ConfigError: For an unknown node or setting; PolicyError for one that the API lacks.
             BackendError: If the model fails (with an API also the SDK's own error) or the
                 conversation has reached max_length. The conversation remains unchanged.
         """
@@ -124,16 +124,17 @@ class SharedLLMManager:
             affected_nodes.
 
         Raises:
-            UpdateError: For gradients that do not fit or are not finite, frozen weights and models
-                behind an API. The weights remain unchanged.
+            UpdateError: For gradients that do not fit or are not finite, a wrong learning rate,
+                frozen weights and models behind an API. The weights remain unchanged.
         """
         done = self._model.update(gradients, learning_rate)
         return done | {"learning_rate": learning_rate, "affected_nodes": list(self._nodes)}
 
     def get_global_stats(self) -> dict[str, Any]:
-        """Return a dict with total_requests, total_prompt_tokens, total_completion_tokens and more.
+        """Return llm_model, llm_backend, weights_version (None for an API), total_updates, counts.
 
-        node_usage_stats has these counts by node, without total_; weights_version: None for an API.
+        The counts are registered_nodes_count, total_requests, total_prompt_tokens and
+        total_completion_tokens; node_usage_stats has the last three by node, without total_.
         """
         usage = {
             name: {

@@ -59,7 +59,7 @@ class _Servers(ABC):
         Raises:
             ServingError: If a server does not start, with words of its log; if they run already.
             PlacementError: For a model that does not fit.
-            BackendError: "Model loading failed".
+            BackendError: "Model loading failed". ConfigError if no model is registered.
         """
         if self._fleet is not None:
             raise ServingError("the servers run already: stop() them first")
@@ -122,7 +122,7 @@ class UnifiedScheduler(_Servers):
             model_name: Folder or hub name; None selects MODERN_MODELS[model_id].
 
         Raises:
-            ConfigError: For a used id or an unknown name, and while the servers run.
+            ConfigError: For a used id, None for an id not in MODERN_MODELS, and after `start`.
         """
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:
@@ -168,7 +168,7 @@ class UnifiedScheduler(_Servers):
             score: Number from -10 to 10; shares are in proportion to exp(score).
 
         Raises:
-            ServingError: If the servers do not run, share fairly, or the score is too large.
+            ServingError: If the servers do not run, share fairly, or the score is out of range.
             KeyError: For an unknown id.
         """
         if self.sharing == "fair":
@@ -249,7 +249,7 @@ class DistributedLoRAScheduler(_Servers):
     """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
 
     The server of an adapter has the adapter's port. `manager.swap` also loads the
-    new version on the server, and raise BackendError if the server refuses it.
+    new version on the server, and raises BackendError if the server refuses it.
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class DistributedLoRAScheduler(_Servers):
         return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
-        """Return {"base", "servers": port -> state, "adapters": lora_id -> port and version}."""
+        """Return {"base", "servers": port -> url, model, up; "adapters": id -> port, version}."""
         servers, adapters = {}, {}
         for port, spec in self._specs.items() if self._fleet is not None else ():
             up = any(own.up for own in self._running().routers[spec.served_name].servers.values())

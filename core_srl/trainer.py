@@ -133,7 +133,7 @@ class MultiModelTrainer:
 
         Returns:
             training_completed (False if stopped early), total_episodes, training_time (seconds),
-            training_metrics (lists by episode or model), evaluation (before and after),
+            training_metrics (lists by episode or model), evaluation (before and after), stages,
             final_model_states (`get_model_performance_summary()`) and checkpoints_saved (ids).
         """
         trainer = await asyncio.to_thread(self._begin)
@@ -144,7 +144,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Play the rest of the next round and update the models; return `row` and `episodes`."""
+        """Train the rest of the next round or raise TrainingError; return `row` and `episodes`."""
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
@@ -161,7 +161,7 @@ class MultiModelTrainer:
             metrics (the round's row after its last episode, else {}) and failure (error or None).
 
         Raises:
-            TrainingError: For another number than that of the next episode.
+            TrainingError: For another number than the next episode's, or after max_episodes.
         """
         return await asyncio.to_thread(self._train_episode, episode_num)
 
@@ -172,7 +172,7 @@ class MultiModelTrainer:
             checkpoint_id: Name of the checkpoint's folder; None selects the newest.
 
         Raises:
-            CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
+            CheckpointNotFound: If there is none (a FileNotFoundError); CheckpointError if damaged.
         """
         loaded = self.trainer.load_checkpoint(checkpoint_id)
         self._folder = Path(self.config.checkpoint_dir)
@@ -201,8 +201,8 @@ class MultiModelTrainer:
         """Return the statistics of each model by its id.
 
         Returns:
-            Id -> model_type, model_name, avg_reward (raw, per step), win_rate, total_episodes,
-            update_count (0 behind an API), cooperation_score and gpu_id.
+            Id -> model_type, model_name, kind, seats (agents), avg_reward (raw per step), win_rate,
+            total_episodes, update_count (0 for an API), cooperation_score, gpu_id (None: no GPU).
         """
         trainer, kinds = self.trainer, self.config.types_by_model()
         summary = trainer.get_model_performance_summary() | summaries.frozen_states(trainer.run)
@@ -400,7 +400,7 @@ async def quick_start_multimodel_training(
 ) -> dict[str, Any]:
     """Train `num_models` documented models, each replaced by 'tiny' if this machine lacks it.
 
-    Whole rounds of 10 episodes are trained, at most `max_episodes` in total.
+    Whole rounds of 10 episodes are trained; one shorter round if `max_episodes` is below 10.
 
     Returns:
         training_results (see `MultiModelTrainer.train`), model_performance (see
@@ -419,7 +419,7 @@ async def quick_start_multimodel_training(
 
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
-    """Return the ids of a run's complete checkpoints, newest first; empty without a folder."""
+    """Return the ids of a run's complete checkpoints, last saved first; empty without a folder."""
     return checkpoint.list_checkpoints(Path(checkpoint_dir))
 
 
@@ -428,6 +428,6 @@ def load_checkpoint_metadata(
 ) -> dict[str, Any]:
     """Return the metadata of a run's checkpoint, such as `episode` and `global_metrics`.
 
-    Raises CheckpointNotFound, a FileNotFoundError, if the run has no such checkpoint.
+    Raises CheckpointNotFound, a FileNotFoundError, if there is none; CheckpointError if damaged.
     """
     return checkpoint.load_metadata(Path(checkpoint_dir), checkpoint_id)

@@ -334,7 +334,7 @@ class PlaySettings(TypedDict, total=False):
     record_states: bool
     """True to record `env.state()` before each step."""
     timeout: float | None
-    """Seconds for all episodes together; None for no limit."""
+    """Seconds for all episodes together; None for no limit. Unused if all policies are sync."""
     in_flight: int | asyncio.Semaphore | None
     """Maximum number of concurrent episodes; a semaphore limits several calls together."""
     spectator: Spectator | None
@@ -396,7 +396,7 @@ def play_many(
 
     Raises:
         ValueError: An agent has no policy, or `in_flight` is below 1.
-        EpisodeTimeout: The episodes took longer than `timeout` seconds.
+        EpisodeTimeout: Episodes with an async policy took longer than `timeout` seconds.
     """
     return run(play_many_async(make_env, seats, seeds, **settings))
 

@@ -55,7 +55,7 @@ class Handshake:
         self._sent = np.zeros((2, actions, actions))  # rewards sent by leader and follower
         self._again = False  # True in the second exchange
         self.over = False
-        """True if the partner deviated from the protocol."""
+        """True if the partner deviated from the protocol, or no coins are left."""
         self.agreed: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         """Own and partner's actions of the agreed cycle; None before the agreement."""
         if calls:

@@ -42,7 +42,7 @@ class LearnerFilter:
     def add(self, played_N: Floats, counts_NK: Floats) -> Floats:
         """Update with an episode and return its log-likelihood under each filter, (N, FILTERS).
 
-        `played_N` is the share of action 1 in the agent's actions, `counts_NK` are the partner's.
+        `played_N` is the agent's share of action 1, `counts_NK` the partner's count of each action.
         """
         chance_G = _chance(LOGITS)
         log_likelihood_NG = counts_NK[:, 1:] * np.log(chance_G) + counts_NK[:, :1] * np.log(

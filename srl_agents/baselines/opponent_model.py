@@ -127,7 +127,7 @@ class PartnerModel:
         self._recent_NCK = self._fading * self._recent_NCK + counts_NCK
 
     def learner(self) -> Floats:
-        """Return the probability that the partner is a learner: (N,)."""
+        """Return the probability that the partner is a learner: (N,); 0 if K > 2."""
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> Floats:
@@ -148,7 +148,7 @@ class PartnerModel:
         return self._mixed(spreads)
 
     def led(self) -> Floats:
-        """Return a learner's future share of action 1 if the agent always plays 0 or 1: (N, 2)."""
+        """Return a learner's share of action 1 if we always play 0 or 1: (N, 2); 0.5 if K > 2."""
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)
         weight_NF = self._weights()[:, len(COUNTED) :]

@@ -206,7 +206,7 @@ class OurMethodRuns:
     def _planned(self, payoff_NKK: Floats, rounds: int) -> Actions:
         """Return the actions (N, T, C) planned for the next episode, from the expected rewards.
 
-        Updates `_lead_N`.
+        Updates `_lead_N` in games of two actions.
         """
         reply_NCK, error_NKK = self._partner.replies(), self._payoffs.error()
         best = best_plan(reply_NCK, payoff_NKK, rounds)
@@ -294,7 +294,7 @@ class OurMethodPolicy:
         momentum: Share of the evidence about the opponent that is kept per episode, in (0, 1].
 
     Raises:
-        ValueError: `actions` or `momentum` is out of range.
+        ValueError: `actions` is below 2, or `momentum` is not in (0, 1].
     """
 
     def __init__(self, *, seed: int | None = None, actions: int = 2, momentum: float = 0.9) -> None:
@@ -333,7 +333,7 @@ class OurMethodPolicy:
             env: Ignored.
 
         Raises:
-            ValueError: The actions are not those since the last update.
+            ValueError: The actions are not those of `act` since the last update, or there are none.
         """
         actions = np.array([[action for action, _, _ in trajectories]], np.int8)
         rewards = np.array([[reward for _, _, reward in trajectories]], float)

@@ -12,7 +12,7 @@ LONG_AFTER = 2**31
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
-    """Return the share of cooperative actions in `steps`; None in games without cooperation."""
+    """Return the share of action 1 in steps with the info "cooperation_ratio"; None without any."""
     actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
     return sum(map(int, actions)) / len(actions) if actions else None
 
@@ -25,7 +25,7 @@ def parse_failures(steps: Iterable[AgentStep]) -> float:
 
 
 def success(episodes: Iterable[Episode]) -> float | None:
-    """Return the share of agents that reached their goal, or None in games without goals."""
+    """Return the share of true "success" entries in the agents' last infos; None without any."""
     ends = [
         bool(end["success"])
         for episode in episodes

@@ -163,7 +163,7 @@ def play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions
 
 
 def run_seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequence]:
-    """Return the seeds of all runs of a player."""
+    """Return one seed per run of player 0 or 1, or of their reward noise (`role` 2 or 3)."""
     return [np.random.SeedSequence([*seed, role, run]) for run in range(runs)]
 
 
@@ -196,21 +196,21 @@ def run_benchmark(
         difficulty: Difficulty of the game, in [0, 1].
         horizon: Number of rounds per episode.
         seed: Seed of all randomness.
-        players: Names of the players.
+        players: Names in PLAYERS; others raise KeyError.
         progress: Callback that receives lines of text.
 
     Returns:
         JSON data. Averages are mean rewards per round over all episodes, including learning;
         deviations are population standard deviations over the runs.
 
-        - "params": the numbers above.
+        - "params": the arguments from `runs` to `seed`.
         - "metrics": player -> avg_A, avg_B, std_A, std_B in self-play.
         - "oracle": see `oracle`.
         - "references": opponent -> best known reward against it: the exact best response to a
-          scripted player; for a learner, the better of AC and AP.
+          scripted player; for a learner, the better of AC and AP (no entry unless both play).
         - "cross_play": row -> column -> {"avg", "std", "worst"} of the row's player.
-        - "tuning": {"rate": learning rate of PG_TUNED}.
-        - "self_play": player -> its worst run, and the number of runs in the worse agreement.
+        - "tuning": {"rate": learning rate of PG_TUNED; PG_RATE if it does not play}.
+        - "self_play": player -> "worst" (lowest run) and "runs_in_the_worse_agreement" (number).
 
     Raises:
         ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].
@@ -277,7 +277,7 @@ def tuned_rate(payoff_22: Floats, *, runs: int, episodes: int, horizon: int, see
 
 
 def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
-    """Return the function from seeds to the player `name`; `tuned` is the rate of PG_TUNED."""
+    """Return the constructor, from seeds, of a name in PLAYERS; `tuned` is the rate of PG_TUNED."""
     if name in SCRIPTED:
         return partial(Scripted, chances=SCRIPTED[name].chances)
     learners: Mapping[str, Callable[[Seeds], Player]] = {

@@ -71,7 +71,7 @@ def margins(payoffs_NN: Floats) -> Floats:
 
 
 def square(matrix: ArrayLike) -> Floats:
-    """Return a payoff matrix as float64 array; raise ValueError if it is not square and finite."""
+    """Return payoffs as float64; ValueError unless square, finite and of two or more players."""
     found = np.asarray(matrix, dtype=np.float64)
     if found.ndim != 2 or len(found) != len(found.T) or len(found) < 2:
         raise ValueError(

@@ -22,9 +22,9 @@ class LongWork:
         self._due = clock() + FIRST
 
     def at(self, position: str) -> None:
-        """Log the piece of work and its `position`, such as "step 3", every BETWEEN seconds.
+        """Log the piece of work and its `position`, such as "step 3", if a message is due.
 
-        A call before the next message is due does nothing.
+        The first is due FIRST seconds after the start, each other one BETWEEN seconds later.
         """
         now = self._clock()
         if now >= self._due:

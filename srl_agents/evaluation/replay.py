@@ -34,7 +34,7 @@ def remade(
         trusted: True to allow a record that names code or files (srl_envs.registry.remake).
 
     Raises:
-        EpisodeError: The record is not trusted, or does not contain the constructor's arguments.
+        EpisodeError: The record has no `made_as`, or names code or files and is not trusted.
         EnvConfigError: This release cannot construct the environment.
     """
     made = episode.made_as
@@ -65,8 +65,8 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
         `env.render()`, or None without a render mode, at the start and after each step.
 
     Raises:
-        EpisodeError: The environment has another name, an action is not possible, or a reward or
-            the number of turns differs from the record.
+        EpisodeError: The environment has another name, the start or an action is not possible, or
+            the acting agents, a reward or the number of turns differ from the record.
     """
     name = env.metadata["name"]
     if name != episode.environment:
@@ -167,8 +167,8 @@ def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: 
     """Play `turns` on a copy of `watched`, with `action` as the first action of `agent`.
 
     `turns` are the recorded steps that follow the environment's current state. Returns the steps
-    with their new rewards, without observations. Recorded actions that become illegal are replaced
-    by the default. Raises EnvError if there can be no copy.
+    with their new rewards, without observations. Recorded actions that become illegal or are
+    missing are replaced by the default. Raises EnvError if there can be no copy.
     """
     game = Watched(copied(watched.env), watched.infos)
     found: list[Turn] = []

@@ -78,7 +78,7 @@ def context_tokens(
 ) -> tuple[int, ...]:
     """Return the token ids of the messages that a context function selects, up to the next answer.
 
-    Answers keep their sampled ids if the function returns the same message object; copies do not.
+    Answers keep their sampled ids if the function returns the same, unchanged object, not a copy.
 
     Args:
         chat: Chat template and tokenizer.

@@ -70,8 +70,8 @@ def random_dialogues(
 
     There are `games` episodes, or FREE_GAMES times as many in an environment that accepts any
     text. Answers are drawn uniformly from the legal answers, or from the environment's
-    `sample_answers` if it accepts any text. Raises PolicyError if the environment has no text view,
-    or accepts any text and has no sample answers.
+    `sample_answers` if it accepts any text; a few (UNREADABLE_SHARE) are unreadable. Raises
+    PolicyError if the environment has no text view, or accepts any text and has no sample answers.
     """
     rng = np.random.default_rng(seed)
     dialogues, played = [], 0.0
@@ -234,7 +234,7 @@ def folder(
         make_env: Constructor of an environment with a text view.
         seed: Seed of all randomness.
         turns: Maximum number of steps per training episode.
-        steps: Number of optimizer steps, per environment of multitask_v0.
+        steps: Optimizer steps per environment of multitask_v0, repeated up to ROUNDS times.
         size: Shape of the model.
 
     Returns:

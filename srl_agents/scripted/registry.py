@@ -113,7 +113,7 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 
     Args:
         env: Environment that the policies can play; None for any.
-        holdout: True for the policies reserved for evaluation, False for the others.
+        holdout: True for the policies reserved for evaluation, False for the others, None for all.
     """
     return tuple(
         name
@@ -123,7 +123,7 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 
 
 def is_scripted(name: str) -> bool:
-    """Return True if `name` is in POLICIES or has the form 'module:Class'; nothing is imported.
+    """Return True if `name` is in POLICIES or has the form 'module:Class', which is not imported.
 
     Names such as 'RUN:model_0' and 'openai:MODEL' are models.
     """

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train the experiment in the file `args.config`; print the results and return 0."""
+    """Train `args.config`, from checkpoint `args.resume` if given; print results, return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)

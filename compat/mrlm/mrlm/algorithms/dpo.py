@@ -86,7 +86,7 @@ class DPOTrainer(PolicyTrainer):
         super().__init__(policy_env, (), config)
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Write the pairs to `OUTPUT_preferences.jsonl`, train, and return a dict of results."""
+        """Write `OUTPUT_preferences.jsonl` (main process only), train, return a dict of results."""
         if processes.is_main():
             self.dataset.to_json(self._path)
         return super().train(num_iterations)

@@ -125,7 +125,7 @@ class HuggingFaceBackend:
             **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
 
         Raises:
-            BackendError: The model cannot be loaded or is incomplete.
+            BackendError: The model cannot be loaded or is incomplete, or `device` is a missing GPU.
             ImportError: The package for quantization or GGUF is missing.
         """
         if device == "auto":

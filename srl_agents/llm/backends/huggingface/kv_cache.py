@@ -193,8 +193,8 @@ def reusable(
     """Return a cache for a batch if the requests can continue it, otherwise None.
 
     All handles must refer to different rows of one cache, with the same weights, that contain
-    proper prefixes of the contexts. The rows of the cache are reordered to the order of the batch,
-    and earlier handles of the cache become invalid.
+    proper prefixes of the contexts. The rows of the cache become those of the batch, in its order;
+    other rows are dropped, and earlier handles of the cache become invalid.
     """
     if not handles or handles[0] is None:
         return None

@@ -44,7 +44,7 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
 
 
 def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return `source_of(name)`; raise BackendError for an invalid name or an unreachable hub."""
+    """Return `source_of(name)`; raise BackendError for a bad name or a needed, unreachable hub."""
     source, revised = source_of(name)
     try:
         if os.path.exists(source) or any(

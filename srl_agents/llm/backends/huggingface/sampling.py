@@ -101,7 +101,7 @@ def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
 
 @contextmanager
 def compact_head_input(model: Any) -> Iterator[None]:
-    """Make the inputs of the language-model head contiguous in the block.
+    """Make the inputs of a language-model head in half precision on a CPU contiguous in the block.
 
     For a frozen head in half precision on a CPU, torch 2.13 copies the whole head for every row of
     an input that is a view: 53 s instead of 0.07 s per token, for 16 rows and a vocabulary of 262k.
