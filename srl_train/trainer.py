@@ -350,8 +350,8 @@ class Trainer:
     def get_training_status(self) -> dict[str, Any]:
         """Return the state of training, also while `fit` runs.
 
-        `current_episode` and `max_episodes` are completed and configured rounds, `progress` is from
-        0 to 1 and `training_time` in seconds.
+        Keys: is_training, current_episode and max_episodes (completed and configured rounds),
+        progress (0 to 1), training_time (seconds), model_states, checkpoints_count and config.
         """
         run = self.run
         return {

@@ -332,9 +332,9 @@ def _span(text: str, *, alone: bool) -> Span | None:
 
 
 def _related(parts: list[str]) -> Span | None:
-    """Return the Span of an inequality in one variable, or None for others.
+    """Return the Span of an inequality in one variable, None for others, or raise Unreadable.
 
-    `parts` are its terms and signs in turn, such as ["a", "<", "x", "<=", "b"]; 3 or 5 parts.
+    `parts` are its terms and signs in turn, such as ["1", "<", "x", "<=", "2"]; 3 or 5 parts.
     """
     terms, signs = parts[::2], [_RELATIONS[sign] for sign in parts[1::2]]
     if {sign[0] for sign in signs} == {">"}:

@@ -188,8 +188,8 @@ class Stage:
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
         """Return the stage's episodes: from its data, from `folder` if `resumed`, else played now.
 
-        The main process writes played episodes that did not fail to `folder`. Preferences in DPO's
-        data are appended to `self._pairs`. Raises DataError for invalid files.
+        Played episodes that failed are left out; the main process writes the others to `folder`.
+        Preferences in DPO's data are appended to `self._pairs`. Raises DataError for invalid files.
         """
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)

@@ -13,7 +13,7 @@ PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 
 
 def tell(text: object = "") -> None:
-    """Print text to stdout, with control characters escaped."""
+    """Print text to stdout; control characters except line feeds and tabs are escaped."""
     print(printable(text), flush=True)
 
 
