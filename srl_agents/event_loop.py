@@ -126,7 +126,9 @@ class Batcher(Generic[Q, A]):
             return
         del self._waiting[loop]
         batch = [(request, future) for request, future in waiting if not future.cancelled()]
-        batch.sort(key=lambda one: getattr(one[0], "conversation", None) or -1)
+        batch.sort(
+            key=lambda one: -1 if (n := getattr(one[0], "conversation", None)) is None else n
+        )
         try:
             results = self._sample([request for request, _ in batch])
         except Exception as error:

@@ -102,8 +102,8 @@ class Game:
                 outcome = None
                 unwrapped = getattr(self.env, "unwrapped", None)
                 if getattr(unwrapped, "step_waits", False) and self.states is None:
-                    actions = {one: played_action(made) for one, made in decisions.items()}
-                    outcome = (await STEPS.submit(partial(self.env.step, actions))).result()
+                    step = partial(self.env.step, played_actions(decisions))
+                    outcome = (await STEPS.submit(step)).result()
                 self.advance(decisions, outcome)
                 self.at_turn(len(self.turns))
                 self.show()
@@ -175,9 +175,7 @@ class Game:
         reward of an acting agent is missing.
         """
         before, state = self.observations, self.state()
-        outcome = outcome or self.env.step(
-            {agent: played_action(decision) for agent, decision in decisions.items()}
-        )
+        outcome = outcome or self.env.step(played_actions(decisions))
         self.observations, rewards, terminations, truncations, self.infos = outcome
         if without := sorted(set(decisions) - set(rewards)):
             raise EnvError(
@@ -288,6 +286,11 @@ def messages_to(
         for leader, hearers in speaks_first.items()
         if agent in hearers and (said := decisions.get(leader)) is not None and said.asked
     )
+
+
+def played_actions(decisions: Mapping[str, Decision]) -> dict[str, Any]:
+    """Return agent -> `played_action`, the argument of `env.step`, for agent -> decision."""
+    return {agent: played_action(decision) for agent, decision in decisions.items()}
 
 
 def played_action(decision: Decision) -> Any:

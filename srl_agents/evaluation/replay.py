@@ -13,7 +13,7 @@ from gymnasium.spaces import Discrete
 
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_agents.errors import EpisodeError
-from srl_agents.rollout import played_action
+from srl_agents.rollout import played_action, played_actions
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
 from srl_envs.text import fallback_action
@@ -185,7 +185,7 @@ def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: 
                 if decision is None or not (mask is None or mask[decision.action]):
                     decision = Decision(game.default(one))
                 decisions[one] = decision
-        _, rewards, *_ = game.step({one: played_action(own) for one, own in decisions.items()})
+        _, rewards, *_ = game.step(played_actions(decisions))
         found.append(
             tuple(AgentStep(one, None, own, float(rewards[one])) for one, own in decisions.items())
         )
