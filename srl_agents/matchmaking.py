@@ -91,7 +91,7 @@ class Matchmaking:
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return a list of agent -> player per evaluation group; "uniform" is a round robin."""
+        """Return agent -> player of each evaluation group; "uniform" is as "round_robin" here."""
         return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:

@@ -132,11 +132,22 @@ class Exact(Protocol):
     """Policy whose action probabilities can be computed, as exact exploitability requires."""
 
     def probabilities(self, seen: AgentObservation, state: Any) -> np.ndarray:
-        """Return an array (actions,) with the probability of each discrete action, legal or not."""
+        """Return an array (actions,) with the probability of each discrete action, 0 if illegal.
+
+        Args:
+            seen: Observation of the agent.
+            state: Memory of the agent.
+        """
         ...
 
     def continued(self, seen: AgentObservation, state: Any, action: int) -> Any:
-        """Return the agent's memory after it has chosen `action`, from its memory `state`."""
+        """Return the agent's memory after it has chosen an action.
+
+        Args:
+            seen: Observation of the agent.
+            state: Memory before the action.
+            action: Number of a legal action.
+        """
         ...
 
 

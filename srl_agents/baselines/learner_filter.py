@@ -65,7 +65,7 @@ class LearnerFilter:
     def led(self, weight_NF: Floats) -> Floats:
         """Return the partner's future share of action 1 if the agent always plays 0 or 1: (N, 2).
 
-        `weight_NF` are the weights of the filters, (N, FILTERS).
+        The share is the mean over LOOKAHEAD episodes and the filters, weighted by `weight_NF`.
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))
@@ -103,7 +103,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return a learner's mean future share of action 1: [0 for push -1, 1 for +1; rate; logit]."""
+    """Return a learner's share of action 1 in LOOKAHEAD episodes: [push -1 or +1; rate; logit]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

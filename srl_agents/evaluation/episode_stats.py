@@ -36,7 +36,7 @@ def success(episodes: Iterable[Episode]) -> float | None:
 
 
 def environment_of(episode: Episode) -> str | None:
-    """Return the label of the environment that multitask_v0 chose, None for other episodes."""
+    """Return the label of the environment that multitask_v0 chose; None if the record has none."""
     label = episode.turns[0][0].info.get("environment") if episode.turns else None
     return None if label is None else str(label)
 
@@ -45,7 +45,8 @@ def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
     """Return label -> statistics of the episodes of this environment of multitask_v0.
 
     The statistics are the keys "episodes" (number), "raw_reward" (mean per step), "raw_return"
-    (mean per agent and episode), "success" and "parse_failures". Other episodes are ignored.
+    (mean per agent and episode), "success" and "parse_failures" (shares, see the functions of these
+    names). Other episodes are ignored.
     """
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:

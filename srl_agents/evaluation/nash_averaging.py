@@ -63,7 +63,7 @@ def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
 def margins(payoffs_NN: Floats) -> Floats:
     """Return payoffs[i, j] - payoffs[j, i] as an antisymmetric matrix.
 
-    Differences of at most TOLERANCE times the largest payoff are 0.
+    Differences of at most TOLERANCE times the largest absolute payoff are 0.
     """
     found = payoffs_NN - payoffs_NN.T
     level: Floats = np.where(np.abs(found) <= TOLERANCE * np.abs(payoffs_NN).max(), 0.0, found)

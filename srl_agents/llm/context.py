@@ -78,7 +78,8 @@ def context_tokens(
 ) -> tuple[int, ...]:
     """Return the token ids of the messages that a context function selects, up to the next answer.
 
-    Answers keep their sampled ids if the function returns the same, unchanged object, not a copy.
+    An answer keeps its sampled ids if the function returns the same, unchanged object; a copy is
+    tokenized.
 
     Args:
         chat: Chat template and tokenizer.

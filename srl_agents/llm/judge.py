@@ -122,9 +122,9 @@ def question(debate: Debate, first: str) -> str:
 
 
 def parse_verdict(answer: str, first: str) -> str | None:
-    """Return "pro", "con" or "tie" from an answer's last line, or None without a verdict.
+    """Return "pro", "con" or "tie" from an answer's last line, or None for another last line.
 
-    `first` is the side of speaker A, "pro" or "con".
+    The line must be 'Verdict: A', B or tie. `first` is the side of speaker A, "pro" or "con".
     """
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None

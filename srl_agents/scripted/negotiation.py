@@ -74,10 +74,11 @@ class Negotiator(PerAgentPolicy):
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
-        """Return the minimum utility of a deal that is proposed or accepted.
+        """Return the minimum utility of a deal that is proposed or accepted: the class's formula.
 
         `time` is the share of the episode that is over, `reservation` the utility without a deal,
-        `best` that of the best deal, and `worth` that of the last proposal of each other agent.
+        `best` that of the best deal, which is returned if beta is 0. Only subclasses use `worth`
+        (index of another agent -> utility of its last proposal) and `talks`.
         """
         if self._beta == 0:
             return best

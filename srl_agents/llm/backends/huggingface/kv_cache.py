@@ -38,8 +38,8 @@ class AttentionMasks:
     def __call__(self, real: Tensor, positions: Tensor, width: int) -> Tensor | dict[str, Tensor]:
         """Return the mask (rows, 1, width, slots) of the last `width` slots, or a mask per kind.
 
-        `real` (rows, slots) is 1 for a token and 0 for padding; `positions` are those of the tokens
-        in their conversations.
+        Visible slots are 0, hidden ones the dtype's minimum. `real` (rows, slots) is 1 for a token
+        and 0 for padding; `positions` (rows, slots) are those of the tokens in their conversations.
         """
         visible = real.bool()[:, None, None]
         if width > 1:

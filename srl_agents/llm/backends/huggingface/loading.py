@@ -44,7 +44,7 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
 
 
 def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return `source_of(name)`; raise BackendError for a bad name or a needed, unreachable hub."""
+    """Return `source_of(name)`; BackendError if it is no name, or not local and no hub answers."""
     source, revised = source_of(name)
     try:
         if os.path.exists(source) or any(
@@ -100,7 +100,7 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 
 def quantization_arguments(device: str) -> dict[str, Any]:
-    """Return the arguments of `from_pretrained` that quantize a model to NF4 on `device`.
+    """Return `quantization_config` and `device_map` for `from_pretrained`, for NF4 on `device`.
 
     NF4 is the type of QLoRA with 4 bits (Dettmers et al. 2023), here with double quantization.
     Raises ImportError without the package bitsandbytes.
