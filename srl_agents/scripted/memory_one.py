@@ -54,7 +54,7 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Return the five values with indices 2 and 3 swapped: in the order of opponents' situations."""
+    """Return the five values with indices 2 and 3 swapped: the order of opponents' situations."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 

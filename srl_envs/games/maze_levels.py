@@ -279,7 +279,7 @@ class MazeRecipe:
 
 @lru_cache(maxsize=16)
 def first_levels(recipe: MazeRecipe, split: str, count: int) -> tuple[Level, ...]:
-    """Return the `count` mazes of `split` with the smallest level seeds.
+    """Return the `count` mazes of `split`, which may be "any", with the smallest level seeds.
 
     Raises EnvConfigError if ATTEMPTS mazes in a row are of the other split.
     """

@@ -70,7 +70,7 @@ class StagedRules(ChoiceRules):
         return self.adversaries, self.num_agents - self.adversaries
 
     def ramp(self, episode: int) -> float:
-        """Return the ramp, from 0 to 1, of an episode number, counted from 0."""
+        """Return (episode - W) / W, clipped to [0, 1], of a number from 0; 1 without warm-up W."""
         if not self.warmup_episodes:
             return 1.0
         since = episode - self.warmup_episodes

@@ -156,8 +156,8 @@ class TradingView:
             f"{', '.join(self.market.names)}. Each values goods differently, but a coin is worth "
             f"{COIN_VALUE} to all. You earn what your goods gain in value "
             f"to you. {procedure} "
-            f"An offer is for {self._units()} of each good. Offer only what you hold, and accept "
-            "only what you can pay beside your own offer. Write alone on the last line "
+            f"An offer is for {self._allowed_units()} of each good. Offer only what you hold, and "
+            "accept only what you can pay beside your own offer. Write alone on the last line "
             f"{any_of(answers)}.{cost}{talk}"
         )
 
@@ -222,8 +222,7 @@ class TradingView:
     def _an_offer(self, agent: str) -> str:
         return self.answers(agent)[self.market.first_offer]
 
-    def _units(self) -> str:
-        """Return the allowed numbers of units in words, such as "1 to 2"."""
+    def _allowed_units(self) -> str:
         most = self.market.max_quantity
         return "1" if most == 1 else f"1 to {most}"
 
@@ -243,7 +242,7 @@ class TradingView:
         answer = f"offer {int(given)} {goods[give]} for {int(wanted)} {goods[want]} to {partner}"
         action = _actions(self.market, self.agents, agent).get(answer)
         if action is None:
-            return ParseFailure(f"an offer is for {self._units()} of each good")
+            return ParseFailure(f"an offer is for {self._allowed_units()} of each good")
         return action
 
     def _no_partner(self, agent: str, partner: str) -> ParseFailure:
@@ -431,7 +430,7 @@ class SocialTrading(TalkingGame):
     def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
         """Return the fields offer_to_you, offer_gain and agreed of an agent's observation.
 
-        `makers` are the numbers of the agents whose offers it can answer or has accepted.
+        `makers` are the numbers of the agents whose offers this agent can answer or has accepted.
         """
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
