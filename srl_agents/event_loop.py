@@ -23,8 +23,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in a new event loop and return its result or raise its error.
 
     If the caller is inside a running event loop, as in a notebook, the new loop runs in another
-    thread while the caller is blocked. At the end, and on Ctrl-C (KeyboardInterrupt), the tasks
-    that are left in the new loop are cancelled.
+    thread while the caller is blocked. Ctrl-C cancels all tasks and raises KeyboardInterrupt.
     """
     loop = asyncio.new_event_loop()
     try:
@@ -109,10 +108,7 @@ class Batcher(Generic[Q, A]):
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Add a request to the running loop's next batch; return a future of its result or error.
-
-        If `sample` raises, the futures of the whole batch have its error.
-        """
+        """Add a request to the running loop's next batch; return a future of result or error."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])

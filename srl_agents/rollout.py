@@ -135,9 +135,8 @@ class Game:
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
         """Add the decisions of active agents to `decisions` (agent -> decision).
 
-        These agents are the leaders if `leaders` is True, otherwise all others, which read the
-        leaders' answers in `decisions`. Unless the decision is forced, the policy of the agent is
-        queried and its memory replaced.
+        These agents are the leaders if `leaders`, otherwise all others, which read the leaders'
+        answers in `decisions`. Unless `forced_decision`, a policy is queried, its memory replaced.
         """
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
@@ -285,10 +284,7 @@ async def query_policies(
 def messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return the (leader, answer) pairs that `agent` reads, from agent -> decision.
-
-    The answer is the text, or without a text the action as a string. Forced decisions are left out.
-    """
+    """Return the (leader, text or str(action)) pairs of unforced decisions that `agent` reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()

@@ -68,7 +68,7 @@ class Handshake:
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Record the partner's action of the round, which may set `over` or `agreed`."""
+        """Record the partner's action; sets `over` on a deviation, `agreed` after an agreement."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True

@@ -40,7 +40,7 @@ class LearnerFilter:
         self._logit_DRNG = np.tile(belief / belief.sum(), shape)
 
     def add(self, played_N: Floats, counts_NK: Floats) -> Floats:
-        """Update with an episode and return its log-likelihood under each filter, (N, FILTERS).
+        """Update the beliefs with an episode; return its log-likelihood by filter, (N, FILTERS).
 
         `played_N` is the agent's share of action 1, `counts_NK` the partner's count of each action.
         """

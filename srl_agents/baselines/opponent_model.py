@@ -49,7 +49,7 @@ class PayoffTable:
     def mean(self) -> Floats:
         """Return the expected reward of each joint action: (N, K, K).
 
-        It is the mean of its rewards and PRIOR_WEIGHT times the mean of all rewards of the run.
+        The mean of all rewards of the run counts as PRIOR_WEIGHT more rewards of the joint action.
         """
         known = self._total + PRIOR_WEIGHT * self._overall()[:, None, None]
         return np.asarray(known / (self.count + PRIOR_WEIGHT))
@@ -131,11 +131,11 @@ class PartnerModel:
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> Floats:
-        """Return the expected action distribution of a partner that is no learner: (N, C, K)."""
+        """Return the action distributions by situation of a partner, no learner: (N, C, K)."""
         return self._mean_by_belief([_mean(counts) for counts in self._counts_by_type()])
 
     def doubt(self, rounds: int) -> Floats:
-        """Return the expected change of the beliefs about a reply by `rounds` more rounds: (N, C).
+        """Return how much `rounds` more rounds would change `replies`, by situation: (N, C).
 
         The change is a standard deviation, the largest over the actions (knowledge gradient;
         Frazier, Powell and Dayanik 2008).

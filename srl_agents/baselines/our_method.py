@@ -117,7 +117,7 @@ class OurMethodRuns:
         self._negotiate(other_N)
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Plan the next episode after the actions and rewards (N, T) since the last update.
+        """Learn from the actions and rewards (N, T) since the last update; plan the next episode.
 
         Raises ValueError if `own_NT` are not the actions that `act` returned.
         """

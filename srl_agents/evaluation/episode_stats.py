@@ -44,9 +44,8 @@ def environment_of(episode: Episode) -> str | None:
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
     """Return label -> statistics of the episodes of this environment of multitask_v0.
 
-    The statistics are the keys "episodes" (number), "raw_reward" (mean per step), "raw_return"
-    (mean per agent and episode), "success" and "parse_failures" (shares, see the functions of these
-    names). Other episodes are ignored.
+    The keys are "episodes" (number), "raw_reward" (mean per step), "raw_return" (mean per agent and
+    episode), "success" and "parse_failures" (see these functions). Other episodes are ignored.
     """
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:

@@ -34,14 +34,11 @@ class NashAverage(NamedTuple):
 
 
 def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
-    """Compute the Nash average of players.
+    """Compute the Nash average: the weights and values of the players.
 
     Args:
         payoffs_NN: Payoff of the row's player against the column's player. The margin of i over j
             is (payoffs[i, j] - payoffs[j, i]) / 2.
-
-    Returns:
-        The equilibrium and the players' values.
 
     Raises:
         ValueError: The matrix is not square, finite and of at least two players.

@@ -74,11 +74,12 @@ class Negotiator(PerAgentPolicy):
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
-        """Return the minimum utility of a deal that is proposed or accepted: the class's formula.
+        """Return the minimum utility of a deal that is proposed or accepted.
 
-        `time` is the share of the episode that is over, `reservation` the utility without a deal,
-        `best` that of the best deal, which is returned if beta is 0. Only subclasses use `worth`
-        (index of another agent -> utility of its last proposal) and `talks`.
+        This is reservation + (best - reservation) * (1 - time ** (1 / beta)), or `best` if beta is
+        0. `time` is the share of the episode that is over, `reservation` the utility without a
+        deal, `best` that of the best deal. Only subclasses use `worth` (index of another agent ->
+        utility of its last proposal) and `talks`.
         """
         if self._beta == 0:
             return best

@@ -39,7 +39,7 @@ class PolicyEntry:
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if `games` has env's name, or is empty and all actions are discrete."""
+        """Return True if `games` has env's metadata name, or is empty and actions are discrete."""
         if self.games:
             return env.metadata["name"] in self.games
         return 0 not in action_counts(env).values()

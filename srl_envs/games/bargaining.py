@@ -58,7 +58,10 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return a tuple of (issue, options); raise EnvConfigError for bad names, types or sizes."""
+    """Return (issue, options) pairs; EnvConfigError for bad names or fewer than 2 or many options.
+
+    Names are lower-case letters and digits. Limits are MOST_PROPOSALS and MOST_LETTERS.
+    """
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())
@@ -185,7 +188,7 @@ class Bargain:
         return sum(self.stands) > self.stands[agent]
 
     def play(self, chosen: Sequence[int]) -> list[bool]:
-        """Play one round with one action per agent; change proposals, consents and the outcome.
+        """Play one round, one action per agent; change proposals, consents, mover and outcome.
 
         Returns a bool per agent, True if its action was illegal and therefore counted as a pass.
         """

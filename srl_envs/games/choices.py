@@ -16,7 +16,7 @@ class ChoiceRules:
         raise NotImplementedError
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward without noise for the joint `actions` (1 = cooperate)."""
+        """Return each agent's reward, without noise, for the joint `actions` (1 = cooperate)."""
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:

@@ -144,7 +144,7 @@ class MazeView(FixedChoices):
         return f"{which} player" if self.players > 2 else "Other player"
 
     def _where(self, dx: float, dy: float) -> str:
-        """Return a way such as "2 right, 1 up", or "here", given goal_dx and goal_dy (or other)."""
+        """Return a way such as "2 right, 1 up", or "here"; `dx` and `dy` are observation fields."""
         right, down = round(dx * (self.width - 1)), round(dy * (self.height - 1))
         parts = []
         if right:

@@ -267,10 +267,7 @@ class MazeRecipe:
         return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str) -> EnvConfigError:
-        """Return an error that ATTEMPTS mazes of this recipe contain none of a kind.
-
-        `which` describes the kind, such as "of the test split".
-        """
+        """Return an error: no maze of the kind `which` ("of the test split") in ATTEMPTS mazes."""
         return EnvConfigError(
             f"no maze {which} among {ATTEMPTS} mazes of {self}: use a larger maze or another "
             "loop_share"

@@ -171,7 +171,7 @@ class NegotiationView:
         return self._actions[f"propose {terms}"]
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
-        """Return sentences on proposals and, from 3 agents on, consents in the fields `seen`."""
+        """Return sentences on proposals and (of 3 agents or more) consents in the fields `seen`."""
         names = ["You", *self.agents]
         names.remove(agent)
         sentences, size = [], len(seen["utility"])

@@ -452,7 +452,7 @@ class SocialTrading(TalkingGame):
         )
 
     def _words_kept(self) -> list[list[int]]:
-        """Return the field word_kept of each agent's observation."""
+        """Return each agent's field word_kept: per other agent 1 kept, -1 broken, 0 none."""
         words = [[0] * (self.rules.num_agents - 1) for _ in self.possible_agents]
         for receiver, giver, kept in self.market.outcome:
             slot = giver - (giver > receiver)
@@ -461,7 +461,7 @@ class SocialTrading(TalkingGame):
         return words
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
-        """Return the int8 mask of a round of offers for an agent with `stock`, units by good."""
+        """Return the int8 mask of passing and of the offers that `stock` (units by good) covers."""
         mask = self._pass_only.copy()
         mask[self.rules.first_offer :] = np.asarray(stock)[self._given] >= self._given_units
         return mask
@@ -477,7 +477,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add the entries of the last round, listed in the class, to `infos`, one per agent."""
+        """Add surpluses, gain, reputation and network, as in the class, to `infos` (by agent)."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)

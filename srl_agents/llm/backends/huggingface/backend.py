@@ -217,7 +217,7 @@ class HuggingFaceBackend:
         """Return the probabilities of `request.answers`, in order, under constrained sampling.
 
         Args:
-            request: Request with legal answers and a temperature above 0.
+            request: Request with legal answers and temperature > 0; top_k and top_p are ignored.
         """
         assert request.answers is not None
         end = self.chat.end_of_turn

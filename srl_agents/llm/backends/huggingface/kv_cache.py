@@ -124,7 +124,7 @@ class KeptCache:
         self.keeps = all(type(layer) is DynamicLayer for layer in self._cache.layers)
 
     def forget(self) -> None:
-        """Remove all slots of all rows."""
+        """Remove all slots and tokens of all rows; the rows remain."""
         self._cache = DynamicCache(config=self._config)
         if self._masks is not None:
             # A windowed layer would drop slots. All are kept, and its mask hides the old ones.

@@ -115,7 +115,7 @@ def quantization_arguments(device: str) -> dict[str, Any]:
 
 
 def make_batch_invariant(model: Any) -> None:
-    """Change quantized layers in place so that outputs depend neither on batch nor on mode."""
+    """Change 4-bit layers in place so that outputs depend neither on the batch nor on the mode."""
     from bitsandbytes.nn import Linear4bit
 
     for module in model.modules():
