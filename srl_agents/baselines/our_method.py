@@ -105,7 +105,7 @@ class OurMethodRuns:
         return self._now
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """End the round with the opponents' actions (N,): advance handshakes, end broken cycles."""
+        """End the round with the opponents' actions (N,), which may break agreements."""
         own_N, _ = self.act()
         other_N = np.asarray(other_N, np.int8)
         place_N = (self._rounds - self._since_N) % CYCLE
@@ -168,7 +168,7 @@ class OurMethodRuns:
                 self._handshakes[n].know(mean_NKK[n], self._payoffs.count[n], float(noise_N[n]))
 
     def _response(self) -> tuple[Actions, Floats]:
-        """Return actions and their probabilities (N,): maximin in guarded runs, else the plan."""
+        """Return actions and their probabilities (N,): maximin if guarded, else the plan if any."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # Before the first update: each action twice, in turn.
@@ -240,10 +240,11 @@ class OurMethodRuns:
         payoff_NKK: Floats,
         error_NKK: Floats,
     ) -> tuple[Actions, Floats]:
-        """Return plans (N, T, C) and their values (N,): the best response or a constant action.
+        """Return plans (N, T, C) and their values (N,): best response, constant action or test.
 
-        `_lead_N` is set to the constant action of each run, or UNDECIDED. `learner_N` are the
-        probabilities that the partners are learners, and `led_N2` the mean rewards of each constant
+        A test, of value MUCH, plays both actions in turn while the better one against a learner is
+        unsure. `_lead_N` is set to the constant action of each run, or UNDECIDED. `learner_N` are
+        the probabilities that the partners are learners, `led_N2` the mean rewards of each constant
         action against a learner. `best` and `reply_NC` are the best responses to other partners and
         their probabilities of action 1. The payoffs are expected rewards with standard errors.
         """

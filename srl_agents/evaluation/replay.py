@@ -66,7 +66,7 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
 
     Raises:
         EpisodeError: The environment has another name, the start or an action is not possible, or
-            the acting agents, a reward or the number of turns differ from the record.
+            the acting agents, a reward or (without a failure) the number of turns differ.
     """
     name = env.metadata["name"]
     if name != episode.environment:

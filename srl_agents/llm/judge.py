@@ -64,8 +64,8 @@ class LLMJudge:
 
         Returns:
             The scores of both sides. `info` contains `orders` (both verdicts: "pro", "con", "tie",
-            or None for one that could not be parsed, which counts as a tie), `agreed`, and
-            `unreadable` (number of verdicts that could not be parsed).
+            or None for one that could not be parsed, which counts as a tie), `agreed` (True if
+            both are parsed and equal) and `unreadable` (number of verdicts that are not parsed).
 
         Raises:
             JudgeError: The backend failed.

@@ -48,9 +48,9 @@ def messages_until(
     messages: tuple[Message, ...],
     failure: ParseFailure | None,
 ) -> tuple[Message, ...]:
-    """Return a conversation with the newest user message, `situation(view, seen, failure)`.
+    """Return `messages` and the newest user message, `situation(view, seen, failure)`.
 
-    `messages` are the earlier ones; if there are none, the first one contains the rules.
+    If there are no earlier messages, the result begins with the rules as system message.
     """
     rules = ({"role": "system", "content": rules_for(view, seen).strip()},)
     words = situation(view, seen, failure).strip()

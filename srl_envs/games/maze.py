@@ -352,7 +352,7 @@ class Maze(base.SimultaneousGame):
         return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
-        """Return a drawing of the maze: A, B, ... (later *) agents, G goals, # walls, . free."""
+        """Return the headline and the maze: A, B, ... (then *) agents, G goals, # walls, . free."""
         width = self.level.width
         marks = ["." if ways else "#" for ways in self.level.doors]
         for goal in () if self.task == "meet" else self._goals:
