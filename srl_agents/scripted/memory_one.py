@@ -85,8 +85,8 @@ class SituationReader:
     def __call__(self, observation: object) -> int:
         """Return the situation: 0 in the first round, then 1 + 2 * own + other's last action.
 
-        `observation` is a vector, or has it as "observation". An action is 1 for cooperation;
-        other's is that of most other agents, on a tie the agent's own.
+        `observation` is the vector, or a dict with the vector as "observation". Actions are 1 for
+        cooperation; other's is that of most other agents, on a tie the agent's own.
         """
         vector: Any = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:

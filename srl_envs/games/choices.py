@@ -12,7 +12,7 @@ class ChoiceRules:
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
-        """Number of agents of each group, in agent order."""
+        """Number of agents of each group of agents that are alike, in agent order."""
         raise NotImplementedError
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:

@@ -77,7 +77,7 @@ class StagedRules(ChoiceRules):
         return min(1.0, max(0.0, since / self.warmup_episodes))
 
     def base_reward(self, ramp: float) -> float:
-        """Return the base reward at this ramp; at ramp 0, the reward of warm-up rounds."""
+        """Return max(0.1, 1 - difficulty) * (1 + 0.3 * ramp); at ramp 0, the warm-up's reward."""
         return max(BASE_FLOOR, 1.0 - self.difficulty) * (1.0 + RAMP * ramp)
 
     def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:

@@ -260,7 +260,7 @@ class TradingView:
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
         """Return sentences on the agent's offer, offers to the agent, and due deliveries.
 
-        `seen` are the fields that the agent observes; `phase` is OFFERS, ANSWERS or DELIVERIES.
+        `seen` are the agent's fields, `others` the other agents, and `phase` one of the constants.
         """
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
