@@ -70,7 +70,7 @@ class StagedRules(ChoiceRules):
         return self.adversaries, self.num_agents - self.adversaries
 
     def ramp(self, episode: int) -> float:
-        """Return (episode - W) / W, clipped to [0, 1], of a number from 0; 1 without warm-up W."""
+        """Return (episode - W) / W, clipped to [0, 1], with W = `warmup_episodes`; 1 if W = 0."""
         if not self.warmup_episodes:
             return 1.0
         since = episode - self.warmup_episodes
