@@ -215,7 +215,7 @@ def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> No
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
-    """Yield the episodes of a file written by `write_jsonl`, one at a time, without blank lines.
+    """Yield the episodes of a file written by `write_jsonl`, one at a time; skip blank lines.
 
     Args:
         path: Path of the file.

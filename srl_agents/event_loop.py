@@ -83,7 +83,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine without an event loop; raise RuntimeError if it suspends."""
+    """Run a coroutine without an event loop and return its result; RuntimeError if it suspends."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -108,7 +108,7 @@ class Batcher(Generic[Q, A]):
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Add a request to the next batch of this event loop and return a future of its result."""
+        """Add a request to the running loop's next batch; return a future of result or error."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])

@@ -56,7 +56,6 @@ class Matchmaking:
 
         `name` is "fixed" (see assign_agents), "rotating" (fixed, shifted by one agent per group),
         "uniform" (models drawn per group) or "round_robin" (models drawn in a balanced schedule).
-
         Raises ValueError for an unknown agent in `seats`. "fixed" and "rotating" also raise it for
         a model without an agent, and the others if `seats` contains every agent.
         """
@@ -91,11 +90,11 @@ class Matchmaking:
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return a list of agent -> player per evaluation group; "uniform" is a round robin."""
+        """Return agent -> player of each evaluation group; "uniform" is as "round_robin" here."""
         return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """Return all agents that the player plays in some group, in the environment's order."""
+        """Return all agents that the player may play in a group, in the environment's order."""
         if self.varies:
             own = self._free if player in (self._models if self.draws else self._in_turn) else ()
             return tuple(a for a in self.agents if self._fixed.get(a) == player or a in own)

@@ -36,24 +36,17 @@ class SyncPolicy(Protocol):
     """Policy that computes its decisions at once, such as a scripted policy."""
 
     def start(self, seed: int) -> Any:
-        """Return the initial memory of one agent in one episode.
-
-        Args:
-            seed: Source of all randomness of this agent's decisions.
-        """
+        """Return the initial memory of one agent; `seed` is the source of all its randomness."""
         ...
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Choose the actions of all agents of one episode that decide at the same time.
+        """Choose actions; return decisions and new memories, both in the order of `seen`.
 
         Args:
-            seen: Observation of each agent.
+            seen: Observation of each agent of one episode that decides at the same time.
             states: Memory of each agent, in the order of `seen`.
-
-        Returns:
-            The decisions and the new memories, both in the order of `seen`.
         """
         ...
 
@@ -76,11 +69,7 @@ class AsyncPolicy(Protocol):
         ...
 
     def leave(self, state: Any) -> None:
-        """Release the resources of one agent at the end of its episode.
-
-        Args:
-            state: Memory of the agent.
-        """
+        """Release the resources of one agent, with the memory `state`, after its episode."""
 
 
 Policy = SyncPolicy | AsyncPolicy
@@ -132,11 +121,22 @@ class Exact(Protocol):
     """Policy whose action probabilities can be computed, as exact exploitability requires."""
 
     def probabilities(self, seen: AgentObservation, state: Any) -> np.ndarray:
-        """Return an array (actions,) with the probability of each discrete action, legal or not."""
+        """Return an array (actions,) with the probability of each discrete action, 0 if illegal.
+
+        Args:
+            seen: Observation of the agent.
+            state: Memory of the agent.
+        """
         ...
 
     def continued(self, seen: AgentObservation, state: Any, action: int) -> Any:
-        """Return the agent's memory after it has chosen `action`, from its memory `state`."""
+        """Return the agent's memory after it has chosen an action.
+
+        Args:
+            seen: Observation of the agent.
+            state: Memory before the action.
+            action: Number of a legal action.
+        """
         ...
 
 

@@ -86,8 +86,8 @@ class Game:
     async def play(self) -> Episode:
         """Play the episode from its reset to its end and return the record.
 
-        A BackendError or EnvError ends the episode and is recorded as its `failure`; others are
-        raised.
+        A BackendError or EnvError ends the episode and becomes its `failure`; others are raised.
+        At the end, `leave` of async policies is called. The environment stays open.
         """
         try:
             self.begin()
@@ -133,10 +133,10 @@ class Game:
         self.memories = start_policies(self.seats, agents, self.policy_seed)
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Query the policies and add their decisions to `decisions` (agent -> decision).
+        """Add the decisions of active agents to `decisions` (agent -> decision).
 
-        The active agents that are queried are the leaders if `leaders` is True, otherwise all
-        others, which read the leaders' texts in `decisions`. Their memories are replaced.
+        These agents are the leaders if `leaders`, otherwise all others, which read the leaders'
+        answers in `decisions`. Unless `forced_decision`, a policy is queried, its memory replaced.
         """
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
@@ -153,8 +153,8 @@ class Game:
     def forced_decision(self, agent: str) -> Decision | None:
         """Return the Decision of an agent whose policy need not be queried, otherwise None.
 
-        Such an agent is not to move and has a single legal action. In games with texts as actions,
-        this is the default action of the text view.
+        Such an agent has False as TO_MOVE in its info. Its action is the single legal one of its
+        mask, or without a mask the default action of the environment's text view, if there is one.
         """
         info = self.infos.get(agent, {})
         action: Any = only_action(info)
@@ -169,8 +169,9 @@ class Game:
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
     def advance(self, decisions: Mapping[str, Decision], outcome: Any = None) -> None:
-        """Step the environment with `decisions` (agent -> decision); append to `turns` and `ends`.
+        """Step the environment with `decisions` (agent -> decision) and record the step.
 
+        Replaces `observations` and `infos`; adds to `turns`, `ends` and, if recorded, `states`.
         `outcome` is the result of `env.step` if it was called already. Raises EnvError if the
         reward of an acting agent is missing.
         """
@@ -208,7 +209,10 @@ class Game:
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def truncation(self, agent: str) -> End:
-        """Return a truncated agent's End: last observation, token ids (if the policy has any)."""
+        """Return a truncated agent's End, with its last observation.
+
+        If its policy's `closing` returns token ids, the End also has them, and the `state()`.
+        """
         seen, policy, ids = self.see(agent, ()), self.seats[agent], None
         if isinstance(policy, Closing):
             ids = policy.closing(seen, self.memories[agent])
@@ -280,7 +284,7 @@ async def query_policies(
 def messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return the (leader, text) pairs of decisions, except forced ones, that the agent reads."""
+    """Return the (leader, text or str(action)) pairs of unforced decisions that `agent` reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()
@@ -294,7 +298,7 @@ def played_actions(decisions: Mapping[str, Decision]) -> dict[str, Any]:
 
 
 def played_action(decision: Decision) -> Any:
-    """Return the action for `env.step`; an int that was parsed from text becomes a TextAction."""
+    """Return the action for `env.step`: a TextAction for an int with a text, else unchanged."""
     if decision.text is None or type(decision.action) is not int:
         return decision.action
     return TextAction(decision.action, decision.text)
@@ -303,7 +307,7 @@ def played_action(decision: Decision) -> Any:
 def is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Return False for a terminated agent, True for a truncated one, None for an active one."""
+    """Return False if the agent is terminated, else True if it is truncated, else None."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None

@@ -79,7 +79,7 @@ def of_update(seed: int, round_number: int, model: int, update_index: int) -> in
 
 
 def of_step(update: int, step: int, process: int) -> int:
-    """Return the seed of step number `step` in process number `process`, from an update's seed."""
+    """Return an optimizer step's seed: `update` (a seed) + `step` + 1,000,003 * `process`."""
     return update + step + _BETWEEN_PROCESSES * process
 
 
@@ -88,7 +88,7 @@ def of_games(
 ) -> tuple[list[int], list[int]]:
     """Draw the seeds of episodes: (environment seeds, policy seeds), each of length `games`.
 
-    Each `group_size` consecutive episodes have the same environment seed.
+    Each `group_size` consecutive episodes share one environment seed, but no policy seed.
     """
     starts = draws.integers(2**31, size=-(-games // group_size)).tolist()
     policies = draws.integers(2**63, size=games).tolist()

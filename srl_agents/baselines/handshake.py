@@ -68,7 +68,7 @@ class Handshake:
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Record the partner's action of the round, which may set `over` or `agreed`."""
+        """Record the partner's action; sets `over` on a deviation, `agreed` after an agreement."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -128,9 +128,9 @@ class Handshake:
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """Return the bits of the candidates' mean rewards, then those of their noise.
+        """Return the bits of each candidate's mean reward, BITS each, then NOISE_BITS of the noise.
 
-        The rewards are scaled to this player's range, which is set in the first exchange.
+        Both are scaled to this player's range of rewards, which the first exchange sets.
         """
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
@@ -162,7 +162,7 @@ class Handshake:
             self.agreed = own, other
 
     def _read(self, player: int, bits: list[int]) -> float:
-        """Store the mean rewards in the message of player 0 (the leader) or 1; return its noise."""
+        """Store a message's mean rewards in `_sent[player]`, 0 = leader; return noise / range."""
         for place, cell in enumerate(self._cells):
             self._sent[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
         return float(2.0 ** (-0.5 * _number(bits[-NOISE_BITS:])))
@@ -171,7 +171,7 @@ class Handshake:
 def in_question(
     leader_KK: Floats, follower_KK: Floats, agreement: Agreement, error: float
 ) -> list[Cell]:
-    """Return the joint actions that may be as good as the agreement.
+    """Return the joint actions (leader's, follower's) that may be as good as the agreement.
 
     These are the joint actions whose product of gains is at least that of the agreement if their
     rewards are `error` higher, and those of the agreement `error` lower, than in the tables.

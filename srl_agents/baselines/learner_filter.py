@@ -40,7 +40,7 @@ class LearnerFilter:
         self._logit_DRNG = np.tile(belief / belief.sum(), shape)
 
     def add(self, played_N: Floats, counts_NK: Floats) -> Floats:
-        """Update with an episode and return its log-likelihood under each filter, (N, FILTERS).
+        """Update the beliefs with an episode; return its log-likelihood by filter, (N, FILTERS).
 
         `played_N` is the agent's share of action 1, `counts_NK` the partner's count of each action.
         """
@@ -65,7 +65,7 @@ class LearnerFilter:
     def led(self, weight_NF: Floats) -> Floats:
         """Return the partner's future share of action 1 if the agent always plays 0 or 1: (N, 2).
 
-        `weight_NF` are the weights of the filters, (N, FILTERS).
+        The share is the mean over LOOKAHEAD episodes and the filters, weighted by `weight_NF`.
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))
@@ -103,7 +103,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return a learner's mean future share of action 1: [0 for push -1, 1 for +1; rate; logit]."""
+    """Return a learner's share of action 1 in LOOKAHEAD episodes: [push -1 or +1; rate; logit]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

@@ -46,7 +46,7 @@ class SimplePGRuns:
         self._uniforms = Uniforms(seeds)
 
     def act(self) -> tuple[Actions, Floats]:
-        """Draw the actions of a round; return them and the probabilities of cooperation, (N,)."""
+        """Draw a round's actions, 1 to cooperate; return them and the probabilities of 1: (N,)."""
         chance = self.chance()
         return (self._uniforms.take(1)[0] < chance).astype(np.int8), chance
 
@@ -54,7 +54,7 @@ class SimplePGRuns:
         """Do nothing, because the policy does not depend on the opponent."""
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Take a gradient step from the actions and rewards (N, T) of an episode."""
+        """Take a policy-gradient step on `theta` from an episode's actions and rewards (N, T)."""
         advantage_NT = reward_NT - reward_NT.mean(axis=1, keepdims=True)
         score_NT = own_NT - self.chance()[:, None]
         self.theta = self.theta + self.lr * (score_NT * advantage_NT).mean(axis=1)
@@ -97,9 +97,9 @@ class SimplePG:
         return int(action), log(chance if action else 1.0 - chance)
 
     def update(self, trajectories: Sequence[tuple[int, float, float]]) -> None:
-        """Take one gradient step from (action, log-probability, reward) of an episode's rounds.
+        """Take one gradient step from the (action, log-probability, reward) of each round.
 
-        Raises ValueError if there are none.
+        The log-probability is ignored. Raises ValueError if there are no rounds.
         """
         if not trajectories:
             raise ValueError("update() needs at least one (action, logprob, reward)")

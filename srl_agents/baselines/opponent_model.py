@@ -49,7 +49,7 @@ class PayoffTable:
     def mean(self) -> Floats:
         """Return the expected reward of each joint action: (N, K, K).
 
-        That of an unseen joint action is the mean of all rewards of the run.
+        The mean of all rewards of the run counts as PRIOR_WEIGHT more rewards of the joint action.
         """
         known = self._total + PRIOR_WEIGHT * self._overall()[:, None, None]
         return np.asarray(known / (self.count + PRIOR_WEIGHT))
@@ -131,32 +131,31 @@ class PartnerModel:
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> Floats:
-        """Return the expected action distribution of a partner that is no learner: (N, C, K)."""
-        return self._mixed([_mean(counts) for counts in self._counts()])
+        """Return action distributions by situation (N, C, K) of a partner that is not a learner."""
+        return self._mean_by_belief([_mean(counts) for counts in self._counts_by_type()])
 
     def doubt(self, rounds: int) -> Floats:
-        """Return the expected change of the beliefs about a reply by `rounds` more rounds: (N, C).
+        """Return how much `rounds` more rounds would change `replies`, by situation: (N, C).
 
         The change is a standard deviation, the largest over the actions (knowledge gradient;
         Frazier, Powell and Dayanik 2008).
         """
         spreads = []
-        for counts in self._counts():
+        for counts in self._counts_by_type():
             chance, seen = _mean(counts), counts.sum(axis=-1, keepdims=True)
             variance = chance * (1.0 - chance) / (seen + self._actions * PRIOR_COUNT + 1.0)
             spreads.append(np.sqrt(variance * rounds / (seen + rounds)).max(axis=-1))
-        return self._mixed(spreads)
+        return self._mean_by_belief(spreads)
 
     def led(self) -> Floats:
-        """Return a learner's share of action 1 if we always play 0 or 1: (N, 2); 0.5 if K > 2."""
+        """Return a learner's future share of action 1 against 0 or 1 only: (N, 2); 0.5 if K > 2."""
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)
         weight_NF = self._weights()[:, len(COUNTED) :]
         weight_NF = weight_NF / np.maximum(weight_NF.sum(axis=1, keepdims=True), 1e-300)
         return self._learner.led(weight_NF)
 
-    def _counts(self) -> list[Floats]:
-        """Return, for each type in COUNTED, its counts of the partner's actions: (N, C, K)."""
+    def _counts_by_type(self) -> list[Floats]:
         counts = []
         for fades, looks_back in zip(FADING, LOOKS_BACK, strict=True):
             kept_NCK = self._recent_NCK if fades else self._all_NCK
@@ -165,8 +164,7 @@ class PartnerModel:
             counts.append(kept_NCK)
         return counts
 
-    def _mixed(self, by_type: list[Floats]) -> Floats:
-        """Return the mean of `by_type`, an array (N, ...) per type in COUNTED, by the beliefs."""
+    def _mean_by_belief(self, by_type: list[Floats]) -> Floats:
         weight_NF = self._weights()[:, : len(COUNTED)]
         total_N1 = weight_NF.sum(axis=1, keepdims=True)
         even = np.full_like(weight_NF, 1.0 / len(COUNTED))

@@ -105,7 +105,7 @@ class OurMethodRuns:
         return self._now
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """Record the opponents' actions (N,), which end the round, and end broken agreements."""
+        """End the round with the opponents' actions (N,), which may break agreements."""
         own_N, _ = self.act()
         other_N = np.asarray(other_N, np.int8)
         place_N = (self._rounds - self._since_N) % CYCLE
@@ -117,7 +117,7 @@ class OurMethodRuns:
         self._negotiate(other_N)
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Plan the next episode after the actions and rewards (N, T) since the last update.
+        """Learn from the actions and rewards (N, T) since the last update; plan the next episode.
 
         Raises ValueError if `own_NT` are not the actions that `act` returned.
         """
@@ -140,7 +140,7 @@ class OurMethodRuns:
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
     def _negotiate(self, other_N: Actions) -> None:
-        """Pass the partners' actions (N,) to the handshakes, and start and remove handshakes."""
+        """Pass partners' actions (N,) to the handshakes; remove ended ones, start called ones."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
         for n, handshake in list(self._handshakes.items()):
@@ -168,7 +168,7 @@ class OurMethodRuns:
                 self._handshakes[n].know(mean_NKK[n], self._payoffs.count[n], float(noise_N[n]))
 
     def _response(self) -> tuple[Actions, Floats]:
-        """Return actions and their probabilities (N,) by the plans or the maximin strategies."""
+        """Return actions and their probabilities (N,): maximin if guarded, else the plan if any."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # Before the first update: each action twice, in turn.
@@ -190,8 +190,8 @@ class OurMethodRuns:
     def _guarded(self, mean_NKK: Floats) -> Bools:
         """Return True (N,) where the loss against the maximin value exceeds twice its bound.
 
-        Side effects: agreements that pay too little by the expected rewards `mean_NKK` end, and
-        from the bound on, runs stop leading and exploring (safety; Powers et al. 2007).
+        Sets `_maximin_NK` from the expected rewards `mean_NKK`, ends agreements that pay too little
+        by them, and stops leading and exploring above the bound (safety; Powers et al. 2007).
         """
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
@@ -240,10 +240,11 @@ class OurMethodRuns:
         payoff_NKK: Floats,
         error_NKK: Floats,
     ) -> tuple[Actions, Floats]:
-        """Return plans (N, T, C) and their values (N,): the best response or a constant action.
+        """Return plans (N, T, C) and their values (N,): best response, constant action or test.
 
-        `_lead_N` is set to the constant action of each run, or UNDECIDED. `learner_N` are the
-        probabilities that the partners are learners, and `led_N2` the mean rewards of each constant
+        A test, of value MUCH, plays both actions in turn while the better one against a learner is
+        unsure. `_lead_N` is set to the constant action of each run, or UNDECIDED. `learner_N` are
+        the probabilities that the partners are learners, `led_N2` the mean rewards of each constant
         action against a learner. `best` and `reply_NC` are the best responses to other partners and
         their probabilities of action 1. The payoffs are expected rewards with standard errors.
         """

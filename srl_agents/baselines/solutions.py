@@ -82,9 +82,10 @@ def fair_cycle(row_KK: Floats, column_KK: Floats) -> Agreement:
 
 
 def product_of_gains(value_A2: Floats, sure_2: Floats, row_KK: Floats, column_KK: Floats) -> Floats:
-    """Return the bargaining objective (A,) of A pairs of payoffs; -inf for an unacceptable pair.
+    """Return the product of both players' gains (A,), for A pairs of payoffs (row, column).
 
-    `sure_2` are the maximin values; the payoff tables define the ranges of payoffs.
+    A gain is (payoff - maximin value `sure_2`) / range of the player's table + SLACK. The product
+    is -inf if a gain is negative.
     """
     range_2 = np.maximum([np.ptp(row_KK), np.ptp(column_KK)], 1e-12)
     gain_A2 = (value_A2 - sure_2) / range_2 + SLACK
@@ -133,9 +134,9 @@ def best_plan(
     """Compute the best response to known partners, by backward induction over the situations.
 
     `reply_NCK` are the partners' action distributions per situation: 0 is the start of an episode,
-    1 + K * own + other follows a joint action. With `doubt_NC`, the plan is optimistic: the best
-    reply has at least this probability, as in interval estimation (Strehl and Littman 2008, eq.
-    3.2).
+    1 + K * own + other follows a joint action. Payoffs are [own, other]. With `doubt_NC`, the plan
+    is optimistic: the best reply has at least this probability, as in interval estimation (Strehl
+    and Littman 2008, eq. 3.2).
     """
     runs, situations = reply_NCK.shape[:2]
     action_NTC = np.empty((runs, rounds, situations), np.int8)

@@ -36,7 +36,7 @@ def success(episodes: Iterable[Episode]) -> float | None:
 
 
 def environment_of(episode: Episode) -> str | None:
-    """Return the label of the environment that multitask_v0 chose, None for other episodes."""
+    """Return the label of the environment that multitask_v0 chose; None if the record has none."""
     label = episode.turns[0][0].info.get("environment") if episode.turns else None
     return None if label is None else str(label)
 
@@ -44,8 +44,8 @@ def environment_of(episode: Episode) -> str | None:
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
     """Return label -> statistics of the episodes of this environment of multitask_v0.
 
-    The statistics are the keys "episodes" (number), "raw_reward" (mean per step), "raw_return"
-    (mean per agent and episode), "success" and "parse_failures". Other episodes are ignored.
+    The keys are "episodes" (number), "raw_reward" (mean per step), "raw_return" (mean per agent and
+    episode), "success" and "parse_failures" (see these functions). Other episodes are ignored.
     """
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:

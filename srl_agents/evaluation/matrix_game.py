@@ -98,7 +98,7 @@ class MatchOutcome:
 
 
 def payoffs(coop_level: float, difficulty: float) -> Floats:
-    """Return mean rewards [own, opponent's action; 1 cooperates] of coop_compete_v0's "pair"."""
+    """Return mean rewards [own action, opponent's; 1 = cooperate] of coop_compete_v0's "pair"."""
     rules = CoopCompeteRules(2, coop_level, difficulty, variant="pair")
     return np.array(
         [[rules.expected_rewards((own, other))[0] for other in (0, 1)] for own in (0, 1)]
@@ -113,7 +113,8 @@ def oracle(payoff_22: Floats) -> float:
 def best_response(payoff_22: Floats, opponent_C: Sequence[float], horizon: int) -> float:
     """Return the exact mean reward per round of the best response to a memory-one opponent.
 
-    `opponent_C` are its probabilities of cooperation by situation, from its own perspective.
+    `opponent_C` are its probabilities of cooperation at first and after (its own action, the
+    other's) = 00, 01, 10, 11.
     """
     reply_CK = distributions(mirrored(opponent_C))
     return float(best_plan(reply_CK[None], payoff_22[None], horizon).value_N[0])
@@ -131,7 +132,8 @@ def play_match(
 ) -> MatchOutcome:
     """Play two players against each other, in episodes of `horizon` rounds and independent runs.
 
-    Rewards are the payoffs plus normal noise, at least 0. Every run has its own generators.
+    Rewards are `payoff_22` [own, other's action] plus normal noise, at least 0. The players are
+    updated after each episode. Every run has its own generators, seeded from `seed`.
     """
     a, b = (make(run_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
     noises = [[np.random.default_rng(s) for s in run_seeds(seed, role, runs)] for role in (2, 3)]
@@ -153,7 +155,7 @@ def play_match(
 
 
 def play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
-    """Return the actions (N, T) of both players in an episode of `horizon` rounds."""
+    """Play `horizon` rounds without `update`; return both players' actions, each (N, T)."""
     a_TN, b_TN = np.empty((2, horizon, runs), np.int8)
     for t in range(horizon):
         a_TN[t], b_TN[t] = a.act()[0], b.act()[0]
@@ -277,7 +279,7 @@ def tuned_rate(payoff_22: Floats, *, runs: int, episodes: int, horizon: int, see
 
 
 def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
-    """Return the constructor, from seeds, of a name in PLAYERS; `tuned` is the rate of PG_TUNED."""
+    """Return the function from seeds to player `name` of PLAYERS; `tuned` is PG_TUNED's rate."""
     if name in SCRIPTED:
         return partial(Scripted, chances=SCRIPTED[name].chances)
     learners: Mapping[str, Callable[[Seeds], Player]] = {
@@ -294,7 +296,7 @@ def _cell(value_N: Floats) -> dict[str, float]:
 
 
 def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
-    """Return the number of runs that mostly end with the lower-paying of the two agreements.
+    """Return the number of runs with the lower-paying agreement in over half of the late rounds.
 
     The agreements are that both cooperate or both compete. 0 if both pay the same.
     """

@@ -34,14 +34,11 @@ class NashAverage(NamedTuple):
 
 
 def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
-    """Compute the Nash average of players.
+    """Compute the Nash average: the weights and values of the players.
 
     Args:
         payoffs_NN: Payoff of the row's player against the column's player. The margin of i over j
             is (payoffs[i, j] - payoffs[j, i]) / 2.
-
-    Returns:
-        The equilibrium and the players' values.
 
     Raises:
         ValueError: The matrix is not square, finite and of at least two players.
@@ -63,7 +60,7 @@ def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
 def margins(payoffs_NN: Floats) -> Floats:
     """Return payoffs[i, j] - payoffs[j, i] as an antisymmetric matrix.
 
-    Differences of at most TOLERANCE times the largest payoff are 0.
+    Differences of at most TOLERANCE times the largest absolute payoff are 0.
     """
     found = payoffs_NN - payoffs_NN.T
     level: Floats = np.where(np.abs(found) <= TOLERANCE * np.abs(payoffs_NN).max(), 0.0, found)

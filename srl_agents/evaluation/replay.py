@@ -66,7 +66,7 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
 
     Raises:
         EpisodeError: The environment has another name, the start or an action is not possible, or
-            the acting agents, a reward or the number of turns differ from the record.
+            the acting agents, a reward or (without a failure) the number of turns differ.
     """
     name = env.metadata["name"]
     if name != episode.environment:
@@ -167,8 +167,9 @@ def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: 
     """Play `turns` on a copy of `watched`, with `action` as the first action of `agent`.
 
     `turns` are the recorded steps that follow the environment's current state. Returns the steps
-    with their new rewards, without observations. Recorded actions that become illegal or are
-    missing are replaced by the default. Raises EnvError if there can be no copy.
+    until the episode or `turns` ends, with their new rewards, without observations. Recorded
+    actions that become illegal or are missing are replaced by the default. Raises EnvError if
+    there can be no copy.
     """
     game = Watched(copied(watched.env), watched.infos)
     found: list[Turn] = []

@@ -290,7 +290,8 @@ def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[
 def _texts_around(render: Callable[[Messages], str], count: int, *, has_system: bool) -> list[str]:
     """Return the template's texts before, between and after the first `count` of _CONTENTS.
 
-    Without a system role, the rules are the beginning of the first user message.
+    Unless `has_system`, the rules are the beginning of the first user message. Raises BackendError
+    if the rendered text does not contain each content once, in order.
     """
     rules, first, *later = _CONTENTS[:count]
     messages = [("system", rules), ("user", first)]

@@ -32,9 +32,9 @@ def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextF
     """Return the context function of the setting `models.context`; None for "full".
 
     Args:
-        name: "full", "window", "last", or 'module:function'.
+        name: "full", "window", "last" (a window of one message), or 'module:function'.
         steps: Number of user messages of "window".
-        trusted: Permission to import the function, if the name is from the user.
+        trusted: False to refuse 'module:function', for a name that is not from the user.
 
     Raises:
         EnvConfigError: The function is not found.
@@ -78,7 +78,8 @@ def context_tokens(
 ) -> tuple[int, ...]:
     """Return the token ids of the messages that a context function selects, up to the next answer.
 
-    Answers keep their sampled ids if the function returns the same, unchanged object, not a copy.
+    An answer keeps its sampled ids if the function returns the same, unchanged object; a copy is
+    tokenized.
 
     Args:
         chat: Chat template and tokenizer.

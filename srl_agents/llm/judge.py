@@ -64,8 +64,8 @@ class LLMJudge:
 
         Returns:
             The scores of both sides. `info` contains `orders` (both verdicts: "pro", "con", "tie",
-            or None for one that could not be parsed, which counts as a tie), `agreed`, and
-            `unreadable` (number of verdicts that could not be parsed).
+            or None for one that could not be parsed, which counts as a tie), `agreed` (True if
+            both are parsed and equal) and `unreadable` (number of verdicts that are not parsed).
 
         Raises:
             JudgeError: The backend failed.
@@ -122,9 +122,9 @@ def question(debate: Debate, first: str) -> str:
 
 
 def parse_verdict(answer: str, first: str) -> str | None:
-    """Return "pro", "con" or "tie" from an answer's last line, or None without a verdict.
+    """Return "pro", "con" or "tie" from an answer's last line, or None for another last line.
 
-    `first` is the side of speaker A, "pro" or "con".
+    The line must be 'Verdict: A', B or tie. `first` is the side of speaker A, "pro" or "con".
     """
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None

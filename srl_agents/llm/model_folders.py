@@ -17,7 +17,7 @@ from srl_agents.errors import BackendError
 
 
 def cache_folder() -> Path:
-    """Return the path of the cache: $CORE_SRL_CACHE, or core-srl in the user's cache folder."""
+    """Return $CORE_SRL_CACHE, or core-srl in $XDG_CACHE_HOME, $LOCALAPPDATA or ~/.cache."""
     if configured := os.environ.get("CORE_SRL_CACHE"):
         return Path(configured)
     platform = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
@@ -49,15 +49,15 @@ def folders() -> dict[str, str]:
 
 
 def is_gguf(name: str | os.PathLike[str]) -> bool:
-    """Return True if `name` is an existing GGUF file."""
+    """Return True if `name` is an existing file with the extension .gguf."""
     return os.fspath(name).endswith(GGUF) and os.path.isfile(name)
 
 
 def folder_for(name: str) -> str | None:
     """Return the folder for a model in the variable CORE_SRL_MODELS, or None if it names none.
 
-    `name` is a hub name or NAME@REVISION. A folder is logged as a warning. Raises BackendError if
-    an entry of the variable is not NAME=FOLDER, or its folder does not exist.
+    `name` is a hub name or NAME@REVISION, for which an entry of NAME is also used. A folder is
+    logged as a warning. Raises BackendError if an entry of the variable is not valid (`folders`).
     """
     known = folders()
     folder = known.get(name) or known.get(name.partition("@")[0])

@@ -26,10 +26,10 @@ def rules_for(view: TextView, seen: AgentObservation) -> str:
 
 
 def situation(view: TextView, seen: AgentObservation, failure: ParseFailure | None = None) -> str:
-    """Return the user message of a step: three parts, one per line or more.
+    """Return the user message of a step, whose parts begin on new lines.
 
     The parts are feedback on `failure` (the parse failure of the last answer, if any), the messages
-    of other agents in `seen`, and the description of the observation.
+    of other agents in `seen` (if any), and the description of the observation.
     """
     lines = []
     if failure is not None:
@@ -48,9 +48,9 @@ def messages_until(
     messages: tuple[Message, ...],
     failure: ParseFailure | None,
 ) -> tuple[Message, ...]:
-    """Return a conversation with the newest user message, `situation(view, seen, failure)`.
+    """Return `messages` and the newest user message, `situation(view, seen, failure)`.
 
-    `messages` are the earlier ones; if there are none, the first one contains the rules.
+    If there are no earlier messages, the result begins with the rules as system message.
     """
     rules = ({"role": "system", "content": rules_for(view, seen).strip()},)
     words = situation(view, seen, failure).strip()
@@ -182,11 +182,7 @@ class TextPolicy:
         return decisions, memories
 
     def probabilities(self, seen: AgentObservation, state: Conversation) -> np.ndarray:
-        """Return the probability of each action under constrained sampling, shape (actions,).
-
-        Args:
-            seen: Observation of the agent.
-            state: Conversation so far.
+        """Return each action's probability under constrained sampling, (actions,); 0 if illegal.
 
         Raises:
             PolicyError: Answers are not constrained, or the backend is not in this process.
@@ -202,13 +198,7 @@ class TextPolicy:
         return found
 
     def continued(self, seen: AgentObservation, state: Conversation, action: int) -> Conversation:
-        """Return the conversation after the answer that names an action.
-
-        Args:
-            seen: Observation of the agent.
-            state: Conversation before the answer.
-            action: Number of a legal action; others raise ValueError.
-        """
+        """Return the conversation after the answer that names `action`; ValueError if illegal."""
         legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         answer = self._legal_answers(seen)[legal.index(action)]
         written = (*answer, self._backend.chat.end_of_turn)
@@ -245,7 +235,7 @@ class TextPolicy:
     def _after(
         self, seen: AgentObservation, state: Conversation, request: Request, ids: tuple[int, ...]
     ) -> Conversation:
-        """Return the conversation after a request and its answer, given by token ids."""
+        """Return the conversation after `request` and its answer, which has the token ids `ids`."""
         if self._context is None:
             return replace(state, context=request.context + ids)
         answer = {"role": "assistant", "content": self._backend.chat.text(ids)}
@@ -284,7 +274,6 @@ class TextPolicy:
 
 
 def _legal_actions(seen: AgentObservation, count: int) -> list[int]:
-    """Return the numbers of the legal actions among `count` actions, in order."""
     if seen.action_mask is None:
         return list(range(count))
     legal: list[int] = np.flatnonzero(seen.action_mask).tolist()

@@ -136,7 +136,6 @@ def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
 
 
 def _message(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> str:
-    """Return a message of another agent as a line, with probability HEARD_SHARE, otherwise ""."""
     others = [other for other in env.agents if other != agent]
     if not others or rng.random() >= HEARD_SHARE:
         return ""
@@ -152,7 +151,7 @@ VOCABULARY = 640  # maximum: 256 bytes, 3 special tokens, and words and phrases
 
 
 def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
-    """Train a byte-level BPE tokenizer of transformers on dialogues, with one token per digit."""
+    """Return a transformers tokenizer (byte-level BPE, single digits, ChatML) fit on dialogues."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -225,7 +224,7 @@ def folder(
     steps: int = 80,
     size: TinySize | None = None,
 ) -> Path:
-    """Train a model that plays an environment legally and uniformly at random.
+    """Train a model, unless it is cached, that plays legally and uniformly at random.
 
     The folder is cached under $CORE_SRL_CACHE or the user's cache folder. The same texts,
     settings and library versions give the same weights.
@@ -234,7 +233,8 @@ def folder(
         make_env: Constructor of an environment with a text view.
         seed: Seed of all randomness.
         turns: Maximum number of steps per training episode.
-        steps: Optimizer steps per environment of multitask_v0, repeated up to ROUNDS times.
+        steps: Optimizer steps, times the number of environments of multitask_v0; repeated up to
+            ROUNDS times, until nearly all answers are legal.
         size: Shape of the model.
 
     Returns:

@@ -39,12 +39,6 @@ class Uniform(PerAgentPolicy):
         return Decision(action, logprob=-log(len(legal)))
 
     def probabilities(self, seen: AgentObservation, state: np.random.Generator) -> Floats:
-        """Return the probability of each action.
-
-        Args:
-            seen: Observation of the agent.
-            state: Memory, which is ignored.
-        """
         actions = self._actions
         found = np.zeros(actions if isinstance(actions, int) else actions[seen.agent])
         legal = list(self._legal(seen))
@@ -54,13 +48,6 @@ class Uniform(PerAgentPolicy):
     def continued(
         self, seen: AgentObservation, state: np.random.Generator, action: int
     ) -> np.random.Generator:
-        """Return the memory after an action, which is `state`.
-
-        Args:
-            seen: Observation of the agent.
-            state: Memory before the action.
-            action: Number of the action.
-        """
         return state
 
     def _legal(self, seen: AgentObservation) -> Sequence[int]:

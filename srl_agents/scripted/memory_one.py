@@ -54,7 +54,7 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Return the five values with 2 and 3 swapped, in the order of the opponent's situations."""
+    """Return the five values with indices 2 and 3 swapped: the order of opponents' situations."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
@@ -83,9 +83,10 @@ class SituationReader:
         self._seats = seats
 
     def __call__(self, observation: object) -> int:
-        """Return the number of the situation in an observation vector, 0 to 4.
+        """Return the situation: 0 in the first round, then 1 + 2 * own + other's last action.
 
-        A tie among the other agents counts as the agent's last action.
+        `observation` is the vector, or a dict with the vector as "observation". Actions are 1 for
+        cooperation; other's is that of most other agents, on a tie the agent's own.
         """
         vector: Any = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:

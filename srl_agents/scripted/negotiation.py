@@ -76,8 +76,10 @@ class Negotiator(PerAgentPolicy):
     ) -> float:
         """Return the minimum utility of a deal that is proposed or accepted.
 
-        `time` is the share of the episode that is over, `reservation` the utility without a deal,
-        `best` that of the best deal, and `worth` that of the last proposal of each other agent.
+        This is reservation + (best - reservation) * (1 - time ** (1 / beta)), or `best` if beta is
+        0. `time` is the share of the episode that is over, `reservation` the utility without a
+        deal, `best` that of the best deal. Only subclasses use `worth` (index of another agent ->
+        utility of its last proposal) and `talks`.
         """
         if self._beta == 0:
             return best

@@ -39,7 +39,7 @@ class PolicyEntry:
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if `env` is in `games`, or without `games`, has only discrete actions."""
+        """Return True if `games` has env's metadata name, or is empty and actions are discrete."""
         if self.games:
             return env.metadata["name"] in self.games
         return 0 not in action_counts(env).values()
@@ -93,9 +93,9 @@ def action_counts(env: Any) -> dict[str, int]:
 
 
 def entry_of(name: str) -> PolicyEntry:
-    """Return the PolicyEntry of a name in POLICIES, also for a policy class of a plugin.
+    """Return the PolicyEntry of a name in POLICIES; PolicyError for other names.
 
-    Raises PolicyError for another name.
+    For a plugin that is a policy class or function, the entry is new and allows any game.
     """
     part = POLICIES.load(name)
     if isinstance(part, PolicyEntry):
@@ -104,7 +104,7 @@ def entry_of(name: str) -> PolicyEntry:
 
 
 def is_held_out(name: str) -> bool:
-    """Return True if `name` is a scripted policy that is reserved for evaluation."""
+    """Return True if `name` is in POLICIES and reserved for evaluation."""
     return name in POLICIES and entry_of(name).holdout
 
 
@@ -125,7 +125,7 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 def is_scripted(name: str) -> bool:
     """Return True if `name` is in POLICIES or has the form 'module:Class', which is not imported.
 
-    Names such as 'RUN:model_0' and 'openai:MODEL' are models.
+    Names of models, such as 'RUN:model_0' and 'openai:MODEL', are not scripted.
     """
     if name in POLICIES:
         return True
@@ -167,8 +167,8 @@ def classic_policy(name: str, env: Any) -> Policy:
 def _constructed(name: str, constructor: Any, env: Any) -> Policy:
     """Return the policy that a user's class or function constructs.
 
-    It is called with `env` if it has this argument. Raises PolicyError if the result lacks methods
-    of a policy; `name` is its name in the message.
+    The argument `env` is passed if the constructor has it. Raises PolicyError if the class or the
+    result lacks methods of a policy; `name` is for the message.
     """
     policy: Any = constructor
     if not isinstance(constructor, type) or not missing_methods(constructor):

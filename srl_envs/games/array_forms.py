@@ -37,7 +37,7 @@ class ChoiceForm(ArrayGame):
         return rewards
 
     def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Write actions (N, A), rewards (N, A) and the time to `_observations`, and return it."""
+        """Write actions and rewards (N, A), time and FIRST = 0 to `_observations`; return it."""
         seen = self._observations
         seen[..., self.FIRST] = 0.0
         seen[..., self.OWN] = chosen
@@ -94,7 +94,7 @@ class VectorTeamBattle(ChoiceForm):
         # Indexed [red cooperators][blue cooperators][team][action].
         payoffs = np.array(game.rules.payoffs())
         self._payoffs = payoffs.ravel()
-        self._scores = _mean_of_team(payoffs, self._red, self._blue)
+        self._scores = _leads_of_red(payoffs, self._red, self._blue)
         self._first = np.array(game.first_rows({"episode": game.warmup_episodes}), np.float32)
         self._lead = np.zeros(self.num_envs)  # sum of red's mean rewards minus that of blue's
         self._over = np.zeros(self.num_envs, bool)
@@ -152,8 +152,8 @@ class VectorTeamBattle(ChoiceForm):
         return infos
 
 
-def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return a vector: red's mean reward minus blue's, at (blue + 1) * red cooperators + blue ones.
+def _leads_of_red(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
+    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones.
 
     `payoffs` is TeamBattleRules.payoffs as an array; `red` and `blue` are the sizes of the teams.
     """
@@ -271,7 +271,7 @@ class VectorMaze(ArrayGame):
         visits[counts] = count + (~blocked & (count < maze.VISITS_SHOWN))
         self._arrived = arrived = places == self._goals
         finished = arrived[:, 0]
-        rewards = self._move_rewards.take(self._away(places, self._goals))
+        rewards = self._move_rewards.take(self._manhattan_distances(places, self._goals))
         rewards[over] = maze.TOO_LATE
         rewards[arrived] = maze.ARRIVAL
         seen = self._observations
@@ -298,7 +298,7 @@ class VectorMaze(ArrayGame):
         return np.asarray(legal, np.int8)
 
     def _look(self, env_ids: np.ndarray | None) -> None:
-        """Write all fields of the observations except those of the last move.
+        """Write all fields of the observations except those of the last move and other agents.
 
         `env_ids` are environments whose episodes begin, or None for all, within their episodes.
         """
@@ -328,8 +328,7 @@ class VectorMaze(ArrayGame):
         if not every:
             self._observations[env_ids] = seen
 
-    def _away(self, places: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Return the Manhattan distances between places and goals, in cells."""
+    def _manhattan_distances(self, places: np.ndarray, goals: np.ndarray) -> np.ndarray:
         away = np.abs(self._columns.take(places) - self._columns.take(goals))
         away += np.abs(self._rows.take(places) - self._rows.take(goals))
         return np.asarray(away)

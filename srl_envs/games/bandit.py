@@ -93,7 +93,6 @@ class Bandit(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Return {"uniform": ..., "optimum": ...}: exact mean rewards per agent and step."""
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
         early = min(self.switch_pull, rounds) / rounds
         before, after = self._chances

@@ -58,7 +58,11 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return a tuple of (issue, options); raise EnvConfigError for bad names, types or sizes."""
+    """Return (issue, options) pairs; raise EnvConfigError for bad names or numbers of options.
+
+    Names are lower-case letters and digits. An issue has 2 or more options, all issues together at
+    most MOST_PROPOSALS combinations and MOST_LETTERS letters.
+    """
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())
@@ -142,7 +146,7 @@ class NegotiationRules:
 
 @lru_cache(maxsize=1024)
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
-    """Return the points of an issue's options: 0 to `share` in even steps, or in reverse."""
+    """Return each option's points: rounded even steps from 0 to `share`, reversed if not rising."""
     steps = tuple(round(share * step / (options - 1)) for step in range(options))
     return steps if rising else steps[::-1]
 
@@ -175,7 +179,7 @@ class Bargain:
         self.walked_away = False
 
     def may_move(self, agent: int) -> bool:
-        """Return True if the agent has other legal actions than to pass."""
+        """Return True if the agent is to move in this round: the mover, or all if simultaneous."""
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
@@ -185,7 +189,7 @@ class Bargain:
         return sum(self.stands) > self.stands[agent]
 
     def play(self, chosen: Sequence[int]) -> list[bool]:
-        """Play one round with one action per agent; change proposals, consents and the outcome.
+        """Play one round, one action per agent; change proposals, consents, mover and outcome.
 
         Returns a bool per agent, True if its action was illegal and therefore counted as a pass.
         """
@@ -235,8 +239,8 @@ def assessment(
     Returns:
         `utilities`: utility of each agent. `pareto_efficient`: no deal is better for one agent and
         worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal or of the
-        reservations. `nash_product`: product of the gains over the reservations, losses counting
-        as 0. `nash_share`: `nash_product` / the greatest of any deal, None if that is 0.
+        reservations, None if 0. `nash_product`: product of the gains over the reservations, losses
+        counting as 0. `nash_share`: `nash_product` / the greatest of any deal, None if that is 0.
         `individually_rational`: marks of the agents with at least their reservation.
     """
     ends = tuple(reservations) if agreed is None else utilities[agreed]

@@ -276,7 +276,7 @@ class SimultaneousGame(RoundGame):
         return [{} for _ in self.possible_agents]
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        """Return each agent's int8 mask (1 = legal), in agent order; callers copy the masks."""
+        """Return each agent's int8 mask (1 = legal; here all), in order; callers copy the masks."""
         return self._every_action
 
     def drawn_in_text(self) -> str:

@@ -20,8 +20,8 @@ MESSAGE_RULE = "What you write above the last line is read by all others."
 def message_in(answer: str) -> str:
     """Return the text above an answer's last line as one line, "" if there is none.
 
-    It is cut to MESSAGE_LENGTH characters. Line breaks and control characters become spaces, and
-    double quotes single quotes, so that a message cannot imitate other text.
+    The text is cut to MESSAGE_LENGTH characters. Line breaks and control characters become spaces,
+    double quotes become single quotes, so that a message cannot imitate other text.
     """
     lines = answer.strip().splitlines()
     words = "".join(c if c.isprintable() else " " for c in " ".join(lines[:-1]))
@@ -30,7 +30,7 @@ def message_in(answer: str) -> str:
 
 
 def message_lines(observation: Any) -> str:
-    """Return the messages in an observation as text, each after a line break; "" without any."""
+    """Return an observation's "messages" as text, each after a line break; "" without any."""
     if not isinstance(observation, Mapping):
         return ""
     return "".join(f"\n{line}" for line in observation.get("messages", "").splitlines())

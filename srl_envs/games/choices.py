@@ -12,11 +12,11 @@ class ChoiceRules:
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
-        """Number of agents of each group, in agent order."""
+        """Number of agents of each group of agents that are alike, in agent order."""
         raise NotImplementedError
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward without noise for the joint `actions` (1 = cooperate)."""
+        """Return each agent's reward, without noise, for the joint `actions` (1 = cooperate)."""
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:

@@ -130,7 +130,7 @@ class MazeView(FixedChoices):
         return text
 
     def _open(self, visits: Sequence[float], walls: Sequence[float]) -> str:
-        """Return open directions, such as "up (new), left (been 2)"; arguments are fields."""
+        """Return open directions, such as "up (new), left (been 2)", from observation fields."""
         across = 2 * self.view_radius + 1
         here = len(walls) // 2
         around = (here - across, here + across, here - 1, here + 1)
@@ -144,7 +144,7 @@ class MazeView(FixedChoices):
         return f"{which} player" if self.players > 2 else "Other player"
 
     def _where(self, dx: float, dy: float) -> str:
-        """Return the way to a cell in words, such as "2 right, 1 up", given goal_dx and goal_dy."""
+        """Return a way such as "2 right, 1 up", or "here"; `dx` and `dy` are observation fields."""
         right, down = round(dx * (self.width - 1)), round(dy * (self.height - 1))
         parts = []
         if right:
@@ -352,7 +352,7 @@ class Maze(base.SimultaneousGame):
         return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
-        """Return a drawing of the maze: A, B, ... (later *) agents, G goals, # walls, . free."""
+        """Return the headline and the maze: A, B, ... (then *) agents, G goals, # walls, . free."""
         width = self.level.width
         marks = ["." if ways else "#" for ways in self.level.doors]
         for goal in () if self.task == "meet" else self._goals:
@@ -373,7 +373,7 @@ class Maze(base.SimultaneousGame):
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return the maze of a level seed; raise EnvConfigError for another split, or a layout."""
+        """Return the maze of a level seed; EnvConfigError if not of the split, or for a layout."""
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -385,7 +385,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move an agent that has not arrived; return the fields last_dx, last_dy and blocked."""
+        """Move an agent unless it has arrived; return the fields last_dx, last_dy and blocked."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -443,7 +443,9 @@ def seating(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return three tuples by agent: start, goal, and least number of rounds to reach the goal.
 
-    Cells are numbers. For "meet", goals are the starts, and rounds are those until all can meet.
+    Cells are numbers. For "race", all have the level's start and goal. Otherwise, starts are
+    `Level.stations`. For "own", the goal is the start of the next agent, for one agent the level's.
+    For "meet", goals are the starts, and rounds are those until all can meet.
 
     Raises:
         EnvConfigError: The level has too few cells for the agents.

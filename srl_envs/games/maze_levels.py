@@ -267,10 +267,7 @@ class MazeRecipe:
         return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str) -> EnvConfigError:
-        """Return an error that ATTEMPTS mazes of this recipe contain none of a kind.
-
-        `which` describes the kind, such as "of the test split".
-        """
+        """Return an error: no maze of the kind `which` ("of the test split") in ATTEMPTS mazes."""
         return EnvConfigError(
             f"no maze {which} among {ATTEMPTS} mazes of {self}: use a larger maze or another "
             "loop_share"
@@ -279,7 +276,7 @@ class MazeRecipe:
 
 @lru_cache(maxsize=16)
 def first_levels(recipe: MazeRecipe, split: str, count: int) -> tuple[Level, ...]:
-    """Return the `count` mazes of `split` with the smallest level seeds.
+    """Return the `count` mazes of `split`, which may be "any", with the smallest level seeds.
 
     Raises EnvConfigError if ATTEMPTS mazes in a row are of the other split.
     """

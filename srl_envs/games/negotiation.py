@@ -85,7 +85,6 @@ class NegotiationView:
 
     @cached_property
     def _terms_of_options(self) -> list[str]:
-        """Terms of all options, issue by issue, such as "price=low"."""
         return [f"{issue}={option}" for issue, options in self.bargain.issues for option in options]
 
     @cached_property
@@ -172,7 +171,7 @@ class NegotiationView:
         return self._actions[f"propose {terms}"]
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
-        """Return sentences on proposals and, from 3 agents on, consents in the fields `seen`."""
+        """Return sentences on proposals and (of 3 agents or more) consents in the fields `seen`."""
         names = ["You", *self.agents]
         names.remove(agent)
         sentences, size = [], len(seen["utility"])
@@ -323,7 +322,7 @@ class SocialNegotiation(TalkingGame):
         return rows
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add the outcome, the agreement and its measures to `infos`, one dict per agent."""
+        """Add `outcome`, `agreement` and the keys of `assessment` to `infos`, a dict per agent."""
         bargain, agreed = self.bargain, self.bargain.agreed
         measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:

@@ -16,6 +16,7 @@ def picture(text: str) -> np.ndarray:
     """Return lines of text drawn as a uint8 array (height, width, 3), dark on light.
 
     The width is that of a multiple of COLUMNS letters, so that pictures of one game are alike.
+    Characters outside Latin-1 are drawn as "?".
 
     Raises:
         ImportError: Pillow is missing. The message contains the install command.

@@ -17,7 +17,7 @@ SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_
 
 
 def parallel_env(*, scenario: str = "trading", **parameters: Any) -> Any:
-    """Make the game of a scenario, a PettingZoo ParallelEnv; raise EnvConfigError if unknown.
+    """Make a scenario's game, a PettingZoo ParallelEnv; EnvConfigError for invalid arguments.
 
     Args:
         scenario: "trading" or "negotiation".

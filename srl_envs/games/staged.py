@@ -70,14 +70,14 @@ class StagedRules(ChoiceRules):
         return self.adversaries, self.num_agents - self.adversaries
 
     def ramp(self, episode: int) -> float:
-        """Return the ramp, from 0 to 1, of an episode number, counted from 0."""
+        """Return (episode - W) / W, clipped to [0, 1], with W = `warmup_episodes`; 1 if W = 0."""
         if not self.warmup_episodes:
             return 1.0
         since = episode - self.warmup_episodes
         return min(1.0, max(0.0, since / self.warmup_episodes))
 
     def base_reward(self, ramp: float) -> float:
-        """Return the base reward at this ramp; at ramp 0, the reward of warm-up rounds."""
+        """Return max(0.1, 1 - difficulty) * (1 + 0.3 * ramp); at ramp 0, the warm-up's reward."""
         return max(BASE_FLOOR, 1.0 - self.difficulty) * (1.0 + RAMP * ramp)
 
     def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:

@@ -62,7 +62,7 @@ class TeamBattleRules(ChoiceRules):
 
     @property
     def base_reward(self) -> float:
-        """Base reward: the reward of each agent in each round of the warm-up."""
+        """Base reward max(0.1, 1 - difficulty): each agent's reward in each round of warm-ups."""
         return max(BASE_FLOOR, 1.0 - self.difficulty)
 
     def payoff(self, action: int, own: float, rival: float) -> float:

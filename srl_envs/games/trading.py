@@ -156,8 +156,8 @@ class TradingView:
             f"{', '.join(self.market.names)}. Each values goods differently, but a coin is worth "
             f"{COIN_VALUE} to all. You earn what your goods gain in value "
             f"to you. {procedure} "
-            f"An offer is for {self._units()} of each good. Offer only what you hold, and accept "
-            "only what you can pay beside your own offer. Write alone on the last line "
+            f"An offer is for {self._allowed_units()} of each good. Offer only what you hold, and "
+            "accept only what you can pay beside your own offer. Write alone on the last line "
             f"{any_of(answers)}.{cost}{talk}"
         )
 
@@ -222,8 +222,7 @@ class TradingView:
     def _an_offer(self, agent: str) -> str:
         return self.answers(agent)[self.market.first_offer]
 
-    def _units(self) -> str:
-        """Return the allowed numbers of units in words, such as "1 to 2"."""
+    def _allowed_units(self) -> str:
         most = self.market.max_quantity
         return "1" if most == 1 else f"1 to {most}"
 
@@ -243,7 +242,7 @@ class TradingView:
         answer = f"offer {int(given)} {goods[give]} for {int(wanted)} {goods[want]} to {partner}"
         action = _actions(self.market, self.agents, agent).get(answer)
         if action is None:
-            return ParseFailure(f"an offer is for {self._units()} of each good")
+            return ParseFailure(f"an offer is for {self._allowed_units()} of each good")
         return action
 
     def _no_partner(self, agent: str, partner: str) -> ParseFailure:
@@ -261,7 +260,7 @@ class TradingView:
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
         """Return sentences on the agent's offer, offers to the agent, and due deliveries.
 
-        `seen` are the fields that the agent observes; `phase` is OFFERS, ANSWERS or DELIVERIES.
+        `seen` are the agent's fields, `others` the other agents, and `phase` one of the constants.
         """
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
@@ -431,7 +430,7 @@ class SocialTrading(TalkingGame):
     def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
         """Return the fields offer_to_you, offer_gain and agreed of an agent's observation.
 
-        `makers` are the numbers of the agents whose offers it can answer or has accepted.
+        `makers` are the numbers of the agents whose offers this agent can answer or has accepted.
         """
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
@@ -453,7 +452,7 @@ class SocialTrading(TalkingGame):
         )
 
     def _words_kept(self) -> list[list[int]]:
-        """Return the field word_kept of each agent's observation."""
+        """Return each agent's field word_kept: per other agent 1 kept, -1 broken, 0 none."""
         words = [[0] * (self.rules.num_agents - 1) for _ in self.possible_agents]
         for receiver, giver, kept in self.market.outcome:
             slot = giver - (giver > receiver)
@@ -462,7 +461,7 @@ class SocialTrading(TalkingGame):
         return words
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
-        """Return the int8 mask of a round of offers for an agent with `stock`, units by good."""
+        """Return the int8 mask of passing and of the offers that `stock` (units by good) covers."""
         mask = self._pass_only.copy()
         mask[self.rules.first_offer :] = np.asarray(stock)[self._given] >= self._given_units
         return mask
@@ -478,7 +477,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add the entries of the last round, listed in the class, to `infos`, one per agent."""
+        """Add surpluses, gain, reputation and network, as in the class, to `infos` (by agent)."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)

@@ -100,8 +100,8 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
     """Convert errors of an SDK, raised in the block, to BackendErrors about the server `name`.
 
     An HTTP error other than 408, 409, 429 and 5xx becomes RejectedError, a failed connection
-    ServerUnavailable, and all others BackendError. `any_error` is the base class of the SDK's
-    exceptions.
+    ServerUnavailable. Other errors of the class `any_error`, the base class of the SDK's
+    exceptions, and ValueError and RecursionError become BackendError.
     """
     try:
         yield

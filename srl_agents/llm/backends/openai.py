@@ -83,8 +83,8 @@ open_model = OpenAIModel
 def arguments(sampling: Sampling, host: str) -> dict[str, Any]:
     """Return the sampling settings as keyword arguments of a chat completion on the server `host`.
 
-    OpenAI's reasoning models reject temperature and top_p with any value, so default values are
-    omitted there. Other servers have other defaults, and the older name of the length limit.
+    The keys are temperature, top_p and max_tokens. On OpenAI's servers (HOSTS), the last one is
+    max_completion_tokens, and a temperature or top_p of 1 is omitted: reasoning models reject both.
     """
     settings = {"temperature": sampling.temperature, "top_p": sampling.top_p}
     if host.endswith(HOSTS):

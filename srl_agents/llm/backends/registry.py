@@ -36,7 +36,7 @@ def api_model(name: str) -> Any:
     """Open a model behind an API; the key is read from the environment.
 
     Args:
-        name: BACKEND:MODEL, such as 'openai:gpt-5-mini'.
+        name: BACKEND:MODEL, such as 'openai:gpt-5-mini', for which `is_api_name` is True.
 
     Returns:
         A ChatModel.

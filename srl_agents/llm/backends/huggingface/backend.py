@@ -174,7 +174,7 @@ class HuggingFaceBackend:
         return cls(model.eval(), tokenizer, **chat)
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
-        """Return a copy of this backend with another model object and empty caches.
+        """Return a copy with another model object and empty caches, but this backend's lock.
 
         Args:
             model: PreTrainedModel or PeftModel with the same tokenizer.
@@ -217,7 +217,7 @@ class HuggingFaceBackend:
         """Return the probabilities of `request.answers`, in order, under constrained sampling.
 
         Args:
-            request: Request with legal answers and a temperature above 0.
+            request: Request with legal answers and temperature > 0; top_k and top_p are ignored.
         """
         assert request.answers is not None
         end = self.chat.end_of_turn
@@ -304,14 +304,6 @@ class HuggingFaceBackend:
         return logits[:, -1]
 
     def complete(self, request: Request) -> asyncio.Future[Completion]:
-        """Return a future of a Completion, sampled in one batch with concurrent requests.
-
-        Args:
-            request: Context, sampling settings and seed.
-
-        Raises:
-            BackendError: The request is not valid, or, when awaited, the model failed.
-        """
         check_room(request, self.positions, self.name)
         adapters = list(getattr(self.model, "peft_config", {}))
         if request.adapter is not None and (

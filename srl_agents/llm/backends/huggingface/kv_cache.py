@@ -38,8 +38,8 @@ class AttentionMasks:
     def __call__(self, real: Tensor, positions: Tensor, width: int) -> Tensor | dict[str, Tensor]:
         """Return the mask (rows, 1, width, slots) of the last `width` slots, or a mask per kind.
 
-        `real` (rows, slots) is 1 for a token and 0 for padding; `positions` are those of the tokens
-        in their conversations.
+        Visible slots are 0, hidden ones the dtype's minimum. `real` (rows, slots) is 1 for a token
+        and 0 for padding; `positions` (rows, slots) are those of the tokens in their conversations.
         """
         visible = real.bool()[:, None, None]
         if width > 1:
@@ -124,7 +124,7 @@ class KeptCache:
         self.keeps = all(type(layer) is DynamicLayer for layer in self._cache.layers)
 
     def forget(self) -> None:
-        """Remove all slots of all rows."""
+        """Remove all slots and tokens of all rows; the rows remain."""
         self._cache = DynamicCache(config=self._config)
         if self._masks is not None:
             # A windowed layer would drop slots. All are kept, and its mask hides the old ones.

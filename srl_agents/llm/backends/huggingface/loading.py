@@ -44,7 +44,7 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
 
 
 def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return `source_of(name)`; raise BackendError for a bad name or a needed, unreachable hub."""
+    """Return `source_of(name)`; BackendError if it is no name, or not local and no hub answers."""
     source, revised = source_of(name)
     try:
         if os.path.exists(source) or any(
@@ -100,7 +100,7 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 
 def quantization_arguments(device: str) -> dict[str, Any]:
-    """Return the arguments of `from_pretrained` that quantize a model to NF4 on `device`.
+    """Return `quantization_config` and `device_map` for `from_pretrained`, for NF4 on `device`.
 
     NF4 is the type of QLoRA with 4 bits (Dettmers et al. 2023), here with double quantization.
     Raises ImportError without the package bitsandbytes.
@@ -115,7 +115,7 @@ def quantization_arguments(device: str) -> dict[str, Any]:
 
 
 def make_batch_invariant(model: Any) -> None:
-    """Change quantized layers in place so that outputs depend neither on batch nor on mode."""
+    """Change 4-bit layers in place so that outputs depend neither on the batch nor on the mode."""
     from bitsandbytes.nn import Linear4bit
 
     for module in model.modules():
