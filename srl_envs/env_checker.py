@@ -93,7 +93,7 @@ def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
 
 
 def _call(point: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a method; raise ConformanceError for `point` if it raises an error."""
+    """Return `method(*args, **kwargs)`; raise ConformanceError for `point` if it raises."""
     try:
         return method(*args, **kwargs)
     except Exception as error:  # Wrappers fail in many ways if a game returns the wrong parts.
@@ -223,7 +223,6 @@ def _describe(view: Any, agent: str, observation: Any) -> str:
 
 
 def _check_answers(view: Any, space: spaces.Space[Any], agent: str, prompt: str) -> None:
-    """Raise ConformanceError if answers are not distinct, named in `prompt` or parsed correctly."""
     default, answers = view.default_action, view.answers(agent)
     _require(space.contains(default), "text", "default action {!r}", default)
     useless = list(UNREADABLE)

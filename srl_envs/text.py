@@ -240,7 +240,7 @@ def parse_statement(
 
 
 def round_of(time: float, rounds: int) -> str:
-    """Return 'Round 3 of 8' if the share `time` of `rounds` played is 2/8; the last round at 1."""
+    """Return 'Round 3 of 8' for time 2/8, the share of `rounds` played; the last round for 1."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
@@ -255,7 +255,7 @@ def cost_of_unread(penalty: float) -> str:
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """Return sentences on an unparsed answer: the reason and, if answers are listed, the action."""
+    """Return sentences: why an answer was not parsed and, outside free text, the action played."""
     reason, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
         return reason

@@ -269,7 +269,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask; an empty one is all 1 after its end, else raise EnvError."""
+        """Return an agent's int8 mask: without legal actions all 1 at its end, else EnvError."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -381,7 +381,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
 
 
 def _rows(array: np.ndarray) -> str:
-    """Return a vector as one line, a matrix by rows, other arrays by planes of the last axis."""
+    """Return numbers to 0.01: a vector in a line, a matrix by rows, others by last-axis planes."""
     if array.ndim < 2:
         # Adding 0.0 turns -0.0 into 0.0.
         return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
@@ -437,7 +437,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """Function of the rewards, None for the environment's own. Others raise EnvConfigError."""
+        """Function of the rewards, None for the environment's; EnvConfigError if not callable."""
         return self._reward_function
 
     @reward_function.setter

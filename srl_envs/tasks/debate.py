@@ -227,7 +227,10 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return lines of the last `history` rounds (None: all) in HISTORY_LENGTH, oldest first."""
+        """Return lines of the speeches of the last `history` rounds (None: all), oldest first.
+
+        They have at most HISTORY_LENGTH characters; the oldest speeches are left out first.
+        """
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -298,7 +301,7 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return a split's distinct motions, None as in DebateEnv; raise EnvConfigError if none."""
+    """Return a split's distinct motions, defaults as in DebateEnv; EnvConfigError if none."""
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
@@ -472,7 +475,7 @@ def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
 
 
 def _prose(words: Sequence[str]) -> float:
-    """Return 1 if the share of FUNCTION_WORDS in `words` fits PROSE, and down to 0 if not."""
+    """Return 1 if the share of FUNCTION_WORDS in `words` fits PROSE, linearly less to 0 if not."""
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:

@@ -143,7 +143,7 @@ class Place:
         os.chdir(WORK)
 
     def check_unprivileged_reading(self) -> None:
-        """Become the unassigned user; raise OSError if that user cannot read the libraries."""
+        """Become the user `user` irrevocably; raise OSError if `readable` cannot be opened."""
         become(self.user)
         for path in self.readable:
             os.close(os.open(path, os.O_RDONLY))
@@ -237,9 +237,9 @@ def _is_standard(name: str) -> bool:
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Return the paths of all libraries that are loaded with these extension modules.
+    """Return the paths of all shared objects of a fork that has loaded these extension modules.
 
-    A fork loads them. Raises OSError if it ends early.
+    Extensions that cannot be loaded are skipped. Raises OSError if the fork ends early.
     """
 
     def load(writer: int) -> None:

@@ -118,10 +118,10 @@ class ToolSession:
         return results
 
     def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
-        """Record in `made` the first missing needed call equivalent (CallStep) to a successful one.
+        """Add to `made` the first missing step to which a successful call is equivalent (CallStep).
 
-        `made_up` are the numbers of the call that the agent could not know. `follows` is True if
-        the call contains a number of `_learned`.
+        A guessed calculation counts for none: `made_up` are its numbers that the agent could not
+        know; after the first step, it needs a number of `_learned` (`follows` is True).
         """
         for index, step in enumerate(self.steps):
             if index in self.made or call.name != step.call.name:
