@@ -66,7 +66,7 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
         option: Setting that contains the name, for errors.
 
     Raises:
-        EnvConfigError: The form differs, the module is missing, or it has no such callable.
+        EnvConfigError: The name has another form, or the module is missing or lacks the callable.
         ImportError: The module imports a package that is missing.
         UntrustedError: An untrusted record names the code (see `closed`).
     """
@@ -181,9 +181,9 @@ def missing(extras: Iterable[str]) -> list[str]:
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return "<what> needs <package>: <install command>", None if no extra has the package.
+    """Return "<what> needs <package>: <install command>" if an extra has the missing package.
 
-    If the error's message already contains the command, return the message.
+    If the error's message already contains the command, return the message; otherwise None.
     """
     if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)

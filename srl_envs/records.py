@@ -102,7 +102,7 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Return an int or float; raise TypeError for others and bools, OverflowError beyond floats."""
+    """Return `value`, an int or float; TypeError for others and bools, OverflowError if huge."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)

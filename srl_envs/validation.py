@@ -190,7 +190,7 @@ def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> 
     `localhost`, IP addresses and `names` are therefore valid hosts.
 
     Args:
-        host: The Host header, empty if there is none.
+        host: The Host header, empty if there is none, which is invalid.
         origin: The Origin header, None if there is none. It must have the same host and port as
             `host`.
         names: Further host names of the server.

@@ -239,7 +239,7 @@ def _close_all(workers: set[Worker]) -> None:
 
 
 def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
-    """Return this process's sandbox with these settings; new unless among the last four.
+    """Return the sandbox of this process with these settings; the last four are kept for reuse.
 
     `limits` are those of each run, `minimum` is the lowest acceptable level of protection, one of
     LEVELS. Raises SandboxError if the level is not available, or the system is not Linux.

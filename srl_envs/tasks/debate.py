@@ -328,7 +328,7 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    """Return a Judge: `judge`, or a new one for a name; raise EnvConfigError if there is none."""
+    """Return `judge`, or a new one for "rules" or 'module:function'; else raise EnvConfigError."""
     if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge

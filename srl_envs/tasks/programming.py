@@ -234,8 +234,8 @@ def drawn_problem(
 ) -> Problem:
     """Draw a Problem of the template `FAMILIES[family][difficulty]`, with different tests.
 
-    VISIBLE + HIDDEN tests, or fewer if TRIES draws contain no more. The template's solution runs in
-    this process, to compute the expected values.
+    There are VISIBLE + HIDDEN tests, or fewer if TRIES draws contain no more. The template's
+    solution runs in this process, to compute the expected values.
     """
     drawn = template(rng)
     body = f"return {drawn.returns}" if drawn.returns else drawn.body

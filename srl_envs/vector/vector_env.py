@@ -88,13 +88,13 @@ class VectorGame:
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start episodes in all environments; return observations and infos.
 
+        Raises EnvError if the number of seeds is not N, and EnvConfigError if a seed is no whole
+        number of at least 0 or an option is invalid.
+
         Args:
             seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None continues the
                 random streams.
             options: Reset options, the same for every environment.
-
-        Raises EnvError if the number of seeds is not N, and EnvConfigError if a seed is no whole
-        number of at least 0 or an option is invalid.
         """
         given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)

@@ -197,8 +197,7 @@ class ToolRegistry:
 def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """Call the function of a tool; return its result as text, other values as JSON.
 
-    An EnvError of the function passes unchanged; other exceptions are logged (see
-    `_log_exception`) and become a ToolError.
+    An EnvError of the function passes unchanged; others are logged and become a ToolError.
     """
     try:
         value = tool.function(**arguments)
@@ -229,7 +228,7 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _validator(parameters: str) -> Any:
-    """Return the validator of a JSON schema; EnvConfigError if invalid, ImportError without one."""
+    """Return a JSON schema's validator; EnvConfigError if invalid, ImportError if not installed."""
     with needed_by("checking a call's arguments"):
         import jsonschema
     schema = json.loads(parameters)
@@ -252,7 +251,7 @@ def _failed(complaint: str) -> ToolResult:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text with escapes for lone surrogates; beyond `length` characters, cut, with CUT."""
+    """Return a text with escapes for lone surrogates; if over `length` characters, cut with CUT."""
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
 
@@ -371,6 +370,6 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result, or "Error: ...", between <tool_response> tags, cut so that `results` fit."""
+    """Return a result (or "Error: ...") in <tool_response> tags, cut so that all `results` fit."""
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
