@@ -173,8 +173,9 @@ class MultiModelConfig(Section):
     def here(self) -> Resolved:
         """Return types, GPUs and play-ahead for this machine, with notes on replaced settings.
 
-        Default model types that this machine lacks become 'tiny'. GPUs are the first `num_gpus`,
-        or the first without Ray and vLLM. By default, play-ahead needs a GPU and one process.
+        Default model types that this machine lacks become 'tiny'; given ones are kept. GPUs are the
+        first `num_gpus`, or only one if models sample in this process and Ray is missing. Unless
+        `enable_areal` was set, play-ahead is True with a GPU and a single process.
         """
         kinds = tuple(self.model_types[i % len(self.model_types)] for i in range(self.num_models))
         ahead, given = self.enable_areal, self.model_fields_set
@@ -198,7 +199,8 @@ class MultiModelConfig(Section):
         """Return (number of rounds, episodes per round, episodes per group).
 
         A round has `update_frequency` episodes; in a shorter run the largest number, at least 2,
-        that groups of 2 to 16 divide. Raises ConfigError if none divides `update_frequency`.
+        that groups of 2 to 16 divide. A remainder of `max_episodes` is left out. Raises ConfigError
+        if no number from 2 to 16 divides `update_frequency`.
         """
         every = self.update_frequency
         if largest_group(every) is None:

@@ -243,6 +243,7 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
 
     `model_name` is the model's name in the API; without `api_key`, OPENAI_API_KEY has the key. For
     a model that accepts no temperature, register nodes with temperature 1, which is not sent.
+    Raises BackendError if the SDK or the key is missing.
     """
     return SharedLLMManager(
         LLMConfig(backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key)
@@ -253,6 +254,7 @@ def create_claude_manager(model_name: str, api_key: str | None = None) -> Shared
     """Create a manager of a model behind Anthropic's API, which only accepts temperature 1.
 
     `model_name` is the model's name in the API; without `api_key`, ANTHROPIC_API_KEY has the key.
+    Raises BackendError if the SDK or the key is missing.
     """
     kind = LLMBackend.ANTHROPIC
     return SharedLLMManager(

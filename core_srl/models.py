@@ -63,7 +63,7 @@ def types_here(
 
 
 def is_large(name: str) -> bool:
-    """Return True if a hub name (not a folder) states a billion parameters or more, as in "7B"."""
+    """Return True if a name, which is no folder, states a billion parameters or more, as "7B"."""
     found = _BILLIONS.search(name.rpartition("/")[2])
     return not os.path.isdir(name) and found is not None and float(found[1]) >= 1
 

@@ -87,7 +87,8 @@ class SharedWeights:
     ) -> tuple[LLMResponse, TokenConversation]:
         """Sample the answer to a prompt; return it, and the conversation that includes both.
 
-        Raises BackendError if no token is left within the limit on the conversation's length.
+        The answer is cut at the limit on the conversation's length, max_length or the model's.
+        Raises BackendError if no token is left within this limit.
         """
         chat = self.backend.chat
         rules = None if state.context else state.rules
@@ -151,7 +152,7 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return (weight, gradient) pairs; UpdateError if empty, unknown, misshapen or infinite."""
+        """Return (weight, gradient) pairs; UpdateError if none, unknown, misshapen, not finite."""
         unknown = [name for name in gradients if name not in self._weights]
         if unknown or not gradients:
             raise UpdateError(

@@ -112,7 +112,7 @@ class MultiModelTrainer:
 
     @property
     def run(self) -> Run:
-        """Run of `trainer`, with models, samplers and settings."""
+        """Run of `trainer` (built at first use), with models, samplers and settings."""
         return self.trainer.run
 
     @property
@@ -125,7 +125,7 @@ class MultiModelTrainer:
     async def train(self) -> dict[str, Any]:
         """Train all remaining rounds in a worker thread.
 
-        Cancellation, SIGINT or SIGTERM end training after the current round and save a checkpoint.
+        A cancellation or SIGTERM ends training after the current round and saves a checkpoint.
 
         Returns:
             training_completed (False if stopped early), total_episodes, training_time (seconds),
@@ -171,7 +171,8 @@ class MultiModelTrainer:
             checkpoint_id: Name of the checkpoint's folder; None selects the newest.
 
         Raises:
-            CheckpointNotFound: If there is none (a FileNotFoundError); CheckpointError if damaged.
+            CheckpointNotFound: If there is none (a FileNotFoundError).
+            CheckpointError: If the checkpoint is damaged, or of a run with other settings.
         """
         loaded = self.trainer.load_checkpoint(checkpoint_id)
         self._folder = Path(self.config.checkpoint_dir)
@@ -292,7 +293,7 @@ class MultiModelTrainer:
         return self._trainer is not None and (bool(played) or self._trainer.run.position > (0, 0))
 
     def _end_trainer(self, trainer: Trainer) -> None:
-        """Close the core trainer, after saving a run that has begun unless an update failed."""
+        """Save a run that has begun unless an update failed, and close the core trainer."""
         if not self._broken and trainer.run.position > (0, 0):
             trainer.save_checkpoint()
         trainer.close()
@@ -344,7 +345,7 @@ class _EpisodeEngine:
         """Episodes of the next round that were played already."""
 
     def play_next(self, run: Run) -> Episode:
-        """Play the next planned episode, append it to `episodes` and return it."""
+        """Play the next episode planned for `run.next_round`; add it to `episodes`, return it."""
         planned = plan_round(run, run.next_round).part([len(self.episodes)])
         [episode] = self._inner.play(planned)
         self.episodes.append(episode)

@@ -429,7 +429,6 @@ def _joined(first: str, *signed: tuple[int, str]) -> str:
 
 
 def _times(factor: int, name: str = "x") -> str:
-    """Return the text of a product of a factor that is not 0 and a variable: x, -x or 3x."""
     return {1: name, -1: f"-{name}"}.get(factor, f"{factor}{name}")
 
 

@@ -253,7 +253,10 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
-        """Yield a set of written calls per tool, with the numbers, files or names in a text."""
+        """Yield sets of written calls: one for each of calculator, read_file and search in `tools`.
+
+        Their arguments are sums of two numbers, files and names in `text`.
+        """
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}
