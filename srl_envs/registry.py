@@ -322,7 +322,7 @@ def remake(
 
 
 def _register() -> None:
-    """Add this package's environments to PettingZoo, those with a `gymnasium_id` to Gymnasium."""
+    """Register OWN with PettingZoo, from 1.27 on, and by `gymnasium_id` with Gymnasium, once."""
     for name, found in OWN.items():
         identity = f"srl/{name}".replace("_v", "-v")
         for kind, maker in (("parallel", make), ("aec", make_aec)):

@@ -345,7 +345,7 @@ class TextHistory:
         self._count = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn and drop the oldest beyond `turns`; `unread` is a reason or None if parsed."""
+        """Add a turn (the end of `answer`), drop the oldest; `unread`: reason, None if parsed."""
         self._count += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:
@@ -452,7 +452,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return agent -> rules, earlier turns and situation, given `texts`: agent -> situation."""
+        """Return agent -> rules, turns of `history` and situation of `texts` (agent -> text)."""
         view: TextView = self.env.unwrapped.text_view
         rules = {agent: view_for(view, self._seen[agent]).rules(agent) for agent in texts}
         if self.history:

@@ -71,7 +71,7 @@ class Protections:
 
     @property
     def level(self) -> str:
-        """Level of these protections: "limits", "filtered" or "strict"."""
+        """Level: "limits" without `seccomp`; with it, "strict" in `namespaces`, else "filtered"."""
         if not self.seccomp:
             return "limits"
         return "strict" if self.namespaces else "filtered"

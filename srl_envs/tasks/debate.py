@@ -463,9 +463,9 @@ def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool 
 
 
 def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
-    """Return the share of a speech's groups of three words that are in none of the texts `heard`.
+    """Return the share of a speech's three-word sequences that are in none of the texts `heard`.
 
-    `words` are those of the speech, where repeated groups count once; without groups, return 1.
+    `words` are those of the speech. A repeated sequence is new once; without sequences, return 1.
     """
     every = [*map(words_of, heard), words]
     groups = [list(zip(each, each[1:], each[2:], strict=False)) for each in every]

@@ -65,7 +65,8 @@ class Place:
     def enter(self) -> None:
         """Enter new namespaces with a new root; raise OSError if the kernel refuses.
 
-        The worker continues in a fork, the first process of the new process namespace.
+        The worker continues in a fork, the first process of the new process namespace. The calling
+        process waits for its end and exits.
         """
         processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if os.geteuid() == 0:

@@ -86,7 +86,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the call in the other process and return its result, or raise RuntimeError."""
+        """Let the other process make the call; return its result, or raise RuntimeError."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()
