@@ -111,7 +111,8 @@ class LoRAManager:
     def save(self, lora_id: int, folder: str | Path) -> int:
         """Write an adapter as a PEFT folder, atomically; return the version of its weights.
 
-        Creates parents. Raises KeyError for an unknown lora_id, ConfigError for a taken folder.
+        Creates parent folders. Raises KeyError for an unknown lora_id, and ConfigError for a folder
+        that has files.
         """
         name, folder = self.configs[lora_id].name, Path(folder)
         refuse_taken(folder)
@@ -133,7 +134,7 @@ class LoRAManager:
         }
 
     def _publish(self, config: LoRAConfig, version: int) -> None:
-        """Label the answers of an adapter with a version from now on."""
+        """Set the version with which the backend labels further answers of an adapter."""
         with self.backend.lock:
             self.backend.adapter_versions[config.name] = version
         self._versions[config.lora_id] = version

@@ -84,7 +84,7 @@ def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor
     """Return the settings of both factors by dotted name, for `yaml_file.from_tree({}, ...)`.
 
     Raises:
-        ConfigError: If both require a credit assignment.
+        ConfigError: For TEAM_BASED with SPECIALIZED, which assign credit in different ways.
     """
     kind = cooperation.cooperation_type
     team_based = kind is CooperationType.TEAM_BASED
@@ -124,11 +124,11 @@ class RLConfig(Section):
         """Return the configuration of a run with these settings.
 
         Args:
-            config: Configuration with all other settings; None selects the defaults.
+            config: Configuration with all other settings; None selects the defaults. Its sections
+                mode, credit, algorithms and (for KNOWLEDGE_TRANSFER) updates are discarded.
 
         Raises:
-            ConfigError: If settings are incompatible, or a round's samples cannot be divided into
-                steps of batch_size.
+            ConfigError: If settings are incompatible, or batch_size is too small for a round.
         """
         config = config or RunConfig()
         rollout = config.rollout

@@ -171,10 +171,11 @@ class MultiModelConfig(Section):
         return models
 
     def here(self) -> Resolved:
-        """Return types, GPUs and play-ahead for this machine, with a note on each replaced setting.
+        """Return types, GPUs and play-ahead for this machine, with notes on replaced settings.
 
-        Default model types that this machine lacks become 'tiny'. Explicit types are returned
-        unchanged.
+        Default model types that this machine lacks become 'tiny'; given ones are kept. GPUs are the
+        first `num_gpus`, or only one if models sample in this process and Ray is missing. Unless
+        `enable_areal` was set, play-ahead is True with a GPU and a single process.
         """
         kinds = tuple(self.model_types[i % len(self.model_types)] for i in range(self.num_models))
         ahead, given = self.enable_areal, self.model_fields_set
@@ -197,8 +198,9 @@ class MultiModelConfig(Section):
     def rounds(self) -> tuple[int, int, int]:
         """Return (number of rounds, episodes per round, episodes per group).
 
-        A round has `update_frequency` episodes, or fewer if the run has fewer. Raises ConfigError
-        if `update_frequency` cannot be divided into groups.
+        A round has `update_frequency` episodes; in a shorter run the largest number, at least 2,
+        that groups of 2 to 16 divide. A remainder of `max_episodes` is left out. Raises ConfigError
+        if no number from 2 to 16 divides `update_frequency`.
         """
         every = self.update_frequency
         if largest_group(every) is None:
@@ -215,7 +217,7 @@ class MultiModelConfig(Section):
         """Return the configuration of the run on this machine.
 
         Args:
-            agents: Agents of the environment; those of the default environment if None.
+            agents: Agents of the environment; None or empty: agent_0, ... of the default one.
 
         Raises:
             ConfigError: If settings are incompatible, or no model learns.

@@ -24,16 +24,17 @@ def as_documented() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # BackendError and torch's errors are RuntimeErrors.
-        if (documented := _documented(error)) is None:
+        if (documented := _backend_error(error)) is None:
             raise
         raise documented from error
 
 
 @contextmanager
 def loading(*others: type[Exception]) -> Iterator[None]:
-    """Apply `as_documented` in the block, and also rename errors of loading.
+    """Apply `as_documented` in the block, and also rename errors of loading a model.
 
-    A BackendError or one of `others` becomes a BackendError that begins "Model loading failed".
+    A BackendError or one of `others` becomes BackendError("Model loading failed: ..."), unless
+    `as_documented` replaces it because an SDK's error or an OutOfMemoryError caused it.
     """
     with as_documented():
         kinds: tuple[type[Exception], ...] = (BackendError, *others)
@@ -43,8 +44,8 @@ def loading(*others: type[Exception]) -> Iterator[None]:
             raise BackendError(f"Model loading failed: {error}") from error
 
 
-def _documented(error: BaseException) -> BackendError | None:
-    """Return the error to raise for `error` or one of its causes; None if none is documented."""
+def _backend_error(error: BaseException) -> BackendError | None:
+    """Return the BackendError for an SDK's or GPU memory error in `error`'s causes, or None."""
     cause: BaseException | None = error
     torch = sys.modules.get("torch")
     while cause is not None:

@@ -109,7 +109,7 @@ class LLMResponse(ChatAnswer):
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
-    """Return `usual` with `changes` (setting -> value); raises ConfigError for a wrong one."""
+    """Return `usual` with `changes`; raise ConfigError for an unknown setting or wrong value."""
     return SamplingConfig(**{**asdict(usual), **changes}).build()
 
 
@@ -131,5 +131,5 @@ class LoRAConfig(AdapterConfig):
 
     @property
     def name(self) -> str:
-        """Name of the adapter in backends and servers."""
+        """Name of the adapter in backends and servers, such as "lora_0"."""
         return f"lora_{self.lora_id}"

@@ -64,7 +64,7 @@ class SharedLLMManager:
         return self._model.backend
 
     def register_node(self, node_id: str, node_config: Mapping[str, Any] | None = None) -> None:
-        """Start the conversation of a node, or restart that of a registered one.
+        """Start the conversation of a node; a registered node restarts, with counts of 0.
 
         Args:
             node_id: Name of the node.
@@ -116,12 +116,12 @@ class SharedLLMManager:
         """Apply gradients once to the shared weights, by config.update_strategy.
 
         Args:
-            gradients: Tensors by the names of `backend.model.named_parameters()`.
+            gradients: Tensor by name in `backend.model.named_parameters()`, for some or all.
             learning_rate: Learning rate of this AdamW step.
 
         Returns:
-            version, parameters (number of updated ones), gradient_norm, learning_rate and
-            affected_nodes.
+            version, parameters (number of updated tensors), gradient_norm (L2), learning_rate and
+            affected_nodes (ids of all nodes).
 
         Raises:
             UpdateError: For gradients that do not fit or are not finite, a wrong learning rate,
@@ -215,7 +215,7 @@ def create_qwen3_manager(
     max_length: int = 32768,
     temperature: float = 0.7,
 ) -> SharedLLMManager:
-    """Load a model into this process and return a new manager of it.
+    """Load a model into this process and return a new manager; errors as in SharedLLMManager.
 
     Args:
         model_name: Folder, PEFT adapter or hub name.
@@ -243,6 +243,7 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
 
     `model_name` is the model's name in the API; without `api_key`, OPENAI_API_KEY has the key. For
     a model that accepts no temperature, register nodes with temperature 1, which is not sent.
+    Raises BackendError if the SDK or the key is missing.
     """
     return SharedLLMManager(
         LLMConfig(backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key)
@@ -253,6 +254,7 @@ def create_claude_manager(model_name: str, api_key: str | None = None) -> Shared
     """Create a manager of a model behind Anthropic's API, which only accepts temperature 1.
 
     `model_name` is the model's name in the API; without `api_key`, ANTHROPIC_API_KEY has the key.
+    Raises BackendError if the SDK or the key is missing.
     """
     kind = LLMBackend.ANTHROPIC
     return SharedLLMManager(

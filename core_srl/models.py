@@ -31,7 +31,7 @@ _BILLIONS = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b\b", re.IGNORECASE)
 def lacks(kind: str, name: str) -> str | None:
     """Return the reason why this machine lacks a model, or None if it has the model.
 
-    `kind` is the documented type of the model, `name` its folder, hub name or name in an API.
+    `kind` is the type; `name` the folder, hub name or name in an API, which needs SDK and key.
     """
     if kind in API_MODELS:
         package, key = APIS[kind]
@@ -46,10 +46,10 @@ def lacks(kind: str, name: str) -> str | None:
 def types_here(
     kinds: Sequence[str], names: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Replace the types that this machine lacks by 'tiny'; return the types and the notes on it.
+    """Return the types, with 'tiny' for those that this machine lacks, and (note,) or ().
 
-    `names` is type -> folder, hub name or name in an API. If only types behind an API remain, all
-    become 'tiny', because one model must learn.
+    `names` is type -> folder, hub name or name in an API. If a type was replaced and the others are
+    all behind an API, every type becomes 'tiny', because one model must learn.
     """
     reasons = {kind: lacks(kind, names[kind]) for kind in kinds}
     missing = {kind: why for kind, why in reasons.items() if why is not None}
@@ -63,13 +63,13 @@ def types_here(
 
 
 def is_large(name: str) -> bool:
-    """Return True if a hub name (not a folder) states a billion parameters or more, as in "7B"."""
+    """Return True if a name, which is no folder, states a billion parameters or more, as "7B"."""
     found = _BILLIONS.search(name.rpartition("/")[2])
     return not os.path.isdir(name) and found is not None and float(found[1]) >= 1
 
 
 def is_cached(name: str) -> bool:
-    """Return True if the hub's cache has the configuration of a model, NAME or NAME@REVISION."""
+    """Return True if huggingface_hub is installed and has cached a model, NAME or NAME@REVISION."""
     if importlib.util.find_spec("huggingface_hub") is None:
         return False
     from huggingface_hub import try_to_load_from_cache
@@ -81,7 +81,7 @@ def is_cached(name: str) -> bool:
 def models_by_id(kinds: Sequence[str]) -> dict[str, str]:
     """Return id -> type of each model in a run, in the order of `kinds`.
 
-    Models that learn are model_0, model_1, ...; a model behind an API is TYPE_PLACE (openai_1).
+    Models that learn are model_0, model_1, ...; `kinds[i]` behind an API is TYPE_i (openai_1).
     """
     learning = iter(range(len(kinds)))
     return {
@@ -97,6 +97,6 @@ def get_available_models() -> dict[str, list[str]]:
 
 
 def get_version_info() -> dict[str, str]:
-    """Return package -> installed version; "version" is that of Core SRL."""
+    """Return package -> version of installed packages; "version" is that of Core SRL."""
     found = versions()
     return {"version": found.get("core-srl", "not installed"), **found}

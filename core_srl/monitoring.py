@@ -34,18 +34,14 @@ class UnifiedMonitor:
     """
 
     def __init__(self, config: MonitoringConfig | None = None) -> None:
-        """Create a monitor that does not record yet.
-
-        Args:
-            config: File of the monitor; None selects the default MonitoringConfig.
-        """
+        """Create a monitor that does not record yet; None selects the default MonitoringConfig."""
         self.config = config or MonitoringConfig()
         self.latest_metrics: dict[str, Any] = {}
         """Newest row of a round or stage; empty before the first one."""
         self._file: JsonlSink | None = None
 
     def start(self) -> None:
-        """Record trainers from now on, appending to the file; a second call has no effect.
+        """Record all trainers from now on, also in the file if enabled; no effect if started.
 
         Raises:
             MetricsError: If the file exists and has lines that are not JSON.
@@ -57,7 +53,7 @@ class UnifiedMonitor:
         _started.append(self)
 
     def stop(self) -> None:
-        """Stop recording and close the file; a second call has no effect."""
+        """Stop recording and close the file; no effect unless started."""
         if self in _started:
             _started.remove(self)
             if self._file is not None:
@@ -65,11 +61,7 @@ class UnifiedMonitor:
             self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Store a line in `latest_metrics` and write it to the file, if any.
-
-        Args:
-            line: Metrics of a round or stage, with the key `run`.
-        """
+        """Store a copy of a line of metrics in `latest_metrics`, and append it to an open file."""
         self.latest_metrics = dict(line)
         if self._file is not None:
             self._file.write(line)
@@ -104,17 +96,13 @@ class GraphVisualizer:
     """Page with the reward curves of all runs in a monitor's file."""
 
     def __init__(self, log_file: str) -> None:
-        """Create a visualizer without reading the file.
-
-        Args:
-            log_file: Path of a monitor's file, MonitoringConfig.log_file_path.
-        """
+        """Create a visualizer of the file at MonitoringConfig.log_file_path, without reading it."""
         self.log_file = Path(log_file)
 
     def draw(self) -> Path:
         """Write an HTML page next to the file (same name, .html), and return its path.
 
-        Raises MetricsError if the file is missing or damaged.
+        Raises FileNotFoundError if the file is missing, and MetricsError if it is damaged.
         """
         rows = read_metrics(self.log_file)
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)
@@ -129,7 +117,7 @@ create_graph_visualizer = GraphVisualizer
 
 
 def _rewards(rows: Sequence[Mapping[str, Any]], run: str) -> list[Panel]:
-    """Return [chart of each model's raw reward by round of the run], or [] without rounds."""
+    """Return [one chart: a line of raw rewards by round per model of `run`]; [] without rounds."""
     rounds = [row for row in rows if str(row.get("run", "")) == run and "environment" in row]
     models = [row["models"] for row in rounds if isinstance(row.get("models"), Mapping)]
     numbers = [number_at(row, "round") for row in rounds]

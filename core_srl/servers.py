@@ -178,8 +178,8 @@ class UnifiedScheduler(_Servers):
     def get_system_statistics(self) -> dict[str, Any]:
         """Return {"sharing", "models": id -> statistics}; no models unless the servers run.
 
-        The statistics are model_name, port, url, gpus, done (number of successful requests), tokens
-        (sum of their costs) and score.
+        The statistics are model_name, port, url, gpus and, once the model has a task or a score,
+        done (number of successful requests), tokens (sum of their costs) and score or None.
         """
         models = {}
         for model_id, spec in self._specs.items() if self._fleet is not None else ():
@@ -292,14 +292,16 @@ class DistributedLoRAScheduler(_Servers):
     def backend(self, lora_id: int) -> VLLMBackend:
         """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`.
 
-        Args:
-            lora_id: Number of the adapter. KeyError if unknown, ServingError unless servers run.
+        Raises KeyError for an unknown `lora_id`, and ServingError unless the servers run.
         """
         self._running()
         return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
-        """Return {"base", "servers": port -> url, model, up; "adapters": id -> port, version}."""
+        """Return {"base", "servers": port -> url, model, up; "adapters": id -> port, version}.
+
+        There are no servers and the versions are None unless the servers run.
+        """
         servers, adapters = {}, {}
         for port, spec in self._specs.items() if self._fleet is not None else ():
             up = any(own.up for own in self._running().routers[spec.served_name].servers.values())
@@ -311,7 +313,7 @@ class DistributedLoRAScheduler(_Servers):
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:
-        """Stop the servers, if they run."""
+        """Stop the servers, if they run, and reset `manager.on_version`."""
         self.manager.on_version = lambda lora_id: None
         await super().stop()
         if self._publisher is not None:
@@ -361,7 +363,10 @@ class DistributedLoRAScheduler(_Servers):
             self._publish(lora_id)
 
     def _publish(self, lora_id: int) -> None:
-        """Load the newest version of an adapter on its server, unless it answers already."""
+        """Load the newest version of an adapter on its server, unless that version is loaded.
+
+        An adapter that was made after the constructor has no server and is skipped.
+        """
         if lora_id not in self._configs:  # An adapter that was made after the start.
             return
         self._running()
@@ -372,7 +377,10 @@ class DistributedLoRAScheduler(_Servers):
             self._publisher.publish(name, version, weights)
 
     def _write(self, name: str, weights: Any, probes: Any, folder: Path) -> Tensor:
-        """Save an adapter to `folder`; return its log-probabilities after each probe."""
+        """Save an adapter to `folder`; return log-probabilities [probe, next token] of PROBING.
+
+        Each probe is a beginning of the last one. `weights` is not used.
+        """
         self.manager.save(int(name.removeprefix("lora_")), folder)
         model = self.manager.backend.model
         tokens = torch.tensor([probes[-1]], device=model.device)

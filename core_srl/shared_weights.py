@@ -52,7 +52,7 @@ class SharedWeights:
     """
 
     def __init__(self, config: LLMConfig) -> None:
-        """Load the model of a config, with a new LoRA adapter if `enable_lora` is set.
+        """Load the model of a config, and add a new LoRA adapter if `enable_lora` is set.
 
         Raises BackendError if the model cannot be loaded, and ConfigError for `enable_lora` with a
         model that is an adapter itself.
@@ -87,7 +87,8 @@ class SharedWeights:
     ) -> tuple[LLMResponse, TokenConversation]:
         """Sample the answer to a prompt; return it, and the conversation that includes both.
 
-        Raises BackendError if no token is left within the limit on the conversation's length.
+        The answer is cut at the limit on the conversation's length, max_length or the model's.
+        Raises BackendError if no token is left within this limit.
         """
         chat = self.backend.chat
         rules = None if state.context else state.rules
@@ -131,7 +132,7 @@ class SharedWeights:
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
         """Make one AdamW step with gradients by parameter name; clear all `.grad` afterwards.
 
-        Returns {"version": new number, "parameters": number of updated tensors, "gradient_norm": L2
+        Returns {"version": new number, "parameters": number of gradients, "gradient_norm": L2
         norm}. Raises UpdateError for wrong gradients or learning rates; nothing changes.
         """
         if not 0 < learning_rate < math.inf:
@@ -151,7 +152,7 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return (weight, gradient of its type) pairs; raise UpdateError for unusable gradients."""
+        """Return (weight, gradient) pairs; UpdateError if none, unknown, misshapen, not finite."""
         unknown = [name for name in gradients if name not in self._weights]
         if unknown or not gradients:
             raise UpdateError(

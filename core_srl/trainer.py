@@ -49,11 +49,7 @@ class MultiModelTrainer:
     """
 
     def __init__(self, config: MultiModelConfig | None = None) -> None:
-        """Create a trainer; models are loaded at the first use.
-
-        Args:
-            config: Settings of the run; None selects the default MultiModelConfig.
-        """
+        """Create a trainer, without loading models; None selects the default MultiModelConfig."""
         self.config = config or MultiModelConfig()
         self._environment: MultiModelTrainingEnvironment | None = None
         self._replaced = False
@@ -98,7 +94,7 @@ class MultiModelTrainer:
 
     @property
     def trainer(self) -> Trainer:
-        """srl_train.Trainer of the run, built at the first use and again after settings changed.
+        """srl_train.Trainer of the run, built at first use, and after new settings or a failure.
 
         Raises:
             CheckpointError: For a setting that past rounds depend on, changed after them.
@@ -116,7 +112,7 @@ class MultiModelTrainer:
 
     @property
     def run(self) -> Run:
-        """Run of `trainer`, with models, samplers and settings."""
+        """Run of `trainer` (built at first use), with models, samplers and settings."""
         return self.trainer.run
 
     @property
@@ -144,13 +140,16 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Train the rest of the next round or raise TrainingError; return `row` and `episodes`."""
+        """Train the rest of the next round; return `row` and `episodes`.
+
+        Raises TrainingError if no round is left, training was stopped or too many episodes failed.
+        """
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
 
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
-        """Play the next episode; the models update after every update_frequency of them.
+        """Play the next episode, without play-ahead; the models update after a round of episodes.
 
         Args:
             episode_num: Number of the next episode, `current_episode`, from 0.
@@ -172,7 +171,8 @@ class MultiModelTrainer:
             checkpoint_id: Name of the checkpoint's folder; None selects the newest.
 
         Raises:
-            CheckpointNotFound: If there is none (a FileNotFoundError); CheckpointError if damaged.
+            CheckpointNotFound: If there is none (a FileNotFoundError).
+            CheckpointError: If the checkpoint is damaged, or of a run with other settings.
         """
         loaded = self.trainer.load_checkpoint(checkpoint_id)
         self._folder = Path(self.config.checkpoint_dir)
@@ -226,11 +226,7 @@ class MultiModelTrainer:
     async def _save_checkpoint(self, episode: int) -> str:
         """Save a checkpoint of the complete rounds so far, and return its id.
 
-        Args:
-            episode: Number of episodes so far, `current_episode`.
-
-        Raises:
-            TrainingError: For another number.
+        Raises TrainingError unless `episode` is `current_episode`.
         """
         trainer = self._begin()
         if episode != self.current_episode:
@@ -269,7 +265,7 @@ class MultiModelTrainer:
         }
 
     def _begin(self) -> Trainer:
-        """Lock the run's folder, move an older run out of it, and return the core trainer."""
+        """Lock the run's folder, move another run out of it, and return the core trainer."""
         trainer, folder = self.trainer, Path(self.config.checkpoint_dir)
         trainer.lock()
         if self._folder != folder and is_main() and (place := trainer.files.set_aside()):
@@ -279,7 +275,7 @@ class MultiModelTrainer:
 
     @contextmanager
     def _documented(self, trainer: Trainer) -> Iterator[None]:
-        """Context of `as_documented` that sets `_broken` after an error that may change models."""
+        """Apply `as_documented` in the block; set `_broken` if an error may have changed models."""
         try:
             with as_documented():
                 yield
@@ -297,14 +293,14 @@ class MultiModelTrainer:
         return self._trainer is not None and (bool(played) or self._trainer.run.position > (0, 0))
 
     def _end_trainer(self, trainer: Trainer) -> None:
-        """Close the core trainer, after saving a run that has begun unless an update failed."""
+        """Save a run that has begun unless an update failed, and close the core trainer."""
         if not self._broken and trainer.run.position > (0, 0):
             trainer.save_checkpoint()
         trainer.close()
         self._trainer = None  # First, because two runs may not fit into memory.
 
     def _build(self) -> Trainer:
-        """Return a new core trainer with loaded models, at the newest checkpoint of this run."""
+        """Return a new core trainer with loaded models, at this run's newest checkpoint, if any."""
         config, agents, make_env = self.config, None, None
         if self._replaced or self._reward_function is not None:
             make_env = partial(_copy_of, self.environment, config.episode_length)
@@ -349,16 +345,16 @@ class _EpisodeEngine:
         """Episodes of the next round that were played already."""
 
     def play_next(self, run: Run) -> Episode:
-        """Play the next planned episode, append it to `episodes` and return it."""
+        """Play the next episode planned for `run.next_round`; add it to `episodes`, return it."""
         planned = plan_round(run, run.next_round).part([len(self.episodes)])
         [episode] = self._inner.play(planned)
         self.episodes.append(episode)
         return episode
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Return the planned episodes; of a round, play only those that `episodes` lacks.
+        """Return the planned episodes; of a training round, play only those not in `episodes`.
 
-        Afterwards `episodes` is empty, because the round is complete.
+        A training round empties `episodes`.
         """
         if "round" not in games.extra:  # Evaluations belong to no round.
             return self._inner.play(games)

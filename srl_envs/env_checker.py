@@ -93,7 +93,7 @@ def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
 
 
 def _call(point: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a method; raise ConformanceError for `point` if it raises an error."""
+    """Return `method(*args, **kwargs)`; raise ConformanceError for `point` if it raises."""
     try:
         return method(*args, **kwargs)
     except Exception as error:  # Wrappers fail in many ways if a game returns the wrong parts.
@@ -117,7 +117,7 @@ def _check_names(env: Any) -> None:
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
     """Play and check an episode of random legal actions; return copies of all results.
 
-    Raises ConformanceError for a violation, also if more than `max_turns` rounds are needed.
+    Raises ConformanceError for a violation, such as over `max_turns` or `max_cycles` rounds.
     """
     returned: Trace = [_call("api", env.reset, seed=seed, options=deepcopy(options))]
     paired = isinstance(returned[0], tuple) and len(returned[0]) == 2
@@ -213,7 +213,7 @@ def _check_text(env: Any, trace: Trace) -> None:
 
 
 def _describe(view: Any, agent: str, observation: Any) -> str:
-    """Return `view.describe`'s text; raise ConformanceError if invalid or `observation` changes."""
+    """Return `view.describe`'s text; ConformanceError if blank or long, or observation changed."""
     before = deepcopy(observation)
     words = view.describe(agent, observation)
     good = isinstance(words, str) and bool(words.strip()) and len(words) <= TEXT_LENGTH
@@ -223,7 +223,6 @@ def _describe(view: Any, agent: str, observation: Any) -> str:
 
 
 def _check_answers(view: Any, space: spaces.Space[Any], agent: str, prompt: str) -> None:
-    """Raise ConformanceError if answers are not distinct, named in `prompt` or parsed correctly."""
     default, answers = view.default_action, view.answers(agent)
     _require(space.contains(default), "text", "default action {!r}", default)
     useless = list(UNREADABLE)

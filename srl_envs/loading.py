@@ -66,7 +66,7 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
         option: Setting that contains the name, for errors.
 
     Raises:
-        EnvConfigError: The name has another form, or the module or the attribute is missing.
+        EnvConfigError: The name has another form, or the module is missing or lacks the callable.
         ImportError: The module imports a package that is missing.
         UntrustedError: An untrusted record names the code (see `closed`).
     """
@@ -119,13 +119,10 @@ def at_most(value: float, limit: float, option: str) -> float:
 
 
 def refuse_large(options: Mapping[str, Any]) -> None:
-    """Refuse a record whose options are too large in total.
+    """Raise UntrustedError if the total size of a record's options exceeds LARGEST_RECORDED.
 
-    The size is the sum of the absolute whole numbers in all options, also nested. Every other
-    value, each container and each option in OF_TIME counts as 1.
-
-    Raises:
-        UntrustedError: The size exceeds LARGEST_RECORDED.
+    The size is the sum of the absolute whole numbers in all options, also nested, at least 1 each.
+    Every other value, each container and each option in OF_TIME counts as 1.
     """
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:
@@ -136,7 +133,6 @@ def refuse_large(options: Mapping[str, Any]) -> None:
 
 
 def _size(name: str, value: Any) -> float:
-    """Return the size of the value of option `name`, as `refuse_large` counts it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -185,9 +181,9 @@ def missing(extras: Iterable[str]) -> list[str]:
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return "<what> needs <package>: <install command>", None if no extra has the package.
+    """Return "<what> needs <package>: <install command>" if an extra has the missing package.
 
-    If the error's message already contains the command, return the message.
+    If the error's message already contains the command, return the message; otherwise None.
     """
     if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)

@@ -16,7 +16,10 @@ _TAG = "__numpy__"
 
 
 def is_plain(value: Any) -> bool:
-    """Return True if `decode(encode(value))` is equal to the value."""
+    """Return True for None, bools, str, real numbers (NumPy's, too), and containers of these.
+
+    Containers are lists, tuples, mappings and arrays. `decode(encode(value))` is equal to them.
+    """
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
     if isinstance(value, (list, tuple)):
@@ -27,7 +30,7 @@ def is_plain(value: Any) -> bool:
 
 
 def encode(value: Any) -> Any:
-    """Return the value as JSON data. Objects of classes not named below are returned unchanged.
+    """Return a value as JSON data, lists and mappings entry by entry; other objects unchanged.
 
     Arrays, NumPy scalars, tuples and mappings with other keys than str become dicts with a tag.
     """
@@ -82,8 +85,8 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
     """Return an array (len(data),) of the dtype that a str such as "<f4" names.
 
-    Raises ValueError, TypeError or ArithmeticError if the entries do not fit, or if a dtype of
-    text is longer than the longest entry, which bounds the memory.
+    Raises ValueError, TypeError or ArithmeticError if the dtype is unknown, if entries do not fit,
+    or if a dtype of text is longer than the longest entry, which bounds the memory.
     """
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
@@ -99,7 +102,7 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Return an int or float; raise TypeError for others and bools, OverflowError beyond floats."""
+    """Return `value`, an int or float; TypeError for others and bools, OverflowError if huge."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)

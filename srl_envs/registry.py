@@ -269,7 +269,10 @@ class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo 
     """PettingZoo's checks of the order of calls, with a faster `last`."""
 
     def last(self, observe: bool = True) -> Any:
-        """Return the last step of the selected agent; after a reset, without layers of wrappers."""
+        """Return (observation, reward, termination, truncation, info) of the selected agent.
+
+        Without `observe`, the observation is None.
+        """
         read: Any = self.env.env.last if self._has_reset else super().last
         return read(observe)
 
@@ -319,7 +322,7 @@ def remake(
 
 
 def _register() -> None:
-    """Add this package's environments to PettingZoo, those with a `gymnasium_id` to Gymnasium."""
+    """Register OWN with PettingZoo, from 1.27 on, and by `gymnasium_id` with Gymnasium, once."""
     for name, found in OWN.items():
         identity = f"srl/{name}".replace("_v", "-v")
         for kind, maker in (("parallel", make), ("aec", make_aec)):

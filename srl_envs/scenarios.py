@@ -87,7 +87,7 @@ def names(environment: str | None = None, holdout: bool | None = None) -> tuple[
 
     Args:
         environment: Name of the environment, or None for all. A user's environment,
-            'module:function', has one scenario, in which every agent is focal.
+            'module:function', has one scenario, without held-out parts.
         holdout: True for scenarios with held-out parts only, False for the others, None for both.
 
     Raises:
@@ -116,8 +116,7 @@ def scenario(name: str) -> Scenario:
     The scenario of a user's environment, 'module:function.all', makes the environment once to learn
     its agents, all of which are focal.
 
-    Raises:
-        EnvConfigError: The name is unknown. The message lists names, and a similar one if there is.
+    Raises EnvConfigError for an unknown name; the message lists names, and a similar one if any.
     """
     if isinstance(name, str) and ":" in name and name.endswith(ALL_FOCAL):
         own = name.removesuffix(ALL_FOCAL)
@@ -161,13 +160,13 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
 
 
 def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -> None:
-    """Raise EnvConfigError if training on `env` would use held-out levels.
+    """Raise EnvConfigError if training on `env` would use held-out levels or a test split.
 
     Args:
         where: Name of the section of settings in errors, such as "environment".
         name: Name of the environment.
         options: Options with which the environment was made.
-        env: The environment.
+        env: The environment; each member of a Multitask is checked.
     """
     game = env.unwrapped
     if isinstance(game, Multitask):

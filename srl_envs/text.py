@@ -240,7 +240,7 @@ def parse_statement(
 
 
 def round_of(time: float, rounds: int) -> str:
-    """Return 'Round 3 of 8' if the share `time` of `rounds` played is 2/8; the last round at 1."""
+    """Return 'Round 3 of 8' for time 2/8, the share of `rounds` played; the last round for 1."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
@@ -255,7 +255,7 @@ def cost_of_unread(penalty: float) -> str:
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """Return sentences on an unparsed answer: the reason and, if answers are listed, the action."""
+    """Return sentences: why an answer was not parsed and, outside free text, the action played."""
     reason, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
         return reason
@@ -345,7 +345,7 @@ class TextHistory:
         self._count = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn and drop the oldest beyond `turns`; `unread` is a reason or None if parsed."""
+        """Add a turn (the end of `answer`), drop the oldest; `unread`: reason, None if parsed."""
         self._count += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:
@@ -452,7 +452,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return agent -> rules, earlier turns and situation, given `texts`: agent -> situation."""
+        """Return agent -> rules, turns of `history` and situation of `texts` (agent -> text)."""
         view: TextView = self.env.unwrapped.text_view
         rules = {agent: view_for(view, self._seen[agent]).rules(agent) for agent in texts}
         if self.history:

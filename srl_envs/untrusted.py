@@ -48,8 +48,7 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 def read_json_at(text: str, start: int) -> tuple[Any, int]:
     """Return the JSON value that begins at index `start` of a text, and the index after it.
 
-    Raises:
-        DocumentError: No valid JSON value begins there (see `read_json`).
+    Raises DocumentError if no valid JSON value begins there (see `read_json`).
     """
     with _one_kind_of_error():
         value, end = _DECODER.raw_decode(text, start)

@@ -119,9 +119,8 @@ def shown(value: Any) -> str:
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
     """Return the pair (seed, options) for `reset`, with options of None replaced by {}.
 
-    Raises:
-        EnvConfigError: The seed is no whole number of at least 0 and not None, or the options are
-            neither a mapping nor None.
+    Raises EnvConfigError if the seed is neither None nor a whole number of at least 0, or if the
+    options are neither None nor a mapping.
     """
     if options is not None and not isinstance(options, Mapping):
         raise EnvConfigError(f"options must be a mapping of names to values, got {shown(options)}")
@@ -191,7 +190,7 @@ def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> 
     `localhost`, IP addresses and `names` are therefore valid hosts.
 
     Args:
-        host: The Host header, empty if there is none.
+        host: The Host header, empty if there is none, which is invalid.
         origin: The Origin header, None if there is none. It must have the same host and port as
             `host`.
         names: Further host names of the server.
@@ -208,7 +207,7 @@ def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> 
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return the end of an error: " (did you mean 'a'?)" if one is similar, "; there are: a, b"."""
+    """Return "; there are: a, b" with all known names, after `likely(name, known)`."""
     names = tuple(known)
     return f"{likely(name, names)}; there are: {', '.join(names)}"
 

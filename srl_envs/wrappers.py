@@ -269,7 +269,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask; an empty one is all 1 after its end, else raise EnvError."""
+        """Return an agent's int8 mask; without legal actions all 1 after its end, else EnvError."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -296,7 +296,7 @@ def _takes_turns(game: Any) -> bool:
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
     """Return `given` if it is a mapping, else a mapping of every agent to `given`.
 
-    Raises EnvConfigError, with the argument's `name`, if its keys are not exactly `agents`.
+    Raises EnvConfigError, with the argument's `name`, if the keys are not exactly `agents`.
     """
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
@@ -312,7 +312,8 @@ def _choices(
     """Return an agent's answers in action order, after PASS if agents take turns.
 
     Raises:
-        EnvConfigError: The actions are not Discrete, or the number or parsing of answers differs.
+        EnvConfigError: The actions are not Discrete, or `answers` are not one text per action that
+            is parsed as this action.
     """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
@@ -381,7 +382,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
 
 
 def _rows(array: np.ndarray) -> str:
-    """Return a vector as one line, a matrix by rows, other arrays by planes of the last axis."""
+    """Return numbers to 0.01: a vector in a line, a matrix by rows, others by last-axis planes."""
     if array.ndim < 2:
         # Adding 0.0 turns -0.0 into 0.0.
         return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
@@ -437,7 +438,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """Function of the rewards, None for the environment's own. Others raise EnvConfigError."""
+        """Function of the rewards, None for the environment's; EnvConfigError if not callable."""
         return self._reward_function
 
     @reward_function.setter

@@ -71,7 +71,7 @@ class Protections:
 
     @property
     def level(self) -> str:
-        """Level of these protections: "limits", "filtered" or "strict"."""
+        """Level: "limits" without `seccomp`; with it, "strict" in `namespaces`, else "filtered"."""
         if not self.seccomp:
             return "limits"
         return "strict" if self.namespaces else "filtered"
@@ -149,11 +149,7 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return SandboxVerdict OK or WRONG for a call that returned, else the outcome's verdict.
-
-        Args:
-            outcome: Outcome of the call.
-        """
+        """Return SandboxVerdict OK or WRONG for a call that returned, else `outcome.verdict`."""
         if outcome.verdict is not SandboxVerdict.OK:
             return outcome.verdict
         right = serialization.same(self.expected, outcome.value)

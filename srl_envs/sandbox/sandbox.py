@@ -123,11 +123,7 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError as `run` does.
-
-        Args:
-            source: Source of the program.
-        """
+        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError as `run`."""
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
@@ -243,7 +239,7 @@ def _close_all(workers: set[Worker]) -> None:
 
 
 def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
-    """Return the sandbox of this process with these settings, created at the first call.
+    """Return the sandbox of this process with these settings; the last four are kept for reuse.
 
     `limits` are those of each run, `minimum` is the lowest acceptable level of protection, one of
     LEVELS. Raises SandboxError if the level is not available, or the system is not Linux.
@@ -299,7 +295,8 @@ def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
 def _tried(program: Running, trial: Running, functions: Collection[str]) -> CallOutcome:
     """Pass each call of `functions` by a trial to the program, and its result to the trial.
 
-    Return the outcome of the trial; both are started, and the program is loaded.
+    Both are started, and the program is loaded. Return WRONG for an AssertionError of the trial,
+    the outcome of the last call if that and the trial failed, and else that of the trial.
     """
     failed: CallOutcome | None = None
     while (line := trial.line()) is not None:
@@ -323,7 +320,7 @@ def _tried(program: Running, trial: Running, functions: Collection[str]) -> Call
 
 
 def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
-    """Return the serialized call in a line of a trial, None unless it is of `functions`."""
+    """Return the serialized call in a line of a trial; None if malformed or not of `functions`."""
     try:
         function, args, kwargs = serialization.loads(json.loads(line)["call"].encode())
         return serialization.dumps((function, args, kwargs)) if function in functions else None

@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write a line with its end, and block until it is written or the program has ended."""
+        """Write `line`, which includes its end, and block until it is written or the run ends."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -151,7 +151,7 @@ class Running:
         self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
-        """Append a read from each descriptor of `ready`; stop the run if it exceeds a limit."""
+        """Read once from each of `ready` into its buffer, or close it; stop the run at a limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]

@@ -223,11 +223,7 @@ class Task(ABC):
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the state of the task for one attempt, which becomes `Attempt.memory`.
-
-        Args:
-            problem: Problem of the attempt.
-        """
+        """Return the task's state (default None) for an attempt at a problem: `Attempt.memory`."""
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:

@@ -227,7 +227,10 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return lines of the last `history` rounds (None: all) in HISTORY_LENGTH, oldest first."""
+        """Return lines of the speeches of the last `history` rounds (None: all), oldest first.
+
+        They have at most HISTORY_LENGTH characters; the oldest speeches are left out first.
+        """
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -298,7 +301,7 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return a split's distinct motions, None as in DebateEnv; raise EnvConfigError if none."""
+    """Return a split's distinct motions, defaults as in DebateEnv; EnvConfigError if none."""
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
@@ -325,7 +328,7 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    """Return a Judge: `judge`, or a new one for a name; raise EnvConfigError if there is none."""
+    """Return `judge`, or a new one for "rules" or 'module:function'; else raise EnvConfigError."""
     if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
@@ -460,9 +463,9 @@ def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool 
 
 
 def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
-    """Return the share of a speech's groups of three words that are in none of the texts `heard`.
+    """Return the share of a speech's three-word sequences that are in none of the texts `heard`.
 
-    `words` are those of the speech, where repeated groups count once; without groups, return 1.
+    `words` are those of the speech. A repeated sequence is new once; without sequences, return 1.
     """
     every = [*map(words_of, heard), words]
     groups = [list(zip(each, each[1:], each[2:], strict=False)) for each in every]
@@ -472,7 +475,7 @@ def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
 
 
 def _prose(words: Sequence[str]) -> float:
-    """Return 1 if the share of FUNCTION_WORDS in `words` fits PROSE, and down to 0 if not."""
+    """Return 1 if the share of FUNCTION_WORDS in `words` fits PROSE, linearly less to 0 if not."""
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:

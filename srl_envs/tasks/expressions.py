@@ -250,9 +250,9 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 
 
 def same(one: Tree, other: Tree) -> bool:
-    """Return True if two trees are equal for all real values of their variables.
+    """Return True if two trees have equal values at many fixed values of their variables.
 
-    Both must be defined at the same values, and at one at least.
+    Both must be defined at the same ones of them, and at one at least.
 
     Raises:
         ImportError: Roots, pi or functions need mpmath, and mpmath is missing.
@@ -267,7 +267,8 @@ def same(one: Tree, other: Tree) -> bool:
 def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool:
     """Return True if two trees have equal values, in the arithmetic `numbers`, at all points.
 
-    Points at which both are undefined do not count; if all are, return False.
+    Points at which both are undefined do not count; if all are, return False. Identical trees agree
+    if one point does not divide by zero.
     """
     agreed = False
     for at in _points(variables):

@@ -65,7 +65,7 @@ class FreeTextGame(RoundGame):
         raise NotImplementedError
 
     def first_info(self, agent: str) -> dict[str, Any]:
-        """Return the info of an agent at the start of an episode."""
+        """Return the info of an agent at the start of an episode, empty by default."""
         return {}
 
     def step(self, actions: Mapping[str, Any]) -> Step:

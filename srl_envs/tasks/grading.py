@@ -306,7 +306,7 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the set of intervals or inequalities joined by "or" or a union sign, else None."""
+    """Return the Reading of intervals or inequalities joined by "or" or UNION, None for others."""
     pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
     spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
     if None in spans or len(spans) > MOST:
@@ -317,7 +317,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 def _span(text: str, *, alone: bool) -> Span | None:
     """Return the Span of an inequality or interval, None for others, or raise Unreadable.
 
-    If `alone`, the text is the whole answer, and (2, 3) is a point.
+    If `alone`, the text is the whole answer, and (2, 3), a point, gives None.
     """
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
@@ -374,7 +374,7 @@ def _same_number(truth: Fraction, answer: Reading) -> bool:
 
 
 def _depths(text: str) -> list[int]:
-    """Return a list: the number of open brackets after each character."""
+    """Return the number of open brackets after each character."""
     return list(accumulate((sign in "([{") - (sign in ")]}") for sign in text))
 
 

@@ -79,8 +79,8 @@ class Mathematics(Task):
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Return up to `count` answers in the right form, without information on the truth.
 
-        In one-digit arithmetic, the answers count in steps: 3 + 5, 4 + 4, 5 + 3, and so on, stopped
-        after any number of steps. In all other problems, they are numbers.
+        In arithmetic of difficulty 1, the answers count in steps: 3 + 5, 4 + 4, 5 + 3, and so on,
+        stopped after 0, 1, 2, ... steps. In other problems, they are "Answer: 0", "Answer: 1", ...
         """
         problem = attempt.problem
         if problem.info.get("family") == "arithmetic" and problem.difficulty == 1:
@@ -90,9 +90,9 @@ class Mathematics(Task):
 
 
 def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
-    """Return sample answers "3 + 5, 4 + 4, ...", stopped after 0, 1, 2, ... steps of 1.
+    """Return sample answers to `first` `sign` `second`, such as "3 + 5, 4 + 4" and "Answer: 4".
 
-    `sign`, "+" or "-", is the direction. The last answer is TOO_FAR steps beyond the solution.
+    Answer i stops after i steps; the last one stops TOO_FAR steps beyond the solution.
     """
     found, line = [], f"{first} {sign} {second}"
     for step in range(second + TOO_FAR + 1):
@@ -109,7 +109,8 @@ def read_problem(row: Any, number: int) -> Problem:
     MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
     with the final answer under "answer", else in the last `\boxed{...}` of the solution.
 
-    `row` is the JSON value of the line. Raises EnvConfigError for another layout.
+    `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for another layout and
+    for a missing final answer.
     """
     if not isinstance(row, dict) or not {"question", "problem"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
@@ -152,7 +153,7 @@ def parallel_env(
 
 
 def arithmetic(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem of difficulty 1 to 5: a sum, difference, product or quotient."""
+    """Draw a Problem of difficulty 1 to 5: an expression of numbers to compute."""
     levels = (_digits, _tables, _three, _brackets, _fractions)
     expression, answer, key = levels[difficulty - 1](rng)
     question = f"{expression} = ?"
@@ -222,7 +223,7 @@ def _pair(one: int, other: int, operator: str) -> str:
 
 
 def algebra(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem of difficulty 1 to 5: an equation or an inequality to solve."""
+    """Draw a Problem of difficulty 1 to 5: equations or an inequality to solve."""
     kinds = (
         (_shifted,),
         (_linear, _inequality),
@@ -407,12 +408,10 @@ def _decimal(hundredths: int) -> str:
 
 
 def _between(rng: np.random.Generator, low: int, high: int) -> int:
-    """Draw an int from `low` to `high`, both included."""
     return int(rng.integers(low, high + 1))
 
 
 def _nonzero(rng: np.random.Generator, size: int) -> int:
-    """Draw a whole number from -size to size that is not 0."""
     return pick(rng, (1, -1)) * _between(rng, 1, size)
 
 
@@ -430,7 +429,6 @@ def _joined(first: str, *signed: tuple[int, str]) -> str:
 
 
 def _times(factor: int, name: str = "x") -> str:
-    """Return the text of a product of a factor that is not 0 and a variable: x, -x or 3x."""
     return {1: name, -1: f"-{name}"}.get(factor, f"{factor}{name}")
 
 

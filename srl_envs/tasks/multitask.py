@@ -144,7 +144,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def max_cycles(self) -> int:
-        """Turns of the longest episode. Setting it sets those of all environments."""
+        """Largest `max_cycles` of the environments. Setting it sets that of every environment."""
         return max(int(env.max_cycles) for env in self._all)
 
     @max_cycles.setter
@@ -253,6 +253,7 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
 def _facts(env: Any) -> dict[str, Any]:
     """Return name -> value of the properties of `env` that all environments must share.
 
+    They are agents, teams, actions, answers, default action, parse penalty and observation keys.
     Raises EnvConfigError if `env` lacks a text view, a state space or vectors as observations.
     """
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)

@@ -138,7 +138,7 @@ def _failure(test: Test, outcome: CallOutcome, verdict: SandboxVerdict) -> str:
 
 
 def _program(problem: Problem, answer: str) -> str:
-    """Return the source of an answer: the code in the question, continued by the answer.
+    """Return the source of an answer: the code in the question, if any, continued by the answer.
 
     If the answer defines the whole function, it replaces the function of the question.
     """
@@ -190,7 +190,7 @@ def read_problem(row: Any, number: int) -> Problem:
     code and runs in another process than the program (Sandbox.judge): it calls the entry point with
     plain data.
 
-    `row` is the JSON value of the line. Raises EnvConfigError for another layout.
+    `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for another layout.
     """
     names = ("prompt", "entry_point", "test")
     if not isinstance(row, dict):
@@ -232,9 +232,10 @@ Template = Callable[[np.random.Generator], DrawnProblem]
 def drawn_problem(
     family: str, template: Template, rng: np.random.Generator, difficulty: int
 ) -> Problem:
-    """Return a Problem with its tests, drawn from a template of FAMILIES.
+    """Draw a Problem of the template `FAMILIES[family][difficulty]`, with different tests.
 
-    The solution of the template runs in this process, to compute the expected values.
+    There are VISIBLE + HIDDEN tests, or fewer if TRIES draws contain no more. The template's
+    solution runs in this process, to compute the expected values.
     """
     drawn = template(rng)
     body = f"return {drawn.returns}" if drawn.returns else drawn.body

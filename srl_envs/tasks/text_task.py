@@ -188,13 +188,7 @@ class TextTask(FreeTextGame):
         return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return a tuple of some sample answers in random order, None if there are none.
-
-        Args:
-            agent: Name of the agent.
-            rng: Source of all randomness.
-            count: Largest number of texts.
-        """
+        """Return a tuple of at most `count` sample answers in random order, None without any."""
         return tuple(rng.permutation(list(self._samples))[:count].tolist()) or None
 
     def _next_message(self, talk: _Conversation) -> str | None:
@@ -215,7 +209,7 @@ class TextTask(FreeTextGame):
         return message
 
     def _rewards_of(self, talks: Sequence[_Conversation]) -> list[dict[str, float]]:
-        """Return reward name -> value for each of `talks`; raise EnvError for no finite number."""
+        """Call all rewards; return name -> value for each of `talks`; EnvError if not finite."""
         calls = [
             function("\n\n".join(talk.completions), self.rows[talk.index])
             for talk in talks
@@ -259,7 +253,6 @@ def _text(value: object) -> str:
 
 
 def _row(row: Any) -> Row:
-    """Return a row unchanged; raise EnvConfigError if it is no mapping."""
     if not isinstance(row, Mapping):
         raise EnvConfigError(f"a row must be a mapping of names to values, got {shown(row):.80}")
     return row
@@ -285,7 +278,10 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
 
 
 def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
-    """Return a Tool, or that of a function or its name; raise EnvConfigError if none or async."""
+    """Return `tool`, or the Tool of a function or 'module:function'.
+
+    Raises EnvConfigError for an async function, other objects, and as `loading.code` and `Tool.of`.
+    """
     if isinstance(tool, str):
         tool = loading.code(tool, "tools")
     if not isinstance(tool, Tool) and (not callable(tool) or iscoroutinefunction(tool)):
@@ -338,14 +334,16 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
 
 @functools.cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of all rewards of the `process` (an id), so they may share a client."""
+    """Return the event loop of async rewards in this process, in a thread from the first call on.
+
+    `process` is the id of this process, because a fork has no such thread.
+    """
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
     return loop
 
 
 def _finite(name: str, value: Any) -> float:
-    """Return `value` as a float; EnvError, with the reward's `name`, if it is no finite number."""
     try:
         number = float(value)
     except (OverflowError, TypeError, ValueError) as error:

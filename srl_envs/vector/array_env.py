@@ -40,7 +40,7 @@ class BatchedRng:
                 self._used[i] = len(self._block)
 
     def next(self, idle: np.ndarray) -> np.ndarray:
-        """Return the next numbers (N, A), read-only; environments marked in `idle` use none."""
+        """Return the next numbers (N, A), not to be written to; rows in `idle` repeat next time."""
         rounds, _, num_agents = self._block.shape
         spent = (self._used == rounds).nonzero()[0]
         for start in range(0, len(spent), TOGETHER):
@@ -79,7 +79,7 @@ class ArrayGame(VectorGame):
 
     @classmethod
     def fits(cls, game: Any) -> bool:
-        """Return True if the array form has the rules of `game`, a single environment."""
+        """Return True (default) if the array form has the rules of `game`, a single environment."""
         return True
 
     # Defined by subclasses.
@@ -105,11 +105,14 @@ class ArrayGame(VectorGame):
         raise NotImplementedError
 
     def masks(self) -> np.ndarray:
-        """Return the masks of legal actions, a new int8 array (N, A, actions)."""
+        """Return the masks of legal actions, a new int8 array (N, A, actions), by default all 1."""
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """Return noise (N, A), 0.0 if noise_std is 0; environments marked in `idle` draw none."""
+        """Return noise (N, A) of noise_std, cut at NOISE_LIMIT times that; 0.0 if noise_std is 0.
+
+        Environments marked in `idle` (N,) draw none.
+        """
         if not self._game.noise_std:
             return 0.0
         noise = self.rng.next(idle).clip(-NOISE_LIMIT, NOISE_LIMIT)

@@ -50,7 +50,7 @@ class SyncVectorGame(VectorGame):
             playing = self.envs[i].agents
             self._terminated[i] = [agent not in playing for agent in self.possible_agents]
             self._truncated[i] = False
-            self._show(i, observations)
+            self._write_observations(i, observations)
             self._infos[i] = infos
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
@@ -62,7 +62,7 @@ class SyncVectorGame(VectorGame):
             env = self.envs[i]
             actions = {agent: acts[index_of[agent]] for agent in env.agents}
             observations, earned, terminations, truncations, infos = env.step(actions)
-            self._show(i, observations)
+            self._write_observations(i, observations)
             for agent in actions:
                 index = index_of[agent]
                 rewards[i, index] = earned[agent]
@@ -79,8 +79,7 @@ class SyncVectorGame(VectorGame):
         ]
         return self._stacked(given)
 
-    def _show(self, i: int, observations: Mapping[str, Any]) -> None:
-        """Write the observations, by agent, of environment `i` into the array."""
+    def _write_observations(self, i: int, observations: Mapping[str, Any]) -> None:
         for agent, seen in observations.items():
             self._observations[i, self._index_of[agent]] = seen
 

@@ -88,14 +88,13 @@ class VectorGame:
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start episodes in all environments; return observations and infos.
 
+        Raises EnvError if the number of seeds is not N, and EnvConfigError if a seed is no whole
+        number of at least 0 or an option is invalid.
+
         Args:
             seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None continues the
                 random streams.
             options: Reset options, the same for every environment.
-
-        Raises:
-            EnvError: The number of seeds is not N.
-            EnvConfigError: A seed is no whole number of at least 0, or an option is invalid.
         """
         given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)
@@ -107,9 +106,8 @@ class VectorGame:
     def step(self, actions: Any) -> Step:
         """Play one round, or restart ended episodes; return the five results that VectorGame lists.
 
-        Raises:
-            EnvError: The actions have another shape or dtype, an action is out of range, or no
-                episode is running.
+        Raises EnvError if the actions have another shape or dtype or are out of range, or before
+        the first reset.
         """
         chosen = self._checked(actions)
         resting = self._ended

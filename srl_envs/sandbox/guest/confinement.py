@@ -65,7 +65,8 @@ class Place:
     def enter(self) -> None:
         """Enter new namespaces with a new root; raise OSError if the kernel refuses.
 
-        The worker continues in a fork, the first process of the new process namespace.
+        The worker continues in a fork, the first process of the new process namespace. The calling
+        process waits for its end and exits.
         """
         processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if os.geteuid() == 0:
@@ -143,7 +144,7 @@ class Place:
         os.chdir(WORK)
 
     def check_unprivileged_reading(self) -> None:
-        """Become the unassigned user; raise OSError if that user cannot read the libraries."""
+        """Become the user `user` irrevocably; raise OSError if `readable` cannot be opened."""
         become(self.user)
         for path in self.readable:
             os.close(os.open(path, os.O_RDONLY))
@@ -237,9 +238,9 @@ def _is_standard(name: str) -> bool:
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Return the paths of all libraries that are loaded with these extension modules.
+    """Return the paths of all shared objects of a fork that has loaded these extension modules.
 
-    A fork loads them. Raises OSError if it ends early.
+    Extensions that cannot be loaded are skipped. Raises OSError if the fork ends early.
     """
 
     def load(writer: int) -> None:

@@ -51,7 +51,7 @@ def _call(number: int, *arguments: int | bytes | None) -> int:
 
 
 def set_option(option: int, value: int = 1) -> None:
-    """Set an option (DEATH_SIGNAL to NO_NEW_PRIVILEGES) of this process to a value; prctl(2)."""
+    """Set an option of this process, DEATH_SIGNAL to NO_NEW_PRIVILEGES, or raise OSError."""
     zero = ctypes.c_ulong(0)
     _done(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
 
@@ -62,12 +62,12 @@ def unshare(namespaces: int) -> None:
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace of a descriptor; `kind` is the NEW_ constant of its type; setns(2)."""
+    """Enter the namespace of a descriptor, of NEW_ constant `kind`, or raise OSError; setns(2)."""
     _done(_libc.setns(namespace, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Attach `source`, of the file system type `kind` or None, at `target` (manual: mount, 2)."""
+    """Mount `source`, of file system type `kind`, at `target`, or raise OSError."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)

@@ -42,9 +42,10 @@ class CodeAttempt:
 
 
 def run(request: bytes) -> None:
-    """Run the program of a request (JSON), then answer the calls on CALLS until its end.
+    """Run the program of a request (JSON), then the calls on CALLS until CALLS is closed.
 
-    Write a line to RESULTS for the program and for each call: the result, or the exception.
+    Write a line of JSON to RESULTS for the program and each call: the result, or the exception. If
+    the program raises one, no call follows.
     """
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # The same program has the same output in every run.
@@ -85,7 +86,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the call in the other process and return its result, or raise RuntimeError."""
+        """Let the other process make the call; return its result, or raise RuntimeError."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()
@@ -124,7 +125,10 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
 
 
 def _described(kind: Any, error: Any, trace: Any) -> str:
-    """Return the class and message of an exception, and its last line in the program, as text."""
+    """Return "Class: message (line N)" of an exception; N is the last line in the program, if any.
+
+    `trace` is its traceback.
+    """
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<program>":

@@ -180,7 +180,7 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """Return the output of a cell, also of a last expression; raise ToolError if it fails."""
+        """Return a cell's output and last expression; ToolError if it fails or exceeds a limit."""
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:

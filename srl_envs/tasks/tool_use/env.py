@@ -118,10 +118,10 @@ class ToolSession:
         return results
 
     def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
-        """Record in `made` the first missing needed call equivalent (CallStep) to a successful one.
+        """Add to `made` the first missing step to which a successful call is equivalent (CallStep).
 
-        `made_up` are the numbers of the call that the agent could not know. `follows` is True if
-        the call contains a number of `_learned`.
+        A guessed calculation counts for none: `made_up` are its numbers that the agent could not
+        know; after the first step, it needs a number of `_learned` (`follows` is True).
         """
         for index, step in enumerate(self.steps):
             if index in self.made or call.name != step.call.name:
@@ -253,7 +253,10 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
-        """Yield a set of written calls per tool, with the numbers, files or names in a text."""
+        """Yield sets of written calls: one for each of calculator, read_file and search in `tools`.
+
+        Their arguments are sums of two numbers, files and names in `text`.
+        """
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}

@@ -133,7 +133,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem on a chain: `difficulty` files name the next one, the last has a number."""
+    """Draw a Problem: `difficulty` files name the next, one has a number, two are unrelated."""
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
     chain = names[: difficulty + 1]

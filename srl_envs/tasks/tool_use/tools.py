@@ -228,7 +228,7 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _validator(parameters: str) -> Any:
-    """Return the validator of a schema in JSON; raise EnvConfigError if it is invalid."""
+    """Return a JSON schema's validator; EnvConfigError if invalid, ImportError if not installed."""
     with needed_by("checking a call's arguments"):
         import jsonschema
     schema = json.loads(parameters)
@@ -251,7 +251,7 @@ def _failed(complaint: str) -> ToolResult:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text with escapes for lone surrogates, cut to `length` characters with CUT."""
+    """Return a text with escapes for lone surrogates; if over `length` characters, cut with CUT."""
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
 
@@ -305,7 +305,6 @@ def _tagged(text: str) -> Iterator[Any]:
 
 
 def _after_spaces(text: str, place: int) -> int:
-    """Return the index, from `place` on, of the first character that is no white space."""
     return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # It matches anywhere.
 
 
@@ -371,6 +370,6 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result between <tool_response> tags, cut so that `results` of them fit a turn."""
+    """Return a result (or "Error: ...") in <tool_response> tags, cut so that all `results` fit."""
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
