@@ -18,7 +18,7 @@ def grow_pools(run: Run, rounds: int) -> None:
     """Add the snapshots that are due after `rounds` rounds to the run's opponent pools.
 
     Pools that draw by Nash equilibrium also play the new snapshots against the older ones. Raises
-    TrainingError if too many of these episodes failed; no pool has changed in that case.
+    TrainingError if too many of these episodes failed; no snapshot is added in that case.
     """
     if not growth_is_due(run, rounds):
         return
@@ -38,7 +38,7 @@ def grow_pools(run: Run, rounds: int) -> None:
 
 
 def growth_is_due(run: Run, rounds: int) -> bool:
-    """Return True if a pool takes snapshots after this number of rounds."""
+    """Return True if any pool lacks a snapshot that is due after `rounds` rounds."""
     return any(pool.grows_at(rounds) for pool in run.pools.values())
 
 
