@@ -254,7 +254,7 @@ def learning_models(
 
 
 def copy_to_play(module: Any) -> Any:
-    """Return a copy of a module, without gradients, that shares all tensors which do not train."""
+    """Return a copy in evaluation mode, without gradients, that shares all tensors not trained."""
     frozen = [one for one in module.parameters() if not one.requires_grad]
     shared = [*frozen, *module.buffers(), *shared_states(module)]
     return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)

@@ -44,7 +44,7 @@ class Recorder:
         """True while rounds are recorded."""
 
     def refuse_missing(self, config: RunConfig) -> None:
-        """Call `check` of all sinks in SINKS, which raises an error for a wrong configuration."""
+        """In the main process, `check` the configuration by all SINKS; each may raise an error."""
         for name in SINKS if self._writes else ():
             SINKS.load(name).check(config)
 
@@ -81,7 +81,7 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Send the row, and episodes to sinks that accept them; write sample episodes if due."""
+        """Send the row, and episodes to sinks (not trackers) that accept any; write due samples."""
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
         for sink in self._sinks:

@@ -36,7 +36,7 @@ def summary(run: Run) -> dict[str, Any]:
 def results(
     run: Run, rows: Sequence[Mapping[str, Any]], checkpoints: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the results of `Trainer.fit`.
+    """Return the results of `Trainer.fit`, which lists the keys.
 
     `rows` are the metrics rows since the run was built or resumed, and `checkpoints` the ids of the
     checkpoints that the Trainer saved and that still exist.

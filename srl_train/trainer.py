@@ -105,7 +105,7 @@ class Trainer:
         """Call `fit` in a worker thread and return its results.
 
         If the task is cancelled, or the process receives a signal, training ends after the current
-        round and saves a checkpoint.
+        round and saves a checkpoint, and the exception is raised.
         """
         self._stop.clear()
         with self._interrupts:
@@ -430,7 +430,7 @@ class Trainer:
         return processes.any_of(self._stop.is_set())
 
     def lock(self) -> None:
-        """Lock the run's folder until `fit` or `close` ends. All methods that write call this.
+        """In the main process, lock the run's folder until `fit` or `close` ends.
 
         Raises:
             ConfigError: If another process or Trainer has the lock.

@@ -90,7 +90,7 @@ def train_configured(
     Args:
         config: Settings of the experiment.
         checkpoint: Folder of a checkpoint from which its run continues, in `config.output_dir` if
-            given; None starts a new run.
+            given; None starts a new run, and a run in its folder is moved next to it.
 
     Raises:
         CheckpointNotFound: There is no such checkpoint.
