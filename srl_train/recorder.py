@@ -44,7 +44,7 @@ class Recorder:
         """True while rounds are recorded."""
 
     def refuse_missing(self, config: RunConfig) -> None:
-        """In the main process, `check` the configuration by all SINKS; each may raise an error."""
+        """Call `check(config)` of each sink in SINKS, which may raise; in the main process only."""
         for name in SINKS if self._writes else ():
             SINKS.load(name).check(config)
 

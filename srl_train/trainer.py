@@ -206,7 +206,7 @@ class Trainer:
             self.evaluate(f"after_{name}")
 
     def train_round(self) -> RoundResult:
-        """Run remaining stages and the next round; save a checkpoint if due, unless it is the last.
+        """Run remaining stages and the next round; save a checkpoint if due and rounds are left.
 
         Raises:
             TrainingError: If no round is left, training was stopped, or too many episodes failed.
@@ -430,7 +430,7 @@ class Trainer:
         return processes.any_of(self._stop.is_set())
 
     def lock(self) -> None:
-        """In the main process, lock the run's folder until `fit` or `close` ends.
+        """Lock the run's folder, in the main process only, until `fit` or `close` ends.
 
         Raises:
             ConfigError: If another process or Trainer has the lock.
