@@ -173,7 +173,7 @@ def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
     """Merge a backend's PEFT adapter into the weights, which then train; return a new backend.
 
-    A backend without an adapter is returned unchanged. Raises BackendError if merging fails.
+    A backend without an adapter is returned itself. Raises BackendError if merging fails.
     """
     from peft import PeftModel
 

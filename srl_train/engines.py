@@ -158,7 +158,7 @@ class ProcessesEngine(Engine):
         self._sharded = sharded
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play a share (all if sharded) in each process; return all episodes, in order."""
+        """Play a share (all if sharded) in each process; return all, in the order of `games`."""
         if self._sharded:
             return processes.gather(super().play(games))[: len(games)]  # those of the main process
         share = games.part(processes.share_of(range(len(games))))

@@ -59,7 +59,7 @@ def load_opponents(run: Run, opponents: Mapping[str, str]) -> None:
 
 
 def load_first_opponents(run: Run) -> None:
-    """Publish every pool's first snapshot, so that all evaluations have the same opponents."""
+    """Publish every pool's first (oldest) snapshot, so that evaluations have equal opponents."""
     for pool in run.pools.values():
         pool.seat(pool.snapshots[0].name)
 

@@ -93,7 +93,7 @@ def pool_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def frozen_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return frozen model -> totals with the keys of `model_states`; "kind" is "frozen"."""
+    """Return frozen model -> the keys of `model_states`; "kind" is "frozen", "update_count" 0."""
     return {
         name: _state(run, name, run.frozen_totals[name], "frozen", base, 0)
         for name, base in run.config.models.frozen_models.items()

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train `args.config` (into `args.output`, from checkpoint `args.resume`); print; return 0."""
+    """Train by file `args.config`, `args.output` and `args.resume`; print results and return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -81,13 +81,13 @@ def print_results(results: Mapping[str, Any]) -> bool:
 
 
 def serve(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Serve `args.environments` until interrupted, by `srl serve env`; return its exit code."""
+    """Serve `args.environments` by `srl serve env` with options `rest`; return its exit code."""
     names = [registered_name(name.strip()) for name in args.environments.split(",")]
     return srl.main(["serve", "env", *names, "--port", args.port, "--host", args.host, *rest])
 
 
 def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Evaluate `args.model` in `args.environment` by `srl eval`; return its exit code."""
+    """Evaluate `args.model` by `srl eval` with options `rest`; return its exit code."""
     output = [] if args.output is None else ["--out", args.output]
     kind = "both_sides" if args.environment == "debate" else "all"
     scenario = f"{REGISTERED[args.environment]}.{kind}"
@@ -97,7 +97,7 @@ def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Write episodes of `args.model` to `args.output` by `srl collect`; return its exit code."""
+    """Collect episodes into `args.output` by `srl collect` with `rest`; return its exit code."""
     threshold = [] if args.filter_reward is None else ["--min-return", args.filter_reward]
     words = ["--environment", REGISTERED[args.environment], "--players", args.model]
     tokens = ["--set", f"models.sampling.max_new_tokens={MAX_NEW_TOKENS}"]
