@@ -47,7 +47,8 @@ def adapter_base(name: str) -> str | None:
 def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
     """Return adapter_config.json of `source`, or None if there is none.
 
-    `revised` has the hub revision. Raises BackendError, with `name`, for a file not to be loaded.
+    `revised` has the hub revision. Raises BackendError, with `name`, if the file is unreadable or
+    has a setting that PEFT must not load.
     """
     from transformers.utils import find_adapter_config_file
 
@@ -108,7 +109,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def adapter_tokenizer(adapter: str) -> Any:
-    """Load the tokenizer in an adapter's folder; None without one. BackendError if damaged."""
+    """Load the tokenizer in an adapter's local folder, or return None. BackendError if damaged."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     from transformers import AutoTokenizer
@@ -172,7 +173,7 @@ def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
     """Merge a backend's PEFT adapter into the weights, which then train; return a new backend.
 
-    A backend without an adapter is returned unchanged. Raises BackendError if merging fails.
+    A backend without an adapter is returned itself. Raises BackendError if merging fails.
     """
     from peft import PeftModel
 

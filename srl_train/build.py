@@ -54,6 +54,8 @@ def build_run(
 ) -> Run:
     """Build everything that a run needs before its first round.
 
+    Also sets torch's number of CPU threads, joins torchrun's processes, and publishes all weights.
+
     Args:
         config: Configuration of the run.
         make_env: Function that makes the environment; replaces `config.environment`.
@@ -169,7 +171,7 @@ def _with_objects_named(
 def resolved(config: RunConfig) -> RunConfig:
     """Return a copy of the configuration with absolute paths of bases, chat template and data.
 
-    Raises ConfigError if a base does not exist.
+    Hub names are unchanged. Raises ConfigError if the folder of a base does not exist.
     """
     models = config.models
     bases = tuple(base_named("models.base", one) for one in models.bases.values())

@@ -44,7 +44,7 @@ _MARKS = frozenset({_TENSOR, _TUPLE, _PAIRS})
 
 
 def _inside(name: str) -> str:
-    """Return `name`, or raise CheckpointError unless it is a relative path inside its folder."""
+    """Return `name`, or raise CheckpointError unless it is printable and relative without ".."."""
     path = PurePath(name)
     # isprintable excludes NUL and lone surrogates, which file names cannot contain.
     if not path.parts or path.is_absolute() or ".." in path.parts or not name.isprintable():
@@ -77,7 +77,7 @@ class Checkpoint:
     metadata: Mapping[str, Any]
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """Load the named tensors of a stem such as 'models/model_0', a file, onto the CPU.
+        """Load the named tensors of the file STEM.safetensors, as 'models/model_0', onto the CPU.
 
         Raises CheckpointError if the file cannot be read.
         """
@@ -85,7 +85,7 @@ class Checkpoint:
 
 
 def checkpoint_name(round: int, final: bool = False) -> str:
-    """Return 'round_00000012', or 'final_round_00000012' for the last checkpoint of a run."""
+    """Return 'round_00000012' for `round` 12, or 'final_round_00000012' if `final`."""
     return f"{'final_' if final else ''}round_{round:08d}"
 
 
@@ -102,7 +102,7 @@ def save(
     `tensors` is stem ('models/model_0') -> named tensors, one file each. `state` consists of
     mappings, lists, tuples, numbers, text, None and tensors, and `metadata` is JSON-compatible data
     with the number of the "round". Raises CheckpointError if the state contains another type, or a
-    name leads out of the folder.
+    name leads out of the folder. Leftovers of a killed save in `directory` are removed.
     """
     for name in (checkpoint_id, *tensors):
         _inside(name)
@@ -239,14 +239,14 @@ def _check_size(folder: Path, name: str, expected: _File) -> None:
 
 
 def damaged(folder: Path, fault: str) -> CheckpointError:
-    """Return an error with the fault and the way to resume without the checkpoint in `folder`."""
+    """Return, without raising it, an error with the fault and the advice to remove `folder`."""
     return CheckpointError(
         f"{fault}: the checkpoint is damaged, remove {folder} to resume from the one before"
     )
 
 
 def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
-    """Return id -> (folder, manifest) of the checkpoints whose files have the right sizes."""
+    """Return id -> (folder, manifest) of checkpoints whose files have the manifest's sizes."""
     found = {}
     # The order is sorted: '.replaced.x' precedes 'x', which replaces it in the result.
     for path in sorted(directory.glob("*")):
@@ -344,7 +344,7 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
 
 
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
-    """Return nested data with tensors and tuples from the two results of `split_tensors`.
+    """Return the nested data that `split_tensors` split into `tensors` and `plain`.
 
     Raises LookupError, TypeError or ValueError for wrong marks.
     """

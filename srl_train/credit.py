@@ -66,7 +66,7 @@ def assign_credit(
     roles: AgentRoles,
     state: CreditState,
 ) -> tuple[list[Game], CreditState]:
-    """Return the episodes of a round with `advantages`, and the scheme's next state.
+    """Return copies of the `games` of a round with `advantages`, and the scheme's next state.
 
     `games` are listed group after group, with `group_size` episodes per group. Without a scheme,
     they and the state are returned unchanged.
@@ -191,7 +191,7 @@ def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
     an agent in a group; without the division for `scale` "none" (`normalize_steps`). Groups per
     agent and step are those of AT-GRPO (Zhao et al. 2025, "Stronger-MAS", sec. 4). AT-GRPO samples
     several answers to the same situation at every step; here episodes share only their start and
-    the number of the step.
+    the number of the step. `section` has no effect.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(
@@ -204,9 +204,9 @@ def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares a team's return with the group's, for all its agents alike.
 
     A = (R - mean of the group's R) / (deviation + 1e-4), with R the mean return of the team's
-    agents that have a step in the episode. The joint return of MAGRPO (Liu et al. 2025, "LLM
-    Collaboration with Multi-Agent Reinforcement Learning") over whole episodes; MAGRPO's sum
-    differs from the mean by a factor that the division, omitted by `scale` "none", removes.
+    agents that have a step in the episode. `scale` "none" omits the division; `section` has no
+    effect. R is the joint return of MAGRPO (Liu et al. 2025, "LLM Collaboration with Multi-Agent
+    Reinforcement Learning") over whole episodes, except for a factor, as MAGRPO's is the sum.
     """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
@@ -233,7 +233,8 @@ def leave_one_out(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that subtracts the mean return of the group's other episodes.
 
     All steps of an episode share the advantage, 0 for an agent with a step in only one episode of
-    the group. `scale` has no effect. RLOO (Ahmadian et al. 2024, sec. 3.2; Kool et al. 2019).
+    the group. This is RLOO (Ahmadian et al. 2024, sec. 3.2; Kool et al. 2019), for which `section`
+    and `scale` have no effect.
     """
 
     def scores(returns: dict[int, float]) -> dict[int, float]:
@@ -250,10 +251,11 @@ def leave_one_out(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def whole_round(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme that compares each return with those of all episodes of the round.
+    """Return the scheme that compares an agent's return with its returns in the whole round.
 
     A = (R - mean R) / (deviation of R + 1e-4), the global normalization of REINFORCE++ (Hu 2025,
-    eq. 7), separately for each environment of a round. `scale` "none" omits the division.
+    eq. 7), separately for each agent and environment. `scale` "none" omits the division, `section`
+    has no effect.
     """
 
     def scheme(

@@ -95,7 +95,7 @@ class Engine:
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play episodes in the running event loop and return them in the order of `games`.
+        """Play episodes in the running event loop and return them, also failed ones, in order.
 
         `in_flight` limits the concurrent episodes of all calls that share it; None is no limit.
         """
@@ -158,7 +158,7 @@ class ProcessesEngine(Engine):
         self._sharded = sharded
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play the episodes in all processes; return all in each, in the order of `games`."""
+        """Play a share (all if sharded) in each process; return all, in the order of `games`."""
         if self._sharded:
             return processes.gather(super().play(games))[: len(games)]  # those of the main process
         share = games.part(processes.share_of(range(len(games))))

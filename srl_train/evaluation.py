@@ -19,15 +19,16 @@ from srl_train.run import Run
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     """Play `episodes` episodes with the run's policies, with the sampling of training.
 
-    Warm-ups and ramps have ended. For one seed, the episodes, opponents and assignments are always
-    the same; every model plays if there are enough episodes. All steps of all agents weigh the
-    same. Pools receive due snapshots, and publish their first one. Means without data are None.
+    Warm-ups and ramps of the environment have their final values. For one seed, environment seeds,
+    opponents and assignments are always the same; every model plays if there are enough episodes.
+    Opponent pools first receive the snapshots that are due, and play their first snapshot.
 
     Returns:
-        (results, episodes). The results are "raw_reward", the mean per agent and step, its
-        "standard_error", the fractions "cooperation_rate", "success" and "parse_failures", the
-        numbers "episodes" (complete ones) and "failed_episodes", the means "per_model" and
-        "per_agent", and "by_environment" for multitask_v0.
+        (results, all episodes). The results, without failed episodes, are "raw_reward", the mean
+        over all steps of all agents, its "standard_error", the fractions "cooperation_rate",
+        "success" and "parse_failures", the numbers "episodes" (complete ones) and
+        "failed_episodes", the mean rewards "per_model" and "per_agent", and "by_environment", which
+        is empty unless the environment is multitask_v0. Means without data are None.
     """
     seeds = seeding.of_games(seeding.generator(run.config.seed, "evaluation", episodes), episodes)
     grow_pools(run, run.next_round)
@@ -60,7 +61,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
 
 
 def mean_of_all(games: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """Return (mean, standard error) of all numbers, given per episode; (None, None) without any.
+    """Return (mean, standard error) of all numbers of all episodes; (None, None) without numbers.
 
     The numbers of one episode are not independent, so the error is that of a ratio of two sums over
     episodes, linearized (Cochran 1977, eq. 6.13); it is None for a single episode.

@@ -51,7 +51,7 @@ def is_sharded(model: Any) -> bool:
 
 
 def reshard_all(model: Any) -> None:
-    """Free the unsharded weights of the last forward pass, before the weights change."""
+    """Free the unsharded weights of a sharded model's last forward pass; else do nothing."""
     if is_sharded(model):
         for module in model.modules():
             if is_sharded(module):

@@ -62,9 +62,9 @@ class Interrupts:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let the first signal raise KeyboardInterrupt in the block, also if it came before.
+        """Raise KeyboardInterrupt at the first signal in the block, or at its start after a signal.
 
-        The block must not change the run's state. Under torchrun, the block is not interrupted.
+        The block must not change the run's state. Several torchrun processes are not interrupted.
         """
         if processes.count() > 1:  # All processes must stop at the same point.
             yield

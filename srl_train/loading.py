@@ -254,7 +254,7 @@ def learning_models(
 
 
 def copy_to_play(module: Any) -> Any:
-    """Return a copy of a module, without gradients, that shares all tensors which do not train."""
+    """Return a copy in evaluation mode, without gradients, that shares all tensors not trained."""
     frozen = [one for one in module.parameters() if not one.requires_grad]
     shared = [*frozen, *module.buffers(), *shared_states(module)]
     return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)
@@ -263,8 +263,8 @@ def copy_to_play(module: Any) -> Any:
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
     """Return a copy of the configuration with the bases and the dtype of model objects.
 
-    `given` is model -> object. Raises ConfigError for an unknown model, or an object that is given
-    twice, was not loaded from a folder or hub name, or has a dtype that cannot be trained.
+    `given` is model -> object. Raises ConfigError for an unknown model, an object that is given
+    twice or was not loaded from a folder or hub name, and dtypes that differ or cannot be trained.
     """
     models = config.models
     if unknown := set(given) - set(models.names):

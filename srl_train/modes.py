@@ -87,7 +87,7 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
 
 
 def competitive(competition_intensity: float = 0.4) -> Mode:
-    """Return the mode that adds k * (n - rank) / n to the last reward, k the intensity.
+    """Return the mode that adds k * (n - rank) / n to each agent's last reward, k the intensity.
 
     Rank 1 has the highest raw return of the episode; equal returns share their mean rank, so the
     sum of the bonuses does not depend on ties. The n agents with a step are ranked without teams.

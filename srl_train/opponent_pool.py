@@ -75,7 +75,7 @@ class OpponentPool:
 
     @property
     def nash_episodes(self) -> int:
-        """Number of episodes between two snapshots per order of agents; 0 unless draw is 'nash'."""
+        """Number of episodes between two snapshots on each side; 0 unless draw is 'nash'."""
         return self._config.nash_episodes if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
@@ -123,7 +123,7 @@ class OpponentPool:
         return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """Return the antisymmetric matrix of mean leads in return: snapshot of row over column."""
+        """Return the antisymmetric matrix of mean return leads: row's snapshot over column's."""
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
         for row, newer in enumerate(self.snapshots):
             for column, older in enumerate(self.snapshots[:row]):
@@ -143,8 +143,9 @@ class OpponentPool:
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
         """Add episodes to the numbers of played and won episodes of their snapshots.
 
-        An episode is won if the mean return of the models `learners` exceeds the snapshot's. Its
-        `extra` names the snapshot; episodes without an agent of either side are ignored.
+        An episode is won if the mean return of the models `learners` exceeds the snapshot's; a draw
+        counts half. Its `extra` names the snapshot. Episodes in which a side has no agent are
+        ignored.
         """
         named = self._named
         for episode in episodes:
@@ -161,7 +162,7 @@ class OpponentPool:
     def load_state(
         self, snapshots: Sequence[Snapshot], rounds: int, models: Mapping[str, Weights]
     ) -> None:
-        """Replace the snapshots by those of a checkpoint after `rounds` rounds.
+        """Replace the snapshots by those of a checkpoint after `rounds` rounds; seat none.
 
         `models` is model -> current weights, to compare names and shapes. Raises CheckpointError if
         the snapshots do not fit; the pool is then unchanged.
@@ -206,7 +207,7 @@ class OpponentPool:
 
 @lru_cache(maxsize=16)
 def _equilibrium(payoffs: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
-    """Return each row's probability in the Nash equilibrium of largest entropy."""
+    """Return each row's probability in the largest-entropy Nash equilibrium of `payoffs`."""
     if len(payoffs) == 1:
         return (1.0,)
     return tuple(nash_average(payoffs).weights.tolist())

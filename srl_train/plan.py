@@ -32,7 +32,7 @@ class InWords:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Return the policy's decisions, with the text of their actions, and its new memories."""
+        """Return the policy's decisions, with text added where it is None, and new memories."""
         decisions, memories = self._policy.act(seen, states)
         spoken = [
             choice
@@ -65,7 +65,7 @@ class PlannedGames:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """Return the episodes `numbers`, in this order, with `changed` values of other fields."""
+        """Return the episodes with the indices `numbers`, in this order, and `changed` fields."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],
@@ -78,9 +78,10 @@ class PlannedGames:
     def policies(
         self, policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]], view: TextView
     ) -> list[Mapping[str, Policy]]:
-        """Return agent -> policy for each episode; with `in_words`, scripted ones as InWords.
+        """Return agent -> policy for each episode.
 
-        `policies_of` maps agent -> player to agent -> policy; `view` is the game's text view.
+        With `in_words`, policies that are not asynchronous are wrapped in InWords. `policies_of`
+        maps agent -> player to agent -> policy; `view` is the game's text view.
         """
         policies = [policies_of(seats) for seats in self.seatings]
         if not self.in_words:

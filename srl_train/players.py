@@ -59,9 +59,9 @@ class Resolver:
     ) -> list[Policy]:
         """Return a player's policies: one, or one per model of a run, in the order of its sources.
 
-        The models are loaded at the first call. `agents` are those that the player controls; None
-        is all agents. Raises PolicyError, BackendError or ConfigError if a policy or model cannot
-        play the environment.
+        Models are loaded at a player's first call, 'tiny' at every call. `agents` are those that
+        the player controls; None is all agents. Raises PolicyError, BackendError or ConfigError if
+        a policy or model cannot play the environment.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":
@@ -144,9 +144,9 @@ class Resolver:
         return settings
 
     def record(self, player: PlayerSpec) -> dict[str, Any]:
-        """Return a player's kind and settings as plain data; `policies` must be called before.
+        """Return a player's "kind", and for models "sampling" and other settings, as plain data.
 
-        An API model adds its usage so far.
+        An API model, of which `policies` must be called before, has its "usage" so far.
         """
         if not player.sources:
             return {"kind": player.kind}

@@ -18,7 +18,7 @@ def grow_pools(run: Run, rounds: int) -> None:
     """Add the snapshots that are due after `rounds` rounds to the run's opponent pools.
 
     Pools that draw by Nash equilibrium also play the new snapshots against the older ones. Raises
-    TrainingError if too many of these episodes failed; no pool has changed in that case.
+    TrainingError if too many of these episodes failed; no snapshot is added in that case.
     """
     if not growth_is_due(run, rounds):
         return
@@ -38,7 +38,7 @@ def grow_pools(run: Run, rounds: int) -> None:
 
 
 def growth_is_due(run: Run, rounds: int) -> bool:
-    """Return True if a pool takes snapshots after this number of rounds."""
+    """Return True if any pool lacks a snapshot that is due after `rounds` rounds."""
     return any(pool.grows_at(rounds) for pool in run.pools.values())
 
 
@@ -59,7 +59,7 @@ def load_opponents(run: Run, opponents: Mapping[str, str]) -> None:
 
 
 def load_first_opponents(run: Run) -> None:
-    """Publish every pool's first snapshot, so that all evaluations have the same opponents."""
+    """Publish every pool's first (oldest) snapshot, so that evaluations have equal opponents."""
     for pool in run.pools.values():
         pool.seat(pool.snapshots[0].name)
 

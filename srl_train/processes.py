@@ -70,7 +70,7 @@ def count() -> int:
 
 
 def index() -> int:
-    """Return the rank of this process, which is 0 in a single process."""
+    """Return the rank of this process (before `start`, that of torchrun), 0 in a single process."""
     if dist.is_initialized():
         return dist.get_rank()
     return int(os.environ.get("RANK", "0")) if _announced() > 1 else 0

@@ -44,12 +44,12 @@ class Recorder:
         """True while rounds are recorded."""
 
     def refuse_missing(self, config: RunConfig) -> None:
-        """Raise the error of a sink in SINKS that cannot work with the configuration."""
+        """Call `check(config)` of each sink in SINKS, which may raise; in the main process only."""
         for name in SINKS if self._writes else ():
             SINKS.load(name).check(config)
 
     def open(self, run: Run) -> None:
-        """Open the sinks; if rows are kept, write config.yaml and cut metrics.jsonl to past rounds.
+        """Open trackers; if rows are kept, write config.yaml and cut metrics.jsonl to past rounds.
 
         Raises:
             TrackerError: If a tracker cannot be opened.
@@ -81,7 +81,7 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Send the row, and episodes to sinks that accept them; write sample episodes if due."""
+        """Send the row, and episodes to sinks (not trackers) that accept any; write due samples."""
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
         for sink in self._sinks:
@@ -105,7 +105,7 @@ class Recorder:
             write_whole(self._files.folder / "summary.json", text)
 
     def end_rounds(self) -> None:
-        """Close metrics.jsonl and the sinks, except trackers: all of them, even if one fails."""
+        """If open, close metrics.jsonl and the sinks except trackers: all, even if one fails."""
         if self.is_open:
             self.is_open = False
             _close(*self._rows, *self._sinks)

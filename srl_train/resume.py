@@ -66,7 +66,7 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
 
 
 def _state_of(run: Run) -> dict[str, Any]:
-    """Return the state of the run, except that of its learners, as data for a checkpoint."""
+    """Return the fields of `_State` except "learners", as plain data and tensors."""
     return {
         "next_round": run.next_round,
         "seconds": run.seconds,
@@ -141,7 +141,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
-    """Raise ValueError unless models, mode, learners and a strategy not 'custom' fit the run."""
+    """Raise ValueError unless models, mode, learners and strategy (if not "custom") fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
@@ -155,7 +155,7 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
-    """Raise CheckpointError if a setting of past rounds differs from `saved` (plain data)."""
+    """Raise CheckpointError if a setting that must not change on resume differs from `saved`."""
     current, former = _flat(yaml_file.to_tree(config)), _flat(saved)
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):

@@ -62,7 +62,7 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
         interruptible: Context in which the episodes are played.
 
     Raises:
-        TrainingError: If more than `max_failed_fraction` of the episodes failed (nothing has
+        TrainingError: If more than `max_failed_fraction` of the episodes failed (no model has
             changed in that case), or weights are not finite.
     """
     began = time.perf_counter()
@@ -74,9 +74,10 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
 def learn_round(
     run: Run, number: int, episodes: Sequence[Episode], rollout_seconds: float
 ) -> RoundResult:
-    """Train on all played episodes of round `number`, including failed ones; return a RoundResult.
+    """Update the models with the episodes of round `number`, and return a RoundResult.
 
-    `rollout_seconds` is recorded. Raises TrainingError for too many failures or weights not finite.
+    `episodes` are all of the round; groups with a failed one are not trained on. `rollout_seconds`
+    is recorded. Raises TrainingError for too many failures or weights that are not finite.
     """
     began = time.perf_counter()
     played = prepare(run, number, episodes)
@@ -98,7 +99,7 @@ class RoundPlan:
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
     def part(self, numbers: Sequence[int]) -> PlannedGames:
-        """Return the episodes with these numbers, which must have the same opponents."""
+        """Return the episodes `numbers`, with equal opponents; `extra` has the round and these."""
         opponents = self.opponents[numbers[0]]
         extra = {"round": self.number, **({"opponents": dict(opponents)} if opponents else {})}
         return self.games.part(numbers, extra=extra)
@@ -200,7 +201,7 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
 def _samples_of(
     run: Run, model: str, kept: Sequence[Episode], games: Sequence[Game], number: int
 ) -> tuple[list[TokenSample], dict[str, int]]:
-    """Return the model's samples, and agent to the number of episodes left out (`samples_for`)."""
+    """Return the model's samples, and agent to the number of episodes left out by `samples_for`."""
     rollout, agents = run.config.rollout, run.agents_of(model)
     if run.credit.samples is not None:
         return run.credit.samples(model, kept, number), dict.fromkeys(agents, 0)
@@ -254,7 +255,8 @@ def update_models(
     """Update models together: train on the batches, exchange weights, publish what changed.
 
     A strategy that exchanges gradients or weights receives all models, including models without
-    samples. An update counts, and is published, only if the weights changed.
+    samples. An update counts, and is published, only if the weights changed. Optimizer steps that
+    are skipped because of a gradient that is not finite cause a RuntimeWarning.
 
     Args:
         run: The run.
@@ -384,7 +386,7 @@ def finish(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> RoundResult:
-    """Return the round's episodes and metrics row, with the warnings of the round.
+    """Return the round's episodes and metrics row, which contains the new warnings, if any.
 
     `updates` are statistics by model; `seconds` are the times of "rollout" and "train".
     """

@@ -78,7 +78,7 @@ class UpdateStats:
     """Agent to the samples dropped as too stale, over all rounds."""
 
     def add(self, batch: UpdateBatch, metrics: Mapping[str, float]) -> None:
-        """Add the samples of one update and their ages, and replace `self.metrics`."""
+        """Add the number and ages of an update's samples, and replace `self.metrics`."""
         self.samples += len(batch.samples)
         self.staleness += batch.staleness
         self.age += batch.age
@@ -126,7 +126,7 @@ class StageProgress:
 
     @property
     def passes(self) -> int:
-        """Number of passes over data in all stages."""
+        """Number of completed passes over data in all stages."""
         current = self.open.passes if self.open else (self.saved or {}).get("passes", 0)
         finished: int = sum(report["passes"] for report in self.reports)
         return finished + int(current)
@@ -143,7 +143,7 @@ class StageProgress:
                     raise ConfigError(f"{name}.data must contain existing files, got {path}")
 
     def state(self) -> dict[str, Any]:
-        """Return the reports and the current stage, as plain data and tensors, for a checkpoint."""
+        """Return "reports" of finished stages, and "under_way", the current one's state or None."""
         current = self.open.state() if self.open else self.saved
         return {"reports": list(self.reports), "under_way": current}
 
@@ -261,7 +261,7 @@ class Run:
         return [text]
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Update the mode's state, opponent pools and totals with the episodes of a round."""
+        """Update the mode's state, the pools' results and the totals with a round's episodes."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]

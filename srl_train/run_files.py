@@ -63,7 +63,7 @@ class RunFiles:
 
     @contextmanager
     def on_full_disk(self) -> Iterator[None]:
-        """Raise TrainingError, with the command to resume, for a full disk or a SafetensorError."""
+        """Replace a full-disk error or SafetensorError of the block by TrainingError."""
         from safetensors import SafetensorError  # Other commands do not require safetensors.
 
         try:
@@ -77,7 +77,7 @@ class RunFiles:
             ) from error
 
     def refuse_to_overwrite(self) -> None:
-        """Raise ConfigError if the folder has metrics rows, a checkpoint or models of a run."""
+        """Raise ConfigError if rows of rounds or stages, a checkpoint, or models of a run exist."""
         saved = any(self.checkpoints.glob("[!.]*/manifest.json")) or any(self.models.glob("*"))
         if saved or any(p.exists() and p.stat().st_size for p in (self.metrics, self.stages)):
             raise ConfigError(
@@ -88,7 +88,7 @@ class RunFiles:
     def set_aside(self) -> Path | None:
         """Move the files of an earlier run into a new folder next to it: FOLDER-1, FOLDER-2, ...
 
-        Return the new folder, or None if there is no earlier run.
+        Return the new folder, or None if there is no earlier run. Files of other names stay.
         """
         names = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
                "report.html", "trackers.json",
@@ -119,10 +119,10 @@ def write_whole(path: Path, text: str) -> None:
         file.write(text)
 
 
-def refuse_taken(folder: Path, ways: str = "") -> None:
-    """Raise ConfigError unless the folder is empty or missing; its advice begins with `ways`."""
+def refuse_taken(folder: Path, advice: str = "") -> None:
+    """Raise ConfigError, with `advice` in its message, unless the folder is empty or missing."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} already exists: {ways}choose another folder, or remove it")
+        raise ConfigError(f"{folder} already exists: {advice}choose another folder, or remove it")
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:
@@ -140,7 +140,7 @@ def refuse_unwritable(flag: str, path: Path) -> None:
 
 @contextmanager
 def asked_for(flag: str, path: Path) -> Iterator[None]:
-    """Raise ConfigError if a write in the block fails; `path` is the value of the option `flag`."""
+    """Replace an OSError of the block by a ConfigError that names `path` and its option `flag`."""
     try:
         yield
     except OSError as error:
@@ -149,7 +149,7 @@ def asked_for(flag: str, path: Path) -> Iterator[None]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return package -> installed version, for packages that influence the numbers of a run."""
+    """Return installed versions of core-srl, torch, transformers, trl, peft, numpy, pettingzoo."""
     found = {}
     for package in _REPORTED_PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -163,9 +163,9 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def finite(value: Any) -> Any:
-    """Return a copy of nested data for JSON.
+    """Return a copy of nested mappings, lists and tuples for JSON.
 
-    NaN and infinities are None, NumPy's numbers are Python's, and tuples are lists.
+    NaN and infinity become None, NumPy scalars Python numbers, and tuples lists.
     """
     if isinstance(value, np.generic):
         value = value.item()

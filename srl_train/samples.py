@@ -77,14 +77,14 @@ def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
 
 
 def chosen(tokens: Tokens) -> tuple[int, ...]:
-    """Return 1 for each token of an answer that had a legal alternative, 0 for all others."""
+    """Return, per token of an answer, 0 if it was the only allowed token, else 1."""
     if tokens.allowed is None:
         return (1,) * len(tokens.completion_ids)
     return tuple(int(len(ids) > 1) for ids in tokens.allowed)
 
 
 def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> TokenSample | None:
-    """Return the sample of an agent's episode, or None if the agent never acted.
+    """Return the sample of an agent's episode, or None if its policy was never queried.
 
     `discount` is per step; `round_number` is recorded. Raises ValueError for an answer without
     tokens.
@@ -145,10 +145,10 @@ def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> 
 def complete_groups(
     episodes: Sequence[Episode], group_size: int
 ) -> tuple[list[Episode], list[Episode]]:
-    """Return the episodes of groups without a failed episode, and all other episodes.
+    """Return (the episodes of groups without a failed episode, all other episodes).
 
-    A group with a failed episode is left out as a whole, because the advantages of its episodes
-    are relative to each other.
+    `episodes` are listed group after group. A group with a failed episode is left out as a whole,
+    because advantages are relative to the group.
     """
     kept: list[Episode] = []
     left_out: list[Episode] = []
@@ -158,7 +158,7 @@ def complete_groups(
 
 
 def in_groups(items: Sequence[T], group_size: int) -> list[Sequence[T]]:
-    """Return the groups of items that are listed group after group, `group_size` items each."""
+    """Return contiguous groups of `group_size` items; the last one has the remainder, if any."""
     return [items[start : start + group_size] for start in range(0, len(items), group_size)]
 
 
@@ -171,9 +171,9 @@ def samples_for(
 ) -> tuple[list[TokenSample], dict[str, int]]:
     """Return the samples of one model, and agent to the number of episodes left out.
 
-    `played` is agent to the episodes in which the model played it, group after group. If an agent
-    never acted in one of a group's episodes, its samples of the whole group are left out, because
-    all groups must have the same size.
+    `played` is agent to the episodes in which the model played it, group after group. If the model
+    was never queried for an agent in one of a group's episodes, the agent's samples of the whole
+    group are left out, because all groups must have the same size.
     """
     kept: list[TokenSample] = []
     left_out = dict.fromkeys(played, 0)
@@ -229,14 +229,14 @@ class SampleBuffer:
         return sum(map(len, self._groups))
 
     def add(self, samples: Sequence[TokenSample]) -> None:
-        """Append samples, which are whole groups, one after another."""
+        """Append samples, which must be whole groups, group after group."""
         self._groups += in_groups(samples, self._group_size)
 
     def take(self, version: int, round_number: int) -> UpdateBatch | None:
         """Remove and return the samples of the next update, or None if there are too few.
 
         Groups with a sample more than `max_staleness` updates older than `version`, the model's
-        update count, are first dropped. `round_number` is the current round, for the ages.
+        update count, are first dropped and counted. `round_number` is the current round, for ages.
         """
         groups: list[Sequence[TokenSample]] = []
         for group in self._groups:
@@ -278,7 +278,7 @@ class SampleBuffer:
         return sorted(chosen)
 
     def state(self) -> dict[str, Any]:
-        """Return plain data for a checkpoint, with each sample as a dictionary."""
+        """Return "dropped" and "taken" (agent to number), and "samples" as dictionaries."""
         return {
             "dropped": dict(self.dropped),
             "taken": dict(self._taken),

@@ -11,7 +11,7 @@ from srl_train.run_files import versions
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Return the content of summary.json as a dictionary."""
+    """Return the content of summary.json: settings, totals, evaluations, warnings and versions."""
     traffic = run.strategy.traffic(run.strategy_state)
     return {
         "environment": run.config.environment.name,
@@ -36,7 +36,7 @@ def summary(run: Run) -> dict[str, Any]:
 def results(
     run: Run, rows: Sequence[Mapping[str, Any]], checkpoints: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the results of `Trainer.fit`.
+    """Return the results of `Trainer.fit`, which lists the keys.
 
     `rows` are the metrics rows since the run was built or resumed, and `checkpoints` the ids of the
     checkpoints that the Trainer saved and that still exist.
@@ -63,7 +63,12 @@ def results(
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return model -> kind ("adapter" or "full"), base, agents, mean reward, rates and counts."""
+    """Return model in training -> totals over all rounds.
+
+    The keys are "kind" ("adapter" or "full"), "model_name" (base), "seats" (agents), "avg_reward"
+    (raw, per step), "win_rate", "total_episodes", "update_count" and "cooperation_score". Means
+    and rates without data are None.
+    """
     models = run.config.models
     kind = "adapter" if models.adapters is not None else "full"
     return {
@@ -73,9 +78,9 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def pool_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return pool -> {"chances": snapshot -> probability}, and "payoffs" for draw "nash".
+    """Return pool -> {"chances": snapshot -> probability}, for each pool that has snapshots.
 
-    Pools without snapshots are missing.
+    For draw "nash", the entry "payoffs" is the matrix of the snapshots' mean leads in return.
     """
     return {
         name: {
@@ -88,7 +93,7 @@ def pool_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def frozen_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return frozen model -> kind ("frozen"), base, agents, mean reward, rates and counts."""
+    """Return frozen model -> the keys of `model_states`; "kind" is "frozen", "update_count" 0."""
     return {
         name: _state(run, name, run.frozen_totals[name], "frozen", base, 0)
         for name, base in run.config.models.frozen_models.items()
@@ -111,12 +116,12 @@ def _state(
 
 
 def episodes_played(run: Run) -> int:
-    """Return the number of episodes of all completed rounds, including failed ones."""
+    """Return the number of episodes of all completed rounds, including failed episodes."""
     return run.next_round * run.config.rollout.episodes
 
 
 def average_cooperation(run: Run) -> float | None:
-    """Return the fraction of cooperative choices of training models, or None without choices."""
+    """Return the fraction of cooperative choices of all models in training; None without any."""
     choices = sum(t.choices for t in run.totals.values())
     return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
 

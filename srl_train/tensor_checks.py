@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return nested mappings, lists and plain tuples with `change` applied to all leaves."""
+    """Return a copy of nested mappings, lists and plain tuples with `change` applied to leaves."""
     if isinstance(value, Mapping):
         return {key: mapped(entry, change) for key, entry in value.items()}
     if type(value) in (list, tuple):
@@ -63,7 +63,7 @@ def refuse_unlike(found: Any, expected: Any, path: str) -> None:
 
 
 def refuse_optimizer_state(state: Mapping[str, Any], optimizer: Any) -> None:
-    """Raise ValueError, which names the location, unless the state fits an AdamW optimizer."""
+    """Raise ValueError, which names the location, unless `state` fits the AdamW `optimizer`."""
     refuse_unlike(state, {**optimizer.state_dict(), "state": {}}, "optimizer")
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     for index, moments in state["state"].items():

@@ -105,7 +105,7 @@ class Trainer:
         """Call `fit` in a worker thread and return its results.
 
         If the task is cancelled, or the process receives a signal, training ends after the current
-        round and saves a checkpoint.
+        round and saves a checkpoint, and the exception is raised.
         """
         self._stop.clear()
         with self._interrupts:
@@ -154,7 +154,7 @@ class Trainer:
             self._end_rounds()
 
     def _save_and_evaluate(self, run: Run) -> None:
-        """Save a checkpoint unless saved; after the last round, save and evaluate the models."""
+        """Save a checkpoint, if needed, and summary.json; at the end, save and evaluate models."""
         completed = run.completed
         # Models are saved before more episodes are played, which may fail.
         if completed:
@@ -170,7 +170,7 @@ class Trainer:
             self.evaluate("after")
 
     def train_stages(self) -> None:
-        """Run the remaining stages, `sft` and `dpo`, and save the checkpoints that are due."""
+        """Run the remaining stages, `sft` and `dpo`, until stopped, and save due checkpoints."""
         run = self.run
         self._begin()
         for name in run.stages.left(run.config):
@@ -206,7 +206,7 @@ class Trainer:
             self.evaluate(f"after_{name}")
 
     def train_round(self) -> RoundResult:
-        """Run remaining stages and the next round; save a checkpoint if due, unless it is the last.
+        """Run remaining stages and the next round; save a checkpoint if due and rounds are left.
 
         Raises:
             TrainingError: If no round is left, training was stopped, or too many episodes failed.
@@ -430,7 +430,7 @@ class Trainer:
         return processes.any_of(self._stop.is_set())
 
     def lock(self) -> None:
-        """Lock the run's folder until `fit` or `close` ends. All methods that write call this.
+        """Lock the run's folder, in the main process only, until `fit` or `close` ends.
 
         Raises:
             ConfigError: If another process or Trainer has the lock.
@@ -444,7 +444,7 @@ class Trainer:
             self._lock = None
 
     def _claim(self) -> None:
-        """Lock the run's folder. Raise ConfigError if it contains another run."""
+        """Lock the run's folder. Unless claimed before, raise ConfigError if it contains a run."""
         self.lock()
         if self._writes and not self._claimed:
             self.files.refuse_to_overwrite()
@@ -453,7 +453,8 @@ class Trainer:
     def _begin(self) -> None:
         """Open the run's files and, in a new run, evaluate the models; nothing if they are open.
 
-        Raises ConfigError if the folder contains another run, or a data file is missing.
+        A resumed run repeats a missing evaluation of its last stage. Raises ConfigError if the
+        folder contains another run, or a data file is missing.
         """
         if self._recorder.is_open:
             return

@@ -62,7 +62,7 @@ class RoundContext(NamedTuple):
 
 
 def no_state(models: Sequence[str]) -> dict[str, Any]:
-    """Return the state of a stateless strategy.
+    """Return {}, the state of a stateless strategy.
 
     Args:
         models: Names of the models, which are ignored.
@@ -71,7 +71,7 @@ def no_state(models: Sequence[str]) -> dict[str, Any]:
 
 
 def unchanged(*arguments: Any) -> tuple[Any, Any]:
-    """Return (last tensors, state) of the `arguments` as received; the default of both hooks."""
+    """Return (tensors, state) of `arguments` that end with (tensors, state, context)."""
     *_, tensors, state, _context = arguments
     return tensors, state
 
@@ -97,7 +97,7 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
 
     Order matters. With `chain(selective(), synchronized())` every model applies the mean of the
     selected models' gradients; with `chain(synchronized(), selective())` the selected models apply
-    the mean of all gradients. All `on_weights` receive the same weights from before the round.
+    the mean of all gradients. All `on_weights` receive the same weights from before the update.
 
     Args:
         *strategies: The strategies, the first one first.
@@ -134,10 +134,7 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
 
 
 def check_compatible(parameters: Parameters, groups: Groups = ()) -> None:
-    """Raise UpdateError unless the models of each group have equal parameter names and shapes.
-
-    Empty `groups` compare all models with each other.
-    """
+    """Raise UpdateError if models of a group (none: all models) differ in names or shapes."""
     for first, *others in members_of(parameters, groups):
         expected = {name: list(tensor.shape) for name, tensor in parameters[first].items()}
         for other in others:
@@ -161,10 +158,7 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return the names in `models` by group, sorted, without empty groups.
-
-    Empty `groups` give one group of all models.
-    """
+    """Return the sorted names in `models` of each nonempty group; without groups, of all models."""
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
 
@@ -199,10 +193,8 @@ def weighted_mean(
 
 
 def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies of the values, with the dtypes and devices of the same names in `like`.
-
-    Models must not share the result, because gradient clipping changes tensors in place.
-    """
+    """Return copies of the values, with the dtypes and devices of the same names in `like`."""
+    # Models must not share the result, because gradient clipping changes tensors in place.
     return {
         name: value.to(device=like[name].device, dtype=like[name].dtype, copy=True)
         for name, value in values.items()
@@ -244,7 +236,7 @@ def synchronized(groups: Groups = ()) -> UpdateStrategy:
         groups: Names of models that are averaged with each other; empty averages all models.
 
     Raises:
-        UpdateError: For unknown models in a group, or different parameters within a group.
+        UpdateError: By the strategy's functions, for wrong groups or different parameters in one.
     """
 
     def init(models: Sequence[str]) -> dict[str, Any]:
@@ -312,11 +304,7 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
 
 
 def _ranked(scores: Mapping[str, float], waited: Mapping[str, int]) -> list[str]:
-    """Return the models of `scores` from best to worst.
-
-    Among the models tied with the best remaining one (SIGNIFICANT), the one comes first that has
-    waited most rounds, then by name.
-    """
+    """Return models from best to worst score; of ties (SIGNIFICANT), the longest `waited` first."""
     left = sorted(scores, key=lambda model: (-waited[model], model))
     ranked: list[str] = []
     while left:
@@ -344,7 +332,7 @@ def federated(
     the products B A. Both are close while the adapters have moved little from an equal start.
 
     Raises:
-        UpdateError: For unknown models in a group, or different parameters within a group.
+        UpdateError: By the strategy's functions, for wrong groups or different parameters in one.
     """
 
     def init(models: Sequence[str]) -> dict[str, Any]:

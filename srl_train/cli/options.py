@@ -119,7 +119,7 @@ def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
 
 
 def check_numbers(args: argparse.Namespace) -> None:
-    """Raise ConfigError for an argument that is out of its range in _BOUNDS; None is accepted."""
+    """Raise ConfigError for a number out of its range in _BOUNDS; ignore missing ones and None."""
     for name, (low, high) in _BOUNDS.items():
         value = getattr(args, name, None)
         if value is not None and not low <= value <= high:

@@ -37,7 +37,7 @@ class BackendSection(Section):
     def divergence_limit(self) -> float | None:
         """Mean absolute difference of log-probabilities at which training stops, or None.
 
-        The log-probabilities are those of sampler and learner; None means that both are one module.
+        The log-probabilities are those of sampler and learner. None, as here: both are one module.
         """
         return None
 

@@ -228,7 +228,7 @@ class RunConfig(Section):
         check_players(self.seats, models.names, sections)
 
     def check_sizes(self, processes: int = 1) -> None:
-        """Raise ConfigError if updates cannot consist of whole groups in equal parts.
+        """Raise ConfigError if rollout.group_size does not fit algorithms, budgets or stages.
 
         Args:
             processes: Number of torchrun processes that divide each update.

@@ -68,7 +68,7 @@ class Section(BaseModel):
         return tree
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a copy with changes, such as `replaced(rounds=30)`; ConfigError if wrong."""
+        """Return a copy with changed fields, as `replaced(rounds=30)`. ConfigError: wrong value."""
         return type(self)(**{**dict(self), **changes})
 
 
@@ -90,7 +90,7 @@ class Deferred:
         return [module.SECTION for module in modules if hasattr(module, "SECTION")]
 
     def _kind_of(self, name: object) -> type[Section]:
-        """Return the class that the setting `name` selects. Raises ConfigError for other names."""
+        """Return the class that `name` selects, or the only one. ConfigError for unknown names."""
         if isinstance(self._target, str):
             return self.kinds()[0]
         listed = self._target.load(name) if isinstance(name, str) and name in self._target else None
@@ -121,14 +121,14 @@ def chosen_by(choice: str, default: str) -> BeforeValidator:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return "did you mean 'x'?" with the most similar known name, else "allowed: x, y"."""
+    """Return "did you mean 'x'?" if a known name is similar, else "allowed:" with all names."""
     names = list(known)
     found = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     return f"did you mean {found[0]!r}?" if found else f"allowed: {', '.join(names)}"
 
 
 def shown(value: object, written: Any = repr) -> str:
-    """Return `written(value)` in one line, escaped and cut to LONGEST characters, for an error."""
+    """Return `written(value)` as one escaped line; beyond LONGEST characters "..." follows."""
     text = printable(written(value), multiline=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
@@ -159,7 +159,7 @@ def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
 
 
 def _place(parts: Sequence[int | str], tree: Any, path: str) -> str:
-    """Return pydantic's location as a dotted path, without the names of union members."""
+    """Return `path` extended by the `parts` that exist in `tree`, such as "updates.groups[0]"."""
     for part in parts:
         if isinstance(part, int) and isinstance(tree, Sequence) and not isinstance(tree, str):
             path, tree = f"{path}[{part}]", tree[part]

@@ -51,7 +51,7 @@ class Learner(Protocol):
         """
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Return the step's unclipped gradients by name. TrainingError for a non-finite loss."""
+        """Return the next step's unclipped gradients by name. TrainingError: loss not finite."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """Clip by norm, then step optimizer and scheduler once; None leaves the model unchanged."""

@@ -37,7 +37,7 @@ class LogProbs(NamedTuple):
 
 
 def choices_of(sample: TokenSample) -> list[tuple[int, Allowed]]:
-    """Return the completion positions of the tokens with mask 1, each with its allowed ids."""
+    """Return (completion position, allowed ids or None) of each token with mask 1."""
     allowed = sample.allowed or (None,) * len(sample.mask)
     return [(t, ids) for t, ids in enumerate(allowed) if sample.mask[t]]
 

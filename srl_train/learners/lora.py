@@ -24,7 +24,7 @@ ADAPTER = "default"
 
 
 def share(base: Any) -> Any:
-    """Return a copy of the module that shares all tensors and quantization states."""
+    """Return a copy of the module `base` that shares its parameters, buffers and quantization."""
     tensors = [*base.parameters(), *base.buffers(), *shared_states(base)]
     return copy.deepcopy(base, {id(one): one for one in tensors})
 

@@ -91,7 +91,7 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @torch.no_grad()
     def _corrected(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the log-probabilities at the start of the update, and weights of tokens (B, T).
+        """Return "old_per_token_logps", at the start of the update, and "sampler_weights" (B, T).
 
         A weight is the ratio of the trainer's probability to the sampler's: truncated at the cap by
         `tis` (Yao et al. 2025), 0 above the cap by `mis`, as TRL's vllm_importance_sampling_mode.
@@ -244,7 +244,7 @@ class PlayedLearner(SteppedLearner):
         """Start one update and return its number of optimizer steps (`Learner.begin_update`).
 
         Every process receives all samples and trains on its share. A moving reference model becomes
-        a copy of the model every `reference_every` versions.
+        a copy of the model if `version` is a multiple of `reference_every`.
 
         Raises:
             TrainingError: If the samples do not divide into groups, minibatches and processes.
@@ -275,8 +275,8 @@ class PlayedLearner(SteppedLearner):
         """Return the next step's gradients by parameter name, unclipped.
 
         Raises:
-            TrainingError: If the log-probabilities of another sampling engine differ by more than
-                `max_divergence` on average over the tokens of the update's first step.
+            TrainingError: If the loss is not finite, or the sampler's log-probabilities differ by
+                more than `max_divergence`, on average over the tokens of the update's first step.
         """
         first = self._steps_done == 0
         gradients = super().compute_gradients()
@@ -331,10 +331,7 @@ class PlayedLearner(SteppedLearner):
         }
 
     def _mask(self, sample: TokenSample) -> list[int]:
-        """Return the sample's mask, with 0 on truncated answers if `trl` masks them.
-
-        The option is `mask_truncated_completions`; truncated answers do not end with an end token.
-        """
+        """Return the mask; `mask_truncated_completions` sets 0 on answers without an end token."""
         mask, trainer = list(sample.mask), self._trainer
         if self._config.trl.get("mask_truncated_completions"):
             ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}

@@ -76,15 +76,15 @@ class SteppedLearner(Learner):
         self._parameters = {n: parameters[n] for n in self._names}
 
     def _own_arguments(self) -> dict[str, Any]:
-        """Return the arguments of TRL's configuration that are specific to this learner."""
+        """Return the arguments of TRL's configuration that only this subclass has (abstract)."""
         raise NotImplementedError
 
     def _inputs(self) -> Any:
-        """Return the input of the trainer's training_step."""
+        """Return the input of the trainer's next training_step (abstract)."""
         raise NotImplementedError
 
     def _begin(self, seed: int) -> None:
-        """Start an update with `seed`, without metrics and gradients of an update that failed."""
+        """Start an update: store `seed`, reset the step count, and clear metrics and gradients."""
         self._seed = seed
         self._steps_done = 0
         self._trainer._metrics["train"].clear()
@@ -175,7 +175,7 @@ class SteppedLearner(Learner):
                 self._parameters[name].copy_(fsdp.like(value, self._parameters[name]))
 
     def reference(self) -> dict[str, Tensor]:
-        """Return the live tensors of the reference model by parameter name; empty without one."""
+        """Return the reference model's live tensors by parameter name; here {}: there is none."""
         return {}
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_upstream() -> Iterator[None]:
-    """Suppress the warnings of TRL and PEFT that the filters below name, within the block.
-
-    Contract tests watch the experimental rollout_func. TRL and PEFT call the deprecated names.
-    """
+    """Suppress warnings about `rollout_func` and deprecated `gradient_checkpointing` names."""
+    # Contract tests watch the experimental rollout_func. TRL and PEFT call the deprecated names.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)

@@ -43,7 +43,7 @@ def warn_of_failed_games(
 
 
 def warn_of_unreadable_answers(run: Run, episodes: Sequence[Episode]) -> list[str]:
-    """Log a warning once per player with half its answers or more unreadable; return new texts."""
+    """Log and return warnings, once per run, of players with half or more answers unparsable."""
     found: list[str] = []
     for name in dict.fromkeys(name for episode in episodes for name in episode.seats.values()):
         answers = [
@@ -96,7 +96,7 @@ def warn_of_equal_rewards(
 
 
 def _all_equal(samples: Sequence[TokenSample], group_size: int) -> bool:
-    """Return True if all samples of a group have equal returns, and all advantages are zero."""
+    """Return True if returns are equal within each group, and all advantages are 0 or None."""
     groups = in_groups(samples, group_size)
     return not any(any(sample.advantages or ()) for sample in samples) and all(
         len({sample.episode_return for sample in group}) == 1 for group in groups

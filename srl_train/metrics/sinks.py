@@ -71,7 +71,7 @@ class JsonlSink:
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row and flush; NaN becomes null. Raise MetricsError unless it is plain data."""
+        """Append a row, NaN and infinity as null, and flush. MetricsError unless plain data."""
         try:
             line = json.dumps(finite(row), allow_nan=False)
         except TypeError as error:
@@ -98,7 +98,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a regular file to read bytes. Raise MetricsError for folders, pipes and devices."""
+    """Open a regular file to read bytes. Raise MetricsError for a folder, pipe or device."""
     if path.exists() and not path.is_file():
         raise MetricsError(f"{path} must be a regular file")
     return path.open("rb")

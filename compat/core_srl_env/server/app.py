@@ -21,7 +21,7 @@ app = create_app(
 
 
 def main() -> None:
-    """Serve on the loopback address until interrupted."""
+    """Serve on the loopback address, at port --port, until interrupted."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, default=8000)
     port = parser.parse_args().port

@@ -29,7 +29,7 @@ MAX_NEW_TOKENS = "256"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0 if done, 2 if refused, 130 if interrupted."""
+    """Run a command; return its exit code, 2 after an error, or 130 after SIGINT."""
     parser = _parser()
     args, rest = parser.parse_known_args(argv)
     if args.command is None:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train `args.config`, from checkpoint `args.resume` if given; print results, return 0."""
+    """Train by file `args.config`, `args.output` and `args.resume`; print results and return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -65,7 +65,7 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def print_results(results: Mapping[str, Any]) -> bool:
-    """Leave the process group; print rewards and losses and return True in the main process."""
+    """Leave the process group. In the main process, print rewards and losses and return True."""
     from srl_train import processes
 
     processes.leave()
@@ -81,13 +81,13 @@ def print_results(results: Mapping[str, Any]) -> bool:
 
 
 def serve(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Serve environments until interrupted, by `srl serve env`; return its exit code."""
+    """Serve `args.environments` by `srl serve env` with options `rest`; return its exit code."""
     names = [registered_name(name.strip()) for name in args.environments.split(",")]
     return srl.main(["serve", "env", *names, "--port", args.port, "--host", args.host, *rest])
 
 
 def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Evaluate a model by `srl eval`; return its exit code."""
+    """Evaluate `args.model` by `srl eval` with options `rest`; return its exit code."""
     output = [] if args.output is None else ["--out", args.output]
     kind = "both_sides" if args.environment == "debate" else "all"
     scenario = f"{REGISTERED[args.environment]}.{kind}"
@@ -97,7 +97,7 @@ def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Write episodes to a JSON Lines file by `srl collect`; return its exit code."""
+    """Collect episodes into `args.output` by `srl collect` with `rest`; return its exit code."""
     threshold = [] if args.filter_reward is None else ["--min-return", args.filter_reward]
     words = ["--environment", REGISTERED[args.environment], "--players", args.model]
     tokens = ["--set", f"models.sampling.max_new_tokens={MAX_NEW_TOKENS}"]
@@ -108,7 +108,7 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Print the tables of `srl info`, algorithms and environment types; return an exit code."""
+    """Print the devices, algorithms, environment types and `srl info`; return its exit code."""
     print_table("machine", accelerators())
     tell("algorithms: ppo, grpo, dpo, sft")
     print_table("environment types", REGISTERED)

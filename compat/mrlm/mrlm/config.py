@@ -19,7 +19,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 def setting(path: str, default: Any) -> Any:
-    """Return a field with a default, whose value is that of the RunConfig's setting `path`.
+    """Return a pydantic field with a default, whose value becomes RunConfig's setting `path`.
 
     "learner" in a path is replaced: `algorithm` for PPO and GRPO, `sft` for SFT, `dpo` for DPO.
     """

@@ -60,8 +60,9 @@ def settings_of(preset: str) -> Mapping[str, Tree]:
 def filled_in(tree: Tree) -> dict[str, Any]:
     """Return a copy of a run's configuration with the settings of its `preset` filled in.
 
-    `tree` is plain data, or has sections as objects; its settings have priority over the preset's.
-    Raises ConfigError if its algorithm or credit scheme is not that of the preset.
+    `tree` is plain data, or has sections as objects; its own settings have priority. The name of
+    the preset must be in PRESETS. Raises ConfigError if the configuration selects another algorithm
+    or credit scheme than the preset.
     """
     preset, found = settings_of(tree["preset"]), dict(tree)
     for section, usual in (("algorithm", "grpo"), ("credit", "per_agent"), ("rollout", None)):

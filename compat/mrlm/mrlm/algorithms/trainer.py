@@ -90,7 +90,7 @@ def train_configured(
     Args:
         config: Settings of the experiment.
         checkpoint: Folder of a checkpoint from which its run continues, in `config.output_dir` if
-            given; None starts a new run.
+            given; None starts a new run, and a run in its folder is moved next to it.
 
     Raises:
         CheckpointNotFound: There is no such checkpoint.
@@ -128,7 +128,7 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy`, or else the config's model; return the run's folder and the results."""
+    """Train `policy` or the config's model, and link FINAL to it; return run folder and results."""
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":
         environment = named_environment(environments)

@@ -54,4 +54,4 @@ class SimulatedEnvironment(ABC):
         return copy.deepcopy(self)
 
     def close(self) -> None:  # noqa: B027  # most environments hold no resources
-        """Release the environment's resources."""
+        """Release the environment's resources; do nothing unless overridden."""
