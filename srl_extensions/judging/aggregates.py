@@ -57,7 +57,8 @@ def _estimate(
 ) -> Estimate:
     """Return a statistic of all scores with its interval, by a bootstrap within each task.
 
-    `statistic` maps arrays of shape (resample, run), one per task, to one value per resample.
+    `statistic` maps arrays of shape (resample, run), one per task, to one value per resample. Raise
+    ValueError for missing scores, NaN and infinities.
     """
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
     if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):

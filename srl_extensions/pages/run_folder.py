@@ -101,7 +101,7 @@ class RecordedRun:
 
     @cached_property
     def models(self) -> tuple[str, ...]:
-        """Names of the trained models, in the order of the rows."""
+        """Names of the trained models, by appearance in rounds, then in passes of stages."""
         passes = (row for rows in self.stages.values() for row in rows)
         return tuple(dict.fromkeys(name for row in (*self.rows, *passes) for name in row["models"]))
 

@@ -195,9 +195,6 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
     """Run a server in a thread of this process in the context, and yield its Serving.
 
-    Args:
-        settings: Settings of the server.
-
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
     """

@@ -102,7 +102,7 @@ class Router(Generic[S]):
         self._states.pop(server, None)
 
     def close(self) -> None:
-        """Fail all requests that wait for a server, and all later ones."""
+        """Fail all requests that wait for a server, and all later ones, with BackendError."""
         self._closed = True
         for turn in self._waiting:
             if not turn.done():
