@@ -113,7 +113,7 @@ class RayEngine(Engine):
         return episodes
 
     def _request(self, games: PlannedGames) -> list[Future[Any]]:
-        """Send players their shares, if not empty, with all publications; return the futures."""
+        """Send players their shares of `games`, unless empty, and publications; return futures."""
         shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [
@@ -131,7 +131,7 @@ class RayEngine(Engine):
             self._open.pop(share, None)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until the shares requested so far that may sample from `served_as` have ended."""
+        """Wait until the episodes requested so far that may sample from `served_as` have ended."""
         with self._changed:
             users = [
                 asyncio.wrap_future(share)
@@ -186,14 +186,14 @@ class PlayerSampler:
         self._engine = engine
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Make players sample later episodes of `adapter` (None: base) from `served_as`."""
+        """Let later episodes of `adapter` (None: base) sample from `served_as` as `version`."""
         self._engine.publish(adapter or self.base, "serve", version, served_as)
 
 
 def shares_of(episodes: int, players: int, group: int) -> list[range]:
     """Return one contiguous share of the episodes' numbers per player, as equal as possible.
 
-    Shares are whole groups if `group` divides `episodes`, and each player has at least one group.
+    Shares are whole groups if `group` divides `episodes` and there are enough for all players.
     """
     unit = group if episodes % group == 0 and episodes // group >= players else 1
     units = episodes // unit

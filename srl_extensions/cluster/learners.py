@@ -72,7 +72,7 @@ class LearnerWorker:
         self._build()
 
     def _build(self) -> None:
-        """Load the model from its base and build its learner, both without any change."""
+        """Load the model from its base and build a new learner: the state before any change."""
         config, model, make_env = self._config, self._model, self._make_env
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:

@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
 
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
-    """Return the mean of the middle half of the scores of all tasks, with its 95 % interval.
+    """Return the mean of the middle half of the pooled scores of all tasks, with 95 % interval.
 
     `seed` is that of the bootstrap. Raise ValueError for missing scores, NaN and infinities.
     """

@@ -137,7 +137,7 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """Return the entry of summary.json: passes, episodes, samples, first and last losses.
+        """Return the stage's part of summary.json: passes, episodes, samples, first and last loss.
 
         "games_reward" is the mean raw reward per agent and turn of the episodes, None without any.
         """
@@ -188,7 +188,7 @@ class Stage:
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
         """Return the stage's episodes: from its data, from `folder` if `resumed`, else played now.
 
-        Played episodes that failed are left out; the main process writes the others to `folder`.
+        Failed or empty ones are left out; the main process writes those played now to `folder`.
         Preferences in DPO's data are appended to `self._pairs`. Raises DataError for invalid files.
         """
         with closing(self._run.make_env()) as env:

@@ -92,7 +92,7 @@ class WatchedRun:
         """Error of the last read."""
 
     def refresh(self) -> None:
-        """Read the files again if one of them changed, and set `seen`, `record` and `problem`."""
+        """Read the files again if one changed; set `seen`, and `record` or the error `problem`."""
         found = {}
         for name in FILES:
             with suppress(OSError):

@@ -108,7 +108,7 @@ def report(
 
 
 def terminal_summary(run: RecordedRun) -> str:
-    """Return the warnings, the headline and the main tables of a run as text."""
+    """Return warnings, headline, `cards`, evaluations and models' rewards of a run as text."""
     tables = [_evaluations(run), _performance(run)]
     lines = [f"warning: {line}" for line in run.warnings]
     lines.append(title(run))

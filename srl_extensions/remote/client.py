@@ -185,7 +185,7 @@ def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name".
 
     Uses SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE. Raises EnvConfigError for another form of URL,
-    UntrustedError in a record of others, and RemoteError if the server refuses or is missing.
+    UntrustedError in an untrusted record, and RemoteError if the server refuses or is missing.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

@@ -101,7 +101,7 @@ class TrackerSink:
             self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Log an evaluation at its step: "before", "after_STAGE", "round_N" or "after" training."""
+        """Log an evaluation at the step of `when`: before, after_STAGE, round_N or after."""
         stages = list(self._passes)
         if when == "before":
             stages = []

@@ -124,7 +124,7 @@ class Fleet:
         return cls(members, concurrency, deadline, restarts)
 
     def on_up(self, load: OnUp) -> None:
-        """Register `load(base, client)`, awaited before the first request of a server up again."""
+        """Register `load(base, client)`, awaited before a server that is back receives requests."""
         self._on_up.append(load)
 
     def clients(self, base: str) -> list[VLLMClient]:

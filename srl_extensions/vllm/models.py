@@ -111,7 +111,7 @@ class ServedModels:
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function from a RunConfig to Samplers, for one of `players` processes."""
+        """Return a function from RunConfig to Samplers that each of `players` processes calls."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)

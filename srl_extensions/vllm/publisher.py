@@ -236,7 +236,7 @@ class ServedPublisher(WeightPublisher):
 def write_weights(
     module: Any, weights: Mapping[str, Tensor], probes: Sequence[Sequence[int]], folder: Path
 ) -> Tensor:
-    """Write weights to an empty folder in the format of the servers.
+    """Write weights, and an adapter's configuration, to an empty folder in the servers' format.
 
     `module` has the same parameters as `weights`: a PeftModel for an adapter. Each of the `probes`
     (token ids) is a prefix of the last one. Returns the log-probabilities (len(probes), vocabulary)
