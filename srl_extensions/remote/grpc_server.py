@@ -85,8 +85,7 @@ class Service:
     def _admitted(self, context: Any) -> Iterator[str]:
         """Yield the client of a call, and count the call in the body.
 
-        Raises:
-            RemoteError: If the call has no valid token, or its client has too many calls.
+        Raises RemoteError if the call has no valid token, or its client has too many calls.
         """
         client = self._authenticated(context)
         if self.calls[client] >= MOST_CALLS:
@@ -194,6 +193,9 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
     """Run a server in a thread of this process in the context, and yield its Serving.
+
+    Args:
+        settings: Settings of the server.
 
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
