@@ -198,7 +198,7 @@ class VLLMClient:
         return await background_loop.await_(within(self._deadline, self.name, request))
 
     async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send one request; return JSON or text; ServerUnavailable if dead, else BackendError."""
+        """Send a request; return JSON or text; raise ServerUnavailable (dead) or BackendError."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)

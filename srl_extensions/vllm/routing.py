@@ -93,7 +93,7 @@ class Router(Generic[S]):
         return {state.server.name: state for state in list(self._states.values())}
 
     def add(self, server: S, *, capacity: int) -> None:
-        """Add a server with at most `capacity` open requests."""
+        """Add a server with at most `capacity` open requests, and send it waiting requests."""
         self._states[server] = ServerState(server, capacity)
         self._dispatch()
 
