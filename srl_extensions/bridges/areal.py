@@ -45,7 +45,7 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
         """Create the workflow.
 
         Args:
-            gconfig: Sampling settings of AReaL.
+            gconfig: Sampling settings of AReaL; `n_samples` is replaced by 1.
             tokenizer: A tokenizer or its name.
             trusted: Allow options and partners of rows that name code, files or an API model.
         """
@@ -57,10 +57,11 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     async def arun_episode(
         self, engine: InferenceEngine, data: dict[str, Any]
     ) -> dict[str, torch.Tensor] | None:
-        """Play the episode of a row; return tensors of shape (1, tokens), or None if rejected.
+        """Play the episode of a row; return AReaL's tensors, or None if the agent never acted.
 
-        "rewards" has shape (1,). Log reward, steps and parse failures in AReaL's statistics. Raise
-        PolicyError or EnvConfigError for an invalid row, and RolloutError if the episode fails.
+        "rewards" has shape (1,), all others (1, tokens). Log reward, number of answers and parse
+        failures in AReaL's statistics. Raise PolicyError, EnvConfigError or UntrustedError for an
+        invalid row, and RolloutError if the episode fails.
         """
         game, seed = game_of(data)
         played = await play_focal(

@@ -214,9 +214,9 @@ async def play_focal(
     """Play one episode and return the sample of the trained agent, or None if it never acted.
 
     `engine` maps an agent without a partner to its backend; `trusted` permits options and partners
-    that name code. A conversation that exceeds the maximum length ends the episode, and the sample
-    ends there. Raise RolloutError if the episode fails for another reason or before the agent
-    acted, and TrainingError if a reward is not finite.
+    that name code, files or API models. A conversation that exceeds the maximum length ends the
+    episode, and the sample ends there. Raise RolloutError if the episode fails for another reason
+    or before the agent acted, TrainingError if a reward is not finite, and errors of `game.make`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -251,11 +251,11 @@ def rows(
 
     Returns:
         Rows for verl and AReaL, by seed, then game. `prompt` is the start of the conversation, for
-        length filters; `extra_info` has `index`, `seed` and `game` (JSON).
+        length filters; `extra_info` has `index`, `seed` and `game` (JSON); verl reads the others.
 
     Raises:
-        PolicyError: If a game is invalid, or has a held-out partner.
-        EnvConfigError: If an environment is invalid, or has held-out levels.
+        PolicyError: If `FocalGame.make` raises it, or a held-out partner is named.
+        EnvConfigError: If an environment or seed is invalid, or an environment has held-out levels.
     """
     seeds = [whole_number("seed", seed, low=0, high=MOST) for seed in seeds]
     games = list(games)

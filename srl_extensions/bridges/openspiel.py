@@ -194,7 +194,7 @@ class OpenSpielGame(RoundGame):
         before, self._returns = self._returns, position.returns()
         if self.render_mode == "human":
             self.render()
-        observations, infos = self._outcome(agents)
+        observations, infos = self._observations_and_infos(agents)
         for agent in agents:
             infos[agent]["illegal"] = illegal[agent]
         return (
@@ -226,13 +226,12 @@ class OpenSpielGame(RoundGame):
             self._position.apply_action(outcomes[min(number, len(outcomes) - 1)])
 
     def _first(self) -> Reset:
-        return self._outcome(self.agents)
+        return self._observations_and_infos(self.agents)
 
     def _vectors(self) -> list[Any]:
         return [self._vector(self._position, p) for p in range(len(self.possible_agents))]
 
-    def _outcome(self, agents: Sequence[str]) -> Reset:
-        """Return observations and infos by agent, for the current position."""
+    def _observations_and_infos(self, agents: Sequence[str]) -> Reset:
         observations: dict[str, Any] = {}
         infos: dict[str, dict[str, Any]] = {}
         for player, agent in enumerate(agents):
@@ -266,7 +265,7 @@ class OpenSpielGame(RoundGame):
         return np.array(position.observation_tensor(player), FLOAT)
 
     def _text(self, position: pyspiel.State, player: int, legal: Sequence[int]) -> str:
-        """Return the situation of a player as text, with a last line of the `legal` answers."""
+        """Return a player's situation; the last line lists `legal` answers, or says why none."""
         if self._text_of_state:
             situation = position.information_state_string(player)
         else:
@@ -286,7 +285,7 @@ class OpenSpielGame(RoundGame):
         return f"{printable(situation).rstrip()}\n{last_line}".lstrip()
 
     def exact_exploitability(self, policies: Mapping[str, Any]) -> dict[str, float]:
-        """Compute the exact gain of a best response against each agent's policy.
+        """Compute the exact gain of each agent from a best response instead of its policy.
 
         OpenSpiel enumerates all positions of the game, so the game must be small.
 
@@ -339,8 +338,8 @@ def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
     OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers of up to MOST_NAMED actions, if they are distinct and the same
-    in all situations. An action that never was legal has its number.
+    fixed seed. They are the answers if the game has at most MOST_NAMED actions, and names are
+    distinct and the same in all situations. An action that never was legal has its number.
     """
     count = game.num_distinct_actions()
     numbers = tuple(map(str, range(count)))

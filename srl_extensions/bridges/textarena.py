@@ -83,7 +83,7 @@ class TextArenaGame(FreeTextGame):
         except Exception as error:  # TextArena raises errors of all kinds.
             raise EnvConfigError(f"TextArena cannot make the game {game!r}: {error}") from error
         self.metadata = metadata_of(f"textarena_{game}", render_modes=RENDER_MODES)  # type: ignore[misc]  # differs by game
-        self._generators = _generators(0)
+        self._generators = _generator_states(0)
         self._count = self._players(game, num_players)
         self._mover = 0
         self._texts: dict[int, str] = {}
@@ -107,7 +107,7 @@ class TextArenaGame(FreeTextGame):
 
     def begin(self, options: Mapping[str, Any]) -> None:
         seed = int(self.np_random.integers(2**31))
-        self._generators = _generators(seed)
+        self._generators = _generator_states(seed)
         self._transcripts = {}
         self._over = False
         with self._own_generators():
@@ -144,7 +144,7 @@ class TextArenaGame(FreeTextGame):
         return min(self.played / self.rounds, 1.0), float(to_move)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` random bracketed answers from the texts so far; None without any."""
+        """Return up to `count` distinct random "[...]" answers from all texts; None if none."""
         found = list(dict.fromkeys(IN_BRACKETS.findall("\n".join(self._transcripts.values()))))
         return tuple(rng.permutation(found)[:count].tolist()) or None
 
@@ -158,7 +158,7 @@ class TextArenaGame(FreeTextGame):
         self._texts[self._mover] = observation.removeprefix(before).strip()[-TEXT_LENGTH:]
 
     def _players(self, game: str, given: int | None) -> int:
-        """Return the first number of players with which the game can be reset.
+        """Reset the game with the first number of players that it accepts; return the number.
 
         PLAYERS are tried, or only `given` unless it is None. Raise EnvConfigError if all fail.
         """
@@ -193,8 +193,7 @@ class TextArenaGame(FreeTextGame):
             np.random.set_state(others[1])
 
 
-def _generators(seed: int) -> tuple[Any, Any]:
-    """Return the states of the generators of `random` and of NumPy for a seed."""
+def _generator_states(seed: int) -> tuple[Any, Any]:
     return random.Random(seed).getstate(), np.random.RandomState(seed).get_state()
 
 

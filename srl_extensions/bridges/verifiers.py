@@ -58,12 +58,12 @@ class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
 
     @property
     def game(self) -> FocalGame:
-        """Environment and partners of all tasks."""
+        """Environment, agent, partners and options of all tasks, from the configuration."""
         config = self.config
         return FocalGame(config.environment, config.agent, config.partners, config.options)
 
     def load(self) -> Iterator[GameTask]:
-        """Yield a task per seed; PolicyError or EnvConfigError for an invalid or held-out game."""
+        """Yield a task per seed; PolicyError or EnvConfigError as raised by `focal_game.rows`."""
         first = self.config.first_seed
         seeds = range(first, first + self.config.games)
         made = rows([self.game], seeds, evaluation=self.config.evaluation)
@@ -94,9 +94,10 @@ class GameEnv(vf.Env[GameEnvConfig]):
     taskset: GameTaskset
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """Play the episode of a task, and record its reward and metric in the trace of the player.
+        """Play a task; record `episode_return` and `unreadable_answers` in the player's trace.
 
-        Raise PolicyError for an agent without a partner, and RolloutError if the episode fails.
+        Raise PolicyError if another agent has no partner, and RolloutError if the episode fails,
+        unless verifiers ended the run.
         """
         # The game comes from the taskset, not from the task, because task data may be untrusted.
         game: FocalGame = self.taskset.game

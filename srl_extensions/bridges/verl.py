@@ -52,10 +52,10 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         )
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """Play the episode of a row; return tokens, mask and reward. `row` has "extra_info".
+        """Play the episode of a row of `focal_game.rows`; return tokens, answer mask and reward.
 
-        Raise PolicyError or EnvConfigError for an invalid row, and RolloutError if the episode
-        fails or ends before the agent acts.
+        Raise PolicyError, EnvConfigError or UntrustedError for an invalid row, and RolloutError if
+        the episode fails, ends before the agent acts, or starts with too long a prompt.
         """
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}

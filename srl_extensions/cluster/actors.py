@@ -59,7 +59,7 @@ class Host:
         self._identity = secrets.token_hex(8)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method of the object, which the first call builds."""
+        """Call a method of the hosted object, which the first call builds; return the result."""
         if self._object is None:
             self._object = self._kind(*self._arguments)
         return getattr(self._object, method)(*arguments)
@@ -87,7 +87,7 @@ class Actor:
         """Call a method of the object after all earlier calls, and return the future of its result.
 
         Raises:
-            TrainingError: If the actor was stopped; in the future, if it died MOST_DEATHS times.
+            TrainingError: If the actor was stopped; in the future, also after MOST_DEATHS deaths.
             Exception: In the future, exceptions of the method, unchanged.
         """
         if self._stopped:
@@ -95,11 +95,11 @@ class Actor:
         return self._thread.submit(self._call, method, *arguments)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method of the object; raises TrainingError and its exceptions."""
+        """Call a method as `submit` does, wait, and return its result or raise its exception."""
         return self.submit(method, *arguments).result()
 
     def stop(self) -> None:
-        """End the actor. Its current call and later ones raise TrainingError."""
+        """End the actor; cancel waiting calls. Current and later calls raise TrainingError."""
         self._stopped = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         if ray.is_initialized():
@@ -203,7 +203,7 @@ class Cluster:
 
     @property
     def is_one_machine(self) -> bool:
-        """True if all nodes are this machine."""
+        """True if all live nodes of the cluster are this machine."""
         addresses = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
         return addresses <= {ray.util.get_node_ip_address(), LOOPBACK}
 
@@ -212,7 +212,7 @@ class Cluster:
         return ray.put(value)
 
     def close(self) -> None:
-        """Release the places, and end the cluster or connection that this object opened."""
+        """Release the reserved places, and end the cluster or connection that was opened here."""
         was_open, self._open = self._open, False
         if was_open and ray.is_initialized():
             remove_placement_group(self._group)
@@ -225,7 +225,7 @@ class Cluster:
 
 
 def _handle_sigterm(handler: Any) -> None:
-    """Set the handler of SIGTERM instead of Ray's, in the main thread and unless None."""
+    """Set the handler of SIGTERM; do nothing outside the main thread, or if `handler` is None."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
 

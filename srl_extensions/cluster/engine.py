@@ -69,7 +69,7 @@ class RayEngine(Engine):
         self._changed = threading.Lock()
 
     def load(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Load the models of all actors; return name -> ModelText, and the names of adapters."""
+        """Load the models of all actors; return name -> ModelText, and which names are adapters."""
         loading = [player.submit("models") for player in self._actors]
         self.each(lambda model: self._learners[model].weights(), self._learners)
         (texts, adapters), *_ = [loaded.result() for loaded in loading]
@@ -113,7 +113,7 @@ class RayEngine(Engine):
         return episodes
 
     def _request(self, games: PlannedGames) -> list[Future[Any]]:
-        """Send each player its share of the episodes with all publications; return the futures."""
+        """Send players their shares of `games`, unless empty, and publications; return futures."""
         shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [
@@ -131,7 +131,7 @@ class RayEngine(Engine):
             self._open.pop(share, None)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until no running episode samples from the version named `served_as`."""
+        """Wait until the episodes requested so far that may sample from `served_as` have ended."""
         with self._changed:
             users = [
                 asyncio.wrap_future(share)
@@ -149,18 +149,15 @@ class RayEngine(Engine):
     def stage_learner(
         self, model: str, section: StageConfig, planned_steps: int, seed: int
     ) -> StageLearner:
-        """Open an offline stage in a model's actor and return its learner; `seed` is unused."""
+        """Open a stage of `planned_steps` in a model's actor; return its learner. Ignore `seed`."""
         return cast(StageLearner, self._learners[model].in_stage(section, planned_steps))
 
     def api_usage(self) -> dict[str, Usage]:
-        """Return the usage of each frozen model behind an API, of all players together."""
+        """Return name -> usage so far of each frozen model behind an API, over all players."""
         return self._usage
 
     def close(self) -> None:
-        """End all actors and the model servers, and leave the Ray cluster.
-
-        A cluster that this run started ends. Episodes that wait for a player are cancelled.
-        """
+        """End actors, model servers and waiting episodes, and the cluster if started by the run."""
         for player in self._actors:
             player.stop()
         for learner in self._learners.values():
@@ -189,14 +186,14 @@ class PlayerSampler:
         self._engine = engine
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Make all players sample later requests of `adapter` (None: the base) from `served_as`."""
+        """Let later episodes of `adapter` (None: base) sample from `served_as` as `version`."""
         self._engine.publish(adapter or self.base, "serve", version, served_as)
 
 
 def shares_of(episodes: int, players: int, group: int) -> list[range]:
     """Return one contiguous share of the episodes' numbers per player, as equal as possible.
 
-    Shares consist of whole groups if `group` divides `episodes`, with a group for each player.
+    Shares are whole groups if `group` divides `episodes` and there are enough for all players.
     """
     unit = group if episodes % group == 0 and episodes // group >= players else 1
     units = episodes // unit
@@ -213,8 +210,10 @@ def ray_parts(
 ) -> Parts:
     """Start players, learners and model servers in a Ray cluster, and return them as Parts.
 
+    `server_logs` is the servers' log folder; `models` is unused. An error ends all started parts.
+
     Raises:
-        ConfigError: If there is no cluster or no room in it.
+        ConfigError: If there is no cluster, or no room, GPU or reachable model server for it.
         Exception: Exceptions of the actors that load models, unchanged.
     """
     engine, make_env = config.engine, settings.make_env
@@ -275,7 +274,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
-    """Connect to a cluster or start one, and reserve places; ConfigError if that fails."""
+    """Open a Cluster with places for players and `models` learners; ConfigError if that fails."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 
@@ -283,9 +282,9 @@ def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
 
 
 def on_device(config: RunConfig, setting: str, gpus: float) -> RunConfig:
-    """Return the configuration of actors with `gpus` GPUs each, which use CPUs if there are none.
+    """Return the configuration for actors with `gpus` GPUs each; 0 sets models.device to "cpu".
 
-    Raises ConfigError if models.device is cuda and the actors have no GPU.
+    Raises ConfigError, which names engine.`setting`, if that is 0 and models.device is "cuda".
     """
     if gpus:
         return config

@@ -72,7 +72,7 @@ class LearnerWorker:
         self._build()
 
     def _build(self) -> None:
-        """Load the model at its start and build its learner, without the changes of a history."""
+        """Load the model from its base and build a new learner: the state before any change."""
         config, model, make_env = self._config, self._model, self._make_env
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
@@ -108,7 +108,7 @@ class LearnerWorker:
         return result, self._state() if saves else None
 
     def _make(self, call: Call) -> Any:
-        """Return the result of a call, with all tensors on the CPU; references are resolved."""
+        """Make a call, with references resolved; a learner's or stage's result is on the CPU."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
         if call.target == "worker":
             return getattr(self, f"_{call.method}")(*arguments)
@@ -178,7 +178,7 @@ class RemoteLearner:
         return self.forwarded("learner", method)
 
     def forwarded(self, target: Literal["learner", "stage"], method: str) -> Callable[..., Any]:
-        """Return a function that calls a method of the target in the actor.
+        """Return a function that calls a method of the target in the actor, and records changes.
 
         Raises AttributeError for a method that is not in CHANGES, ENDS or READS.
         """
@@ -188,7 +188,7 @@ class RemoteLearner:
         return partial(self.call, target, method, changes=ends or method in CHANGES, saves=ends)
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the trainable parameters after the last change, on the CPU."""
+        """Return name -> trainable parameter after the last change, on the CPU."""
         if self._weights is None:
             self._weights = self.call("learner", "weights")
         return dict(self._weights)
@@ -205,7 +205,7 @@ class RemoteLearner:
         return self.call("worker", "apply", function, *arguments)
 
     def in_stage(self, section: StageConfig, planned_steps: int) -> RemoteStageLearner:
-        """Open the offline stage of a section in the actor, and return its learner."""
+        """Open a stage of `planned_steps` optimizer steps in the actor, and return its learner."""
         self.stage_losses = []
         self.call("worker", "open_stage", section, planned_steps, changes=True)
         return RemoteStageLearner(self)

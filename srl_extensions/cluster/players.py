@@ -52,7 +52,7 @@ class PlayerWorker:
         self._loaded: dict[str, int] = {}
 
     def models(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Return name -> ModelText, and the names of adapters (see `Players`)."""
+        """Return name of a model or pool -> ModelText, and which of the names are adapters."""
         return self._players.texts, self._players.adapters
 
     def play(
@@ -60,7 +60,7 @@ class PlayerWorker:
     ) -> tuple[list[Episode], dict[str, Usage]]:
         """Load the publications that are new here, then play and return the planned episodes.
 
-        The second value is the usage of each frozen model behind an API in these episodes.
+        The second value is name -> usage of the frozen models behind an API in these episodes.
         """
         for name, (number, method, arguments) in publications.items():
             if self._loaded.get(name) != number:

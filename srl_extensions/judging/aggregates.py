@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
 
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
-    """Return the mean of the middle half of the scores of all tasks, with its 95 % interval.
+    """Return the mean of the middle half of the pooled scores of all tasks, with 95 % interval.
 
     `seed` is that of the bootstrap. Raise ValueError for missing scores, NaN and infinities.
     """
@@ -57,7 +57,8 @@ def _estimate(
 ) -> Estimate:
     """Return a statistic of all scores with its interval, by a bootstrap within each task.
 
-    `statistic` maps arrays of shape (resample, run), one per task, to one value per resample.
+    `statistic` maps arrays of shape (resample, run), one per task, to one value per resample. Raise
+    ValueError for missing scores, NaN and infinities.
     """
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
     if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):

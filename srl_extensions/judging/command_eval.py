@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the scenarios, print and write the scores; with --list, print their names; return 0."""
+    """Play scenarios, print scores, write --out if given; with --list, only list them; return 0."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play and print episodes; return 0, or 2 if one failed and the person did not leave."""
+    """Play and print episodes until one fails: return 2, but 0 if all end or the person leaves."""
     check_numbers(args)
     options = settings(args.options)
     if args.env in registry.names():  # All registered environments can render text.

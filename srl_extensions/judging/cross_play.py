@@ -95,10 +95,10 @@ def play_cross(
     *,
     runner: EpisodeRunner = UNRECORDED,
 ) -> list[PairGame]:
-    """Play all pairs of players, self-play included, in each place from the same starts.
+    """Play all ordered pairs of players, self-play included, in each place from the same starts.
 
-    In a two-sided arena, a game counts for both orders of its players. Self-play has one game per
-    start.
+    The first player of a pair controls the place, the second all other agents. Two-sided arenas,
+    and self-play in any arena, use the first place only.
 
     Args:
         arena: Environment and places.

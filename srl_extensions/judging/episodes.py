@@ -62,7 +62,7 @@ class EpisodeRunner:
     """Lock of the folder, which ends with this object."""
 
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
-        """Play episodes, append each to FOLDER/NAME.jsonl when it ends, and return all.
+        """Play episodes, append each to `folder`/NAME.jsonl, if set, when it ends, and return all.
 
         The number of an episode in `plans` identifies it in the file; episodes in the file are not
         played. A failed episode has its `failure`. Raise ConfigError if the file cannot be written,
@@ -172,8 +172,8 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     """Return the runner with the limits of a command line, which writes episodes to `folder`.
 
     With a folder, lock it and write the command line to FOLDER/command.json; with --resume, compare
-    it with an existing command.json instead. Raise ConfigError if the two differ, or if a folder
-    that is not resumed contains files.
+    it with an existing command.json instead. Raise ConfigError if they differ in more than
+    MAY_CHANGE, or if a folder that is not resumed contains files.
     """
     limits = args.concurrency, args.timeout, args.retries
     if folder is None:

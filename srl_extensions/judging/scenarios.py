@@ -108,8 +108,7 @@ def score(
 
     Args:
         scenario: Scenario to play.
-        focal: Policy of the focal agents, or several policies, which are assigned to the agents in
-            turn.
+        focal: Policy of the focal agents, or policies that rotate over them from start to start.
         episodes: Number of starts.
         seed: Seed of all random numbers.
         samples: Number of episodes of each start.

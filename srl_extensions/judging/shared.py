@@ -38,7 +38,7 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return agent -> policy, for `names`, a mapping from agent to the name of its player."""
+        """Return agent -> policy for `names` (agent -> player); a run's models take turns."""
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 
@@ -47,7 +47,7 @@ class NamedPlayers:
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:
-        """Return the player's name, kind and sampling settings as plain data."""
+        """Return a player's name, kind and settings, and an API's usage so far, as plain data."""
         return {"name": name, **self.resolver.record(self.specs[name])}
 
 
@@ -60,7 +60,7 @@ def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False)
 
 
 def with_interval(value: float, interval: Sequence[float] | None, form: str = ".3f") -> str:
-    """Return '0.5 (0.4 to 0.6)': a value and its interval, if any, in a format such as ".1%"."""
+    """Return '0.500 (0.400 to 0.600)': a value, and its interval if any, in the format `form`."""
     if interval is None:
         return f"{value:{form}}"
     low, high = interval

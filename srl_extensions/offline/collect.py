@@ -57,9 +57,9 @@ def play_games(
         policies: Policy of each agent.
         games: Number of episodes.
         seed: Seed of all randomness.
-        stage: Number of the training stage; each stage has separate starts.
+        stage: Number of the training stage, None outside of training; each has separate starts.
         group_size: Number of consecutive episodes from the same start.
-        speaks_first: Leaders, which decide before the other agents.
+        speaks_first: Leader -> agents that read the leader's answer before they decide.
     """
     env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
     return play_many(

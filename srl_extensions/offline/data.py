@@ -92,7 +92,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first line of a file is an episode; DataError if empty or unreadable."""
+    """Return True if the first line contains "schema_version"; DataError if empty or unreadable."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
@@ -261,7 +261,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Return an agent's part as tokens; `drop_parse_failures` makes such answers context only."""
+    """Return an agent's part as tokens; `drop_parse_failures` gives unparsable answers mask 0."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []

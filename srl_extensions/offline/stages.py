@@ -105,7 +105,7 @@ class Stage:
         return bool(self.passes >= self._config.epochs)
 
     def train_pass(self) -> dict[str, Any]:
-        """Run one pass over the data as an update of all models; return its row of stages.jsonl."""
+        """Run one pass over the data as an update of all models; return the row of stages.jsonl."""
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
         batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}
@@ -137,7 +137,7 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """Return the summary of the stage for summary.json: losses, passes and numbers of samples.
+        """Return the stage's part of summary.json: passes, episodes, samples, first and last loss.
 
         "games_reward" is the mean raw reward per agent and turn of the episodes, None without any.
         """
@@ -188,7 +188,7 @@ class Stage:
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
         """Return the stage's episodes: from its data, from `folder` if `resumed`, else played now.
 
-        Played episodes that failed are left out; the main process writes the others to `folder`.
+        Failed or empty ones are left out; the main process writes those played now to `folder`.
         Preferences in DPO's data are appended to `self._pairs`. Raises DataError for invalid files.
         """
         with closing(self._run.make_env()) as env:
@@ -268,7 +268,7 @@ class Stage:
             )
 
     def _built(self, samples: int) -> dict[str, StageLearner]:
-        """Build and enter the learner of each model, for `samples` samples per pass, by model."""
+        """Enter and return model -> learner, with a schedule for `samples` samples per pass."""
         run, config = self._run, self._config
         steps = config.epochs * -(-samples // config.batch_size)
         learners = run.engine.each(

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay the episode, write an animation if --out was given, and return 0."""
+    """Replay the episode, raise EpisodeError if it differs, write --out if given, and return 0."""
     path, out = args.episodes, args.out
     if path.is_dir():
         path = max((path / "episodes").glob("round_*.jsonl"), default=path / "episodes")

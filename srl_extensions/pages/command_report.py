@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def summary(folder: Path) -> str:
-    """Return the headline and main tables of a run as text; RunFolderError if there is none."""
+    """Return `terminal_summary` of the run in a folder; raise the errors of `run_folder.load`."""
     from srl_extensions.pages.report import terminal_summary  # The base install has no pydantic.
     from srl_extensions.pages.run_folder import load
 

@@ -59,10 +59,7 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 
 def thinned(file: BinaryIO) -> BinaryIO:
-    """Close `file`, and return its last two and about MOST_ROWS other lines as a file in memory.
-
-    These lines are evenly spread.
-    """
+    """Close `file`; return about MOST_ROWS evenly spread lines and the last two, in memory."""
     with file:
         count = sum(1 for _ in _lines(file))
         file.seek(0)
@@ -95,7 +92,7 @@ class WatchedRun:
         """Error of the last read."""
 
     def refresh(self) -> None:
-        """Read the files again if one of them changed, and set `seen`, `record` and `problem`."""
+        """Read the files again if one changed; set `seen`, and `record` or the error `problem`."""
         found = {}
         for name in FILES:
             with suppress(OSError):

@@ -67,6 +67,7 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
 
     Raises:
         RunFolderError: If `run_dir` has no run or damaged files, or `out` cannot be written.
+        MetricsError: If a file of rows is damaged before its last line.
     """
     run = load(run_dir)
     notes = [Notes("This report is incomplete", run.notes)] if run.notes else []
@@ -107,7 +108,7 @@ def report(
 
 
 def terminal_summary(run: RecordedRun) -> str:
-    """Return the warnings, the headline and the main tables of a run as text."""
+    """Return warnings, headline, `cards`, evaluations and models' rewards of a run as text."""
     tables = [_evaluations(run), _performance(run)]
     lines = [f"warning: {line}" for line in run.warnings]
     lines.append(title(run))
@@ -129,7 +130,7 @@ def title(run: RecordedRun) -> str:
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
-    """Return headings and transcripts of the first episodes of the first and the last sample file.
+    """Return heading and transcript of the first episode in the first and the last sample file.
 
     An unreadable file, or an environment that requires trust, is stated in a text.
     """

@@ -101,7 +101,7 @@ class RecordedRun:
 
     @cached_property
     def models(self) -> tuple[str, ...]:
-        """Names of the trained models, in the order of the rows."""
+        """Names of the trained models, by appearance in rounds, then in passes of stages."""
         passes = (row for rows in self.stages.values() for row in rows)
         return tuple(dict.fromkeys(name for row in (*self.rows, *passes) for name in row["models"]))
 
@@ -134,7 +134,7 @@ class RecordedRun:
         return [number_at(row, *keys) for row in self.rows]
 
     def edges(self, key: str) -> tuple[float, float]:
-        """Return the means of an environment metric over the first and the last tenth of rounds."""
+        """Return means of an environment metric over the first and last tenth of rounds, or NaN."""
         return edges(self.series("environment", key))
 
     def position(self, value: float) -> float:
@@ -185,7 +185,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def edges(values: Sequence[float]) -> tuple[float, float]:
-    """Return the means over the first and last tenth of values, without NaN and infinities."""
+    """Return means of the finite values in the first and last tenth (1 or more), NaN if none."""
     tenth = max(1, len(values) // 10)
     return mean(values[:tenth]), mean(values[-tenth:])
 
@@ -246,7 +246,8 @@ def _content(path: Path, most: int, opened: Opener) -> bytes:
 def _rows(path: Path, kind: str, opened: Opener) -> Iterator[Row]:
     """Yield the rows of a file; none if there is no file.
 
-    Raise RunFolderError for a row that lacks the key `kind`, or has a value of a wrong type.
+    Raise RunFolderError for a row that lacks the key `kind`, or has a value of a wrong type, and
+    MetricsError for a damaged line, except an incomplete last one, which is left out.
     """
     with suppress(FileNotFoundError):
         for place, row in enumerate(read_rows(path, opened), start=1):

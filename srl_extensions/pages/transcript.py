@@ -26,7 +26,7 @@ SHOWN_CHARACTERS = 1500
 def view_of(
     episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
 ) -> TextView | None:
-    """Return the text view of an environment, or None if the episode does not match it.
+    """Return the text view of environment `name`, or None if the episode does not match it.
 
     None is also returned for invalid options, and an untrusted name that is not registered. Raise
     UntrustedError if untrusted options name code or files.

@@ -100,7 +100,7 @@ class PlayAhead:
         return self._prepared > self._returned
 
     def next_round(self) -> RoundResult:
-        """Wait until all models have trained on the next round, and return its RoundResult.
+        """Start permitted rounds until all models have trained on the next one; return its result.
 
         An error of an episode or a learner closes the schedule and is raised.
         """

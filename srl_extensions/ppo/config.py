@@ -52,7 +52,7 @@ class PpoConfig(SurrogateConfig):
 
     @property
     def own_units(self) -> bool:
-        """True if the critic's units are the running mean and deviation of the model's returns."""
+        """True if the critic predicts normalized returns: `value_normalization` is "running"."""
         return self.value_normalization == "running"
 
 

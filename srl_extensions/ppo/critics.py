@@ -148,7 +148,7 @@ def values_after(
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
     """Return the joint state before each answer with the one-hot agent (B, K, S), padded with 0.
 
-    `agents` are all agents of the environment. Raises ValueError if a state changes its length.
+    `agents` are all agents. Raises ValueError if the states of one episode differ in length.
     """
     rows = [_with_agent(sample.states or (), sample, agents) for sample in samples]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)

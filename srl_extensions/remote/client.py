@@ -112,7 +112,7 @@ class EnvServer:
             **options: Arguments of the environment.
 
         Raises:
-            RemoteError: If the server refuses.
+            RemoteError: If the server cannot be reached or refuses.
         """
         return RemoteEnv(self, name, options)
 
@@ -154,7 +154,7 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session; ignore a closed connection and a missing server.
+        """End a session; do nothing if the connection is closed or the call fails.
 
         Args:
             session: Id of the session.
@@ -185,7 +185,7 @@ def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name".
 
     Uses SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE. Raises EnvConfigError for another form of URL,
-    UntrustedError in a record of others, and RemoteError if the server refuses or is missing.
+    UntrustedError in an untrusted record, and RemoteError if the server refuses or is missing.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

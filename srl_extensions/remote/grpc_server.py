@@ -85,8 +85,7 @@ class Service:
     def _admitted(self, context: Any) -> Iterator[str]:
         """Yield the client of a call, and count the call in the body.
 
-        Raises:
-            RemoteError: If the call has no valid token, or its client has too many calls.
+        Raises RemoteError if the call has no valid token, or its client has too many calls.
         """
         client = self._authenticated(context)
         if self.calls[client] >= MOST_CALLS:

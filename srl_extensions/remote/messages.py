@@ -62,7 +62,7 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return {"type": type, argument: value, ...}; RemoteError for a type not in SPACES or Dict."""
+    """Return {"type": type, argument: value, ...}; RemoteError unless in SPACES or a Dict."""
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}

@@ -109,7 +109,10 @@ class GameSession(Environment):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         **unknown: Any,
     ) -> JointObservation:
-        """Start an episode of `environment`, or the last or first game; EnvConfigError if bad."""
+        """Start an episode of `environment`; None is the current game, at first the first one.
+
+        Raise EnvConfigError for an unknown game or argument.
+        """
         if unknown:
             raise EnvConfigError(
                 f"reset() takes seed, episode_id, environment and options, got "
@@ -131,7 +134,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play one turn with all agents' answers; EnvError if one is missing or none was reset."""
+        """Play one turn with all agents' answers; EnvError if one is missing, or before a reset."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
@@ -151,7 +154,7 @@ class GameSession(Environment):  # type: ignore[misc]
         return state
 
     def close(self) -> None:
-        """Close the environment."""
+        """Close the environment, if there is one; the next reset makes another one."""
         if self._env is not None:
             self._env.close()
             self._env = None
@@ -239,7 +242,7 @@ def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
 
 @contextmanager
 def in_background(app: Any) -> Iterator[str]:
-    """Serve in a thread in the context, and yield the URL; EnvError if the server ends early."""
+    """Serve in a thread in the context, and yield the URL; EnvError if the server cannot start."""
     server = uvicorn.Server(configured(app, "127.0.0.1", 0))
     thread = threading.Thread(target=server.run, name="openenv-server", daemon=True)
     thread.start()

@@ -67,7 +67,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Local environment with the same text view and rules, never played, or EnvError."""
+        """Same environment in this process, for texts and rules; EnvError if releases differ."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(

@@ -171,10 +171,8 @@ class Sessions:
         """Return the result of a call in a thread, once the client has one free.
 
         The session is in use until the call returns, also if the caller is cancelled or `call` is
-        too slow: Python cannot end a thread.
-
-        Raises:
-            RemoteError: If the call fails, or takes longer than `step_seconds`.
+        too slow: Python cannot end a thread. Raises RemoteError if the call fails, or takes longer
+        than `step_seconds`.
         """
         with ExitStack() as held:
             session.idle.clear()

@@ -47,8 +47,8 @@ def with_gains(
     The gain of an action is its shaped reward-to-go, minus that of a replay in `env` in which only
     this action is replaced: by the default action if `alternatives` is None, else on average over
     the agent's legal actions, at most `alternatives` others, drawn with `rng`. Actions of other
-    agents than `agents` have gain 0. `game_of` builds the trajectories of a replayed episode.
-    Raises TrainingError if a replay of the recorded actions gives other rewards.
+    agents than `agents`, or without a query of the policy, have gain 0. `game_of` builds the
+    trajectories of a replay. Raises TrainingError if a replay of the record gives other rewards.
     """
     watched, replayed_steps = Watched(env), 0
 
@@ -98,7 +98,7 @@ def with_gains(
 
 
 def difference(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme of difference rewards, compared within the group at each step.
+    """Return the scheme of difference rewards, minus their mean over the group at each step.
 
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`,

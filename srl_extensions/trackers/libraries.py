@@ -64,7 +64,7 @@ def _started(tracker: Any) -> Any:
 
 
 def tensorboard_run(opening: Opening) -> TrackerRun:
-    """Open RUN/tensorboard, or DIRECTORY/NAME if set; TrackerError if a new run finds events."""
+    """Open RUN/tensorboard or DIRECTORY/NAME (TrackerError if a new run finds events there)."""
     from accelerate.tracking import TensorBoardTracker
 
     folder = opening.folder / "tensorboard"

@@ -101,7 +101,7 @@ class TrackerSink:
             self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Log an evaluation at its step: "before", "after_STAGE", "round_N" or "after" training."""
+        """Log an evaluation at the step of `when`: before, after_STAGE, round_N or after."""
         stages = list(self._passes)
         if when == "before":
             stages = []
@@ -126,7 +126,7 @@ class TrackerSink:
             self._submit(name, run, partial(self._record, run, numbers, kind, step))
 
     def _submit(self, name: str, run: TrackerRun, call: Callable[[], None]) -> None:
-        """Make a call in the thread, and warn of the first error of the tracker."""
+        """Make a call in the thread; at the run's first error, warn and set `run.failed`."""
 
         def check(done: Future[None]) -> None:
             error = done.exception()
@@ -142,7 +142,7 @@ class TrackerSink:
     # The following methods run in the thread.
 
     def _start(self, opening: Opening) -> None:
-        """Open all trackers, as in trackers.json after a resume; TrackerError if one fails."""
+        """Open all trackers, after a resume the recorded runs; raise TrackerError if one fails."""
         known = _read_state(self._path) if opening.step else {}
         for name in opening.config.trackers:
             own = known.get(name)
@@ -161,7 +161,7 @@ class TrackerSink:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log a record and its step if later than its kind's last; none for a failed run at end."""
+        """Log and save a step later than its kind's last, except to a failed run while closing."""
         if step > run.last.get(kind, -1) and not (run.failed and self._closing):
             run.log(numbers, step)
             run.last[kind] = step

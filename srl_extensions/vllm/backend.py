@@ -156,7 +156,7 @@ class VLLMBackend:
                     del self._open[served.name]
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
-        """Send requests of equal settings in common calls; return (answers, index) of each."""
+        """Send requests of equal settings in common calls; return (future, index in it) of each."""
         groups: dict[Any, list[int]] = {}
         for index, one in enumerate(batch):
             alike = one.served, one.request.sampling, one.request.answers

@@ -178,7 +178,7 @@ class VLLMClient:
         _sampled(self.name, reply, model, 1, 1)
 
     async def is_healthy(self, seconds: float) -> bool | None:
-        """Return True for a running engine, False for a reported failure, None without a reply."""
+        """Return True for a running engine, False for a reported failure, None if no reply came."""
         request = self._client.get(f"{self.url}/health", cast_to=str, options={"max_retries": 0})
         try:
             await background_loop.await_(within(seconds, self.name, request))
@@ -198,7 +198,7 @@ class VLLMClient:
         return await background_loop.await_(within(self._deadline, self.name, request))
 
     async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send one request; return JSON or text. ServerUnavailable if the engine is dead."""
+        """Send a request; return JSON or text; raise ServerUnavailable (dead) or BackendError."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)
@@ -233,7 +233,7 @@ class _Reply(BaseModel):
 
 
 def _sampled(name: str, body: Any, model: str, count: int, longest: int) -> list[Sampled]:
-    """Return the completions by prompt; BackendError for any other reply than the expected."""
+    """Return the completions in the order of the prompts; BackendError for an unexpected reply."""
     try:
         reply = _Reply.model_validate(body)
     except ValueError as error:

@@ -62,7 +62,7 @@ class Fleet:
         deadline: float,
         restarts: int = MAX_RESTARTS,
     ) -> None:
-        """Bring all servers up and watch them; if one fails, end all and raise its error."""
+        """Bring servers up (see `managed`) and watch them; if one fails, end all and raise."""
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
             member.base: Router(deadline) for member in members
@@ -92,10 +92,9 @@ class Fleet:
     ) -> Fleet:
         """Return a fleet of servers that this call starts, once they are ready.
 
-        `concurrency` limits the open requests of each server, and `deadline` is the number of
-        seconds that a request waits for a server. `check` raises after more than `restarts`
-        failures of one server. Raises ServingError if a server does not become ready; all others
-        are ended then.
+        `concurrency` limits the open requests of each server; `deadline` the seconds that a request
+        waits for a server, and for its answer. `check` raises after more than `restarts` failures
+        of one server. Raises ServingError if a server does not become ready; all others end then.
         """
         members = [
             Member(VLLMClient(spec.url, deadline=deadline), spec.served_name, ModelServer(spec))
@@ -125,7 +124,7 @@ class Fleet:
         return cls(members, concurrency, deadline, restarts)
 
     def on_up(self, load: OnUp) -> None:
-        """Register `load(base, client)`, awaited before the first request of a server up again."""
+        """Register `load(base, client)`, awaited before a server that is back receives requests."""
         self._on_up.append(load)
 
     def clients(self, base: str) -> list[VLLMClient]:
@@ -192,7 +191,7 @@ class Fleet:
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until a server's process has ended, its engine is dead, or it does not reply.
+        """Wait until a server's process ended, its engine died, or it hung for HANGS_AFTER seconds.
 
         An attached server is down after the first request or check that fails, because another
         process may restart it.

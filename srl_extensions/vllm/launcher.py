@@ -22,7 +22,7 @@ PR_SET_PDEATHSIG = 1
 def main(trainer: int, command: Sequence[str]) -> None:
     """Run the command until it or the trainer ends, then end the group; never return.
 
-    The server has GRACE seconds to end after SIGTERM.
+    `trainer` is the parent's process id. Its end, or SIGTERM, leaves the server GRACE seconds.
     """
     server: subprocess.Popen[bytes] | None = None
 

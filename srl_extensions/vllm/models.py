@@ -111,7 +111,7 @@ class ServedModels:
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function from a RunConfig to Samplers, for one of `players` processes."""
+        """Return a function from RunConfig to Samplers that each of `players` processes calls."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -121,7 +121,7 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return the publisher; `samplers` are by served base. Publishes frozen (zero) adapters."""
+        """Return a publisher to `samplers` (by served base); publish the frozen zero adapters."""
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
@@ -175,7 +175,7 @@ def _attach(
 def _backends(
     fleet: Fleet, facts: Mapping[str, Mapping[str, Any]], served: Mapping[str, str]
 ) -> dict[str, VLLMBackend]:
-    """Return the backend of each sampler in `served` (name -> served base), one for each base."""
+    """Return name -> backend for `served` (name -> served base); names of one base share it."""
     of_bases = {
         base: VLLMBackend(fleet.routers[base], base=base, **arguments)
         for base, arguments in facts.items()

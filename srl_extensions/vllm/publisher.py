@@ -63,7 +63,7 @@ class Publication:
 
     @property
     def is_whole(self) -> bool:
-        """True for a whole model, which replaces its version before."""
+        """True for a whole model, which replaces its previous version on the server."""
         return self.version.adapter is None
 
 
@@ -143,7 +143,7 @@ class ServedPublisher(WeightPublisher):
                 await self._forget(name, one)
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version everywhere, sample from it, unload old ones; BackendError if refused."""
+        """Load a version, switch requests to it, unload older ones; BackendError if refused."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:
@@ -161,7 +161,7 @@ class ServedPublisher(WeightPublisher):
             await self._forget(name, old)
 
     async def _reload(self, base: str, client: VLLMClient) -> None:
-        """Load a base's held versions (of a whole model, the newest) on a restarted server."""
+        """Load a base's held versions, or a whole model's current one, on a restarted server."""
         async with self._changing:
             for name, held in self._versions.items():
                 if self._samplers[name].base == base and held:
@@ -173,7 +173,8 @@ class ServedPublisher(WeightPublisher):
     async def _load_everywhere(self, name: str, new: Publication) -> None:
         """Load a version on every server that is up; `_reload` loads the version on the others.
 
-        Raises BackendError if a server refuses the version, or none is up for MAX_WAIT seconds.
+        Raises BackendError if a server refuses the version, or none is up for MAX_WAIT seconds, and
+        ServingError as `Fleet.check`.
         """
         latest = time.monotonic() + MAX_WAIT
         while True:
@@ -194,7 +195,7 @@ class ServedPublisher(WeightPublisher):
             await asyncio.sleep(PAUSE)
 
     async def _load(self, name: str, client: VLLMClient, new: Publication) -> None:
-        """Load a version on a server. Raises BackendError if its log-probabilities are wrong."""
+        """Load a version on a server; BackendError if this fails or log-probabilities are wrong."""
         if new.is_whole:
             await client.update_weights(new.folder)
         elif new.served_as not in await client.models():
@@ -220,7 +221,7 @@ class ServedPublisher(WeightPublisher):
             )
 
     async def _forget(self, name: str, old: Publication) -> None:
-        """Unload an adapter from all servers, and remove the folder of a publication."""
+        """Unload an adapter from its servers (log errors), and remove the publication's folder."""
         clients = [] if old.is_whole else self.fleet.clients(self._samplers[name].base)
         for client in clients:
             try:
@@ -235,7 +236,7 @@ class ServedPublisher(WeightPublisher):
 def write_weights(
     module: Any, weights: Mapping[str, Tensor], probes: Sequence[Sequence[int]], folder: Path
 ) -> Tensor:
-    """Write weights to an empty folder in the format of the servers.
+    """Write weights, and an adapter's configuration, to an empty folder in the servers' format.
 
     `module` has the same parameters as `weights`: a PeftModel for an adapter. Each of the `probes`
     (token ids) is a prefix of the last one. Returns the log-probabilities (len(probes), vocabulary)

@@ -93,7 +93,7 @@ class Router(Generic[S]):
         return {state.server.name: state for state in list(self._states.values())}
 
     def add(self, server: S, *, capacity: int) -> None:
-        """Add a server with at most `capacity` open requests."""
+        """Add a server with at most `capacity` open requests, and send it waiting requests."""
         self._states[server] = ServerState(server, capacity)
         self._dispatch()
 
@@ -102,7 +102,7 @@ class Router(Generic[S]):
         self._states.pop(server, None)
 
     def close(self) -> None:
-        """Fail all requests that wait for a server, and all later ones."""
+        """Fail all requests that wait for a server, and all later ones, with BackendError."""
         self._closed = True
         for turn in self._waiting:
             if not turn.done():

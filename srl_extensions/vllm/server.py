@@ -110,7 +110,7 @@ class ModelServer:
             time.sleep(0.02)
 
     def cause_of_death(self) -> str:
-        """Return the log's path and its first error since the last start, or its last lines."""
+        """Return the log's first error since the last start, or its last lines, and its path."""
         with self.log.open("rb") as file:
             file.seek(self._log_start)
             text = file.read(LOG_BYTES).decode(errors="replace")
