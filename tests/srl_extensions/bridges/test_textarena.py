@@ -14,13 +14,7 @@ from srl_agents.rollout import play
 from srl_envs import make, registry
 from srl_envs.errors import EnvConfigError, UntrustedError
 
-pytestmark = pytest.mark.interop
 GAME = "textarena:IteratedPrisonersDilemma-v0"
-
-
-@pytest.fixture(autouse=True)
-def textarena():
-    return pytest.importorskip("textarena", reason="TextArena is not installed: make test-interop")
 
 
 @pytest.mark.parametrize("game", ["IteratedPrisonersDilemma-v0", "KuhnPoker-v0", "2048-v0"])
