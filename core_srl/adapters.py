@@ -134,7 +134,6 @@ class LoRAManager:
         }
 
     def _publish(self, config: LoRAConfig, version: int) -> None:
-        """Set the version with which the backend labels further answers of an adapter."""
         with self.backend.lock:
             self.backend.adapter_versions[config.name] = version
         self._versions[config.lora_id] = version

@@ -343,7 +343,6 @@ class MultiModelConfig(Section):
         return found
 
     def _mode(self) -> dict[str, Any]:
-        """Return the section `mode`, with the strengths that the mode reads."""
         name, read = self.training_mode.value, {}
         if name != "competitive":
             read["cooperation_strength"] = self.cooperation_strength

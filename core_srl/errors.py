@@ -45,7 +45,6 @@ def loading(*others: type[Exception]) -> Iterator[None]:
 
 
 def _backend_error(error: BaseException) -> BackendError | None:
-    """Return the BackendError for an SDK's or GPU memory error in `error`'s causes, or None."""
     cause: BaseException | None = error
     torch = sys.modules.get("torch")
     while cause is not None:

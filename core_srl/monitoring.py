@@ -34,7 +34,11 @@ class UnifiedMonitor:
     """
 
     def __init__(self, config: MonitoringConfig | None = None) -> None:
-        """Create a monitor that does not record yet; None selects the default MonitoringConfig."""
+        """Create a monitor that does not record yet.
+
+        Args:
+            config: File of the monitor; None selects the default MonitoringConfig.
+        """
         self.config = config or MonitoringConfig()
         self.latest_metrics: dict[str, Any] = {}
         """Newest row of a round or stage; empty before the first one."""
@@ -61,7 +65,11 @@ class UnifiedMonitor:
             self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Store a copy of a line of metrics in `latest_metrics`, and append it to an open file."""
+        """Store a copy of a line in `latest_metrics`, and append it to the file if that is open.
+
+        Args:
+            line: Metrics of a round or stage, with the key `run`.
+        """
         self.latest_metrics = dict(line)
         if self._file is not None:
             self._file.write(line)
@@ -96,7 +104,11 @@ class GraphVisualizer:
     """Page with the reward curves of all runs in a monitor's file."""
 
     def __init__(self, log_file: str) -> None:
-        """Create a visualizer of the file at MonitoringConfig.log_file_path, without reading it."""
+        """Create a visualizer without reading the file.
+
+        Args:
+            log_file: Path of a monitor's file, MonitoringConfig.log_file_path.
+        """
         self.log_file = Path(log_file)
 
     def draw(self) -> Path:
@@ -107,7 +119,7 @@ class GraphVisualizer:
         rows = read_metrics(self.log_file)
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)
         sections = [
-            PageSection(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in runs
+            PageSection(f"Run {run[-40:]}", [Figure(_reward_chart(rows, run), "")]) for run in runs
         ]
         page = Document("Monitored", str(self.log_file), [], sections)
         return write_page(page, self.log_file.with_suffix(".html"))
@@ -116,8 +128,7 @@ class GraphVisualizer:
 create_graph_visualizer = GraphVisualizer
 
 
-def _rewards(rows: Sequence[Mapping[str, Any]], run: str) -> list[Panel]:
-    """Return [one chart: a line of raw rewards by round per model of `run`]; [] without rounds."""
+def _reward_chart(rows: Sequence[Mapping[str, Any]], run: str) -> list[Panel]:
     rounds = [row for row in rows if str(row.get("run", "")) == run and "environment" in row]
     models = [row["models"] for row in rounds if isinstance(row.get("models"), Mapping)]
     numbers = [number_at(row, "round") for row in rounds]

@@ -363,11 +363,7 @@ class DistributedLoRAScheduler(_Servers):
             self._publish(lora_id)
 
     def _publish(self, lora_id: int) -> None:
-        """Load the newest version of an adapter on its server, unless that version is loaded.
-
-        An adapter that was made after the constructor has no server and is skipped.
-        """
-        if lora_id not in self._configs:  # An adapter that was made after the start.
+        if lora_id not in self._configs:  # An adapter that was made after this scheduler.
             return
         self._running()
         assert self._publisher is not None
@@ -377,10 +373,6 @@ class DistributedLoRAScheduler(_Servers):
             self._publisher.publish(name, version, weights)
 
     def _write(self, name: str, weights: Any, probes: Any, folder: Path) -> Tensor:
-        """Save an adapter to `folder`; return log-probabilities [probe, next token] of PROBING.
-
-        Each probe is a beginning of the last one. `weights` is not used.
-        """
         self.manager.save(int(name.removeprefix("lora_")), folder)
         model = self.manager.backend.model
         tokens = torch.tensor([probes[-1]], device=model.device)

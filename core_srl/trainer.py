@@ -49,7 +49,11 @@ class MultiModelTrainer:
     """
 
     def __init__(self, config: MultiModelConfig | None = None) -> None:
-        """Create a trainer, without loading models; None selects the default MultiModelConfig."""
+        """Create a trainer; models are loaded at the first use.
+
+        Args:
+            config: Settings of the run; None selects the default MultiModelConfig.
+        """
         self.config = config or MultiModelConfig()
         self._environment: MultiModelTrainingEnvironment | None = None
         self._replaced = False
@@ -224,10 +228,7 @@ class MultiModelTrainer:
             self._trainer.close()
 
     async def _save_checkpoint(self, episode: int) -> str:
-        """Save a checkpoint of the complete rounds so far, and return its id.
-
-        Raises TrainingError unless `episode` is `current_episode`.
-        """
+        """Save a checkpoint, return its id; TrainingError unless `episode` is `current_episode`."""
         trainer = self._begin()
         if episode != self.current_episode:
             raise TrainingError(

@@ -149,7 +149,11 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return SandboxVerdict OK or WRONG for a call that returned, else `outcome.verdict`."""
+        """Return SandboxVerdict OK or WRONG for a call that returned, else `outcome.verdict`.
+
+        Args:
+            outcome: Outcome of the call.
+        """
         if outcome.verdict is not SandboxVerdict.OK:
             return outcome.verdict
         right = serialization.same(self.expected, outcome.value)

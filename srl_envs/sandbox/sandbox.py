@@ -123,7 +123,11 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError as `run`."""
+        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError as `run` does.
+
+        Args:
+            source: Source of the program.
+        """
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
@@ -388,9 +392,6 @@ def _ending(running: Running, *, early: bool = False) -> CallOutcome:
 def _record(
     running: Running, outcome: CallOutcome, outcomes: Sequence[CallOutcome] = ()
 ) -> ProgramRun:
-    """Return the ProgramRun of a finished run, with the verdict and error of `outcome`.
-
-    `outcomes` are those of the calls. The output has no control characters.
-    """
+    """Return the ProgramRun of a finished run, with the verdict and error of `outcome`."""
     printed = printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
     return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error)

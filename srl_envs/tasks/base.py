@@ -223,7 +223,11 @@ class Task(ABC):
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the task's state (default None) for an attempt at a problem: `Attempt.memory`."""
+        """Return the task's state for one attempt, None by default, which is `Attempt.memory`.
+
+        Args:
+            problem: Problem of the attempt.
+        """
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:

@@ -43,7 +43,6 @@ _MIXED = re.compile(
 
 
 def _improper(mixed: re.Match[str]) -> str:
-    """Return a match of _MIXED as one fraction in brackets: (7/2) for 3 1/2."""
     whole, above, below = filter(None, mixed.groups())
     return f"({int(whole) * int(below) + int(above)}/{below})"
 

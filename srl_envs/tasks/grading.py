@@ -374,7 +374,6 @@ def _same_number(truth: Fraction, answer: Reading) -> bool:
 
 
 def _depths(text: str) -> list[int]:
-    """Return the number of open brackets after each character."""
     return list(accumulate((sign in "([{") - (sign in ")]}") for sign in text))
 
 
@@ -386,6 +385,6 @@ def _split(text: str, marks: str) -> list[str]:
 
 
 def _is_one_bracket(text: str) -> bool:
-    """Return True if the last character closes the first bracket."""
+    """Return True if the last character closes the bracket that begins the text."""
     depths = _depths(text)
     return 0 in depths and depths.index(0) == len(text) - 1

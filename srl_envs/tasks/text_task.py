@@ -188,7 +188,13 @@ class TextTask(FreeTextGame):
         return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return a tuple of at most `count` sample answers in random order, None without any."""
+        """Return a tuple of some sample answers in random order, None if there are none.
+
+        Args:
+            agent: Name of the agent.
+            rng: Source of all randomness.
+            count: Largest number of texts.
+        """
         return tuple(rng.permutation(list(self._samples))[:count].tolist()) or None
 
     def _next_message(self, talk: _Conversation) -> str | None:
@@ -278,10 +284,7 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
 
 
 def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
-    """Return `tool`, or the Tool of a function or 'module:function'.
-
-    Raises EnvConfigError for an async function, other objects, and as `loading.code` and `Tool.of`.
-    """
+    """Return a Tool, made of a function or 'module:function'; EnvConfigError if none or async."""
     if isinstance(tool, str):
         tool = loading.code(tool, "tools")
     if not isinstance(tool, Tool) and (not callable(tool) or iscoroutinefunction(tool)):
@@ -334,10 +337,7 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
 
 @functools.cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of async rewards in this process, in a thread from the first call on.
-
-    `process` is the id of this process, because a fork has no such thread.
-    """
+    """Return the event loop of rewards in a process (an id); the first call starts its thread."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
     return loop

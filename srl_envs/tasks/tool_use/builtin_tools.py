@@ -160,7 +160,6 @@ class Toolbox:
 
 
 def _check_name(path: str) -> None:
-    """Raise ToolError if `path` is no relative path in letters, digits and ._- (_FILE_NAME)."""
     if not _FILE_NAME.fullmatch(path):
         raise ToolError(
             f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "

@@ -118,10 +118,11 @@ class ToolSession:
         return results
 
     def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
-        """Add to `made` the first missing step to which a successful call is equivalent (CallStep).
+        """Add to `made` the first missing step of the call's tool with its evidence in the result.
 
-        A guessed calculation counts for none: `made_up` are its numbers that the agent could not
-        know; after the first step, it needs a number of `_learned` (`follows` is True).
+        A step without evidence needs only a successful call of the tool. A calculation must have no
+        `made_up` numbers, which the agent could not know, and after the first step one of
+        `_learned` (`follows` is True). A read file must be that of the step.
         """
         for index, step in enumerate(self.steps):
             if index in self.made or call.name != step.call.name:
@@ -253,10 +254,7 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
-        """Yield sets of written calls: one for each of calculator, read_file and search in `tools`.
-
-        Their arguments are sums of two numbers, files and names in `text`.
-        """
+        """Yield sets of written calls of calculator, read_file and search, with parts of `text`."""
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}
