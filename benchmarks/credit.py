@@ -24,7 +24,6 @@ from srl_train.credit import (
     CreditConfig,
     CreditScheme,
     PlainCredit,
-    normalize,
 )
 from srl_train.trajectory import Game, Trajectory
 
@@ -38,13 +37,12 @@ FOUND = 0.9
 """Least probability of the right action."""
 KEPT = 20
 """Updates that the right action must remain likely."""
-KEY_CREDIT: Mapping[str, CreditConfig | None] = {
+KEY_CREDIT: Mapping[str, CreditConfig] = {
     "per_agent": PlainCredit(),
     "agent_turn": PlainCredit(name="agent_turn"),
     "team_joint": PlainCredit(name="team_joint"),
     "difference": PlainCredit(name="difference"),
     "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
-    "branching": None,
 }
 REPLAY = AGENTS * TURNS * (TURNS + 1) // 2
 """Steps from every action of an episode to the episode's end."""
@@ -52,10 +50,8 @@ STEPS = {
     **dict.fromkeys(KEY_CREDIT, TURNS),
     "difference": TURNS + REPLAY,
     "counterfactual": TURNS + (len(COLOURS) - 1) * REPLAY,
-    # One episode of GROUP answers: its turns, and the branches of each.
-    "branching": TURNS * (1 + 1 + AGENTS * (GROUP - 1)) / GROUP,
 }
-"""Upper bound of environment steps per episode, replays and branches included."""
+"""Upper bound of environment steps per episode, replays included."""
 KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
 DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
     "agent_turn": PlainCredit(name="agent_turn"),
@@ -122,14 +118,13 @@ def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
     return rows
 
 
-def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most: int) -> float:
+def games_until_found(credit: CreditConfig, rate: float, seed: int, most: int) -> float:
     """Count the episodes until the right action has probability FOUND for KEPT updates.
 
-    Returns infinity after `most` episodes. Every agent has its own logits for every turn. Without
-    `credit`, episodes branch, and one with GROUP answers to every situation counts as GROUP.
+    Returns infinity after `most` episodes. Every agent has its own logits for every turn.
     """
     rng = np.random.default_rng(seed)
-    scheme = None if credit is None else CREDIT_SCHEMES.load(credit.name)(credit, 1.0, "group")
+    scheme = CREDIT_SCHEMES.load(credit.name)(credit, 1.0, "group")
     state: Mapping[str, float] = {}
     logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
     kept = 0
@@ -138,13 +133,10 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
         draws = rng.random((GROUP, AGENTS, TURNS, 1))
         chosen = (draws > chance.cumsum(axis=-1)).sum(axis=-1).clip(max=len(COLOURS) - 1)
         weather = WEATHER * rng.standard_normal((GROUP, AGENTS, TURNS))
-        if credit is None:
-            advantage = _among_siblings(chosen, weather[0])
-        else:
-            gains = _gains(credit.name, chosen, weather)
-            paid = key_rewards(chosen, weather)
-            group = [_game(KEY_ROLES, *game) for game in zip(paid, chosen, gains, strict=True)]
-            advantage, state = _advantages(scheme, group, KEY_ROLES, state)
+        gains = _gains(credit.name, chosen, weather)
+        paid = key_rewards(chosen, weather)
+        group = [_game(KEY_ROLES, *game) for game in zip(paid, chosen, gains, strict=True)]
+        advantage, state = _advantages(scheme, group, KEY_ROLES, state)
         score = np.eye(len(COLOURS))[chosen] - chance
         logits += rate * (advantage[..., None] * score).mean(axis=0)
         kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= FOUND else 0
@@ -210,18 +202,6 @@ def _gains(
     colours = range(1) if name == "difference" else range(len(COLOURS))
     others = np.mean([instead(colour) for colour in colours], axis=0)
     return np.asarray(to_go(key_rewards(chosen_GAT, weather_GAT)) - others)
-
-
-def _among_siblings(
-    chosen_GAT: NDArray[np.int64], weather_AT: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the advantage (answers, agents, turns) of each action among its siblings.
-
-    Siblings are the answers to one situation, which share the noise.
-    """
-    paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
-    flat = [normalize(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
-    return np.array(flat).T.reshape(paid.shape)
 
 
 def _game(

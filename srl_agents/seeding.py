@@ -99,9 +99,3 @@ def of_agents(policy_seed: int, count: int) -> list[int]:
     """Return `count` 64-bit seeds, one per agent of an episode, from the episode's policy seed."""
     states = np.random.SeedSequence(policy_seed).generate_state(count, np.uint64)
     return [int(state) for state in states]
-
-
-def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
-    """Return `count` 64-bit policy seeds, for branches of an episode from step number `turn` on."""
-    start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))
-    return [int(state) for state in start.generate_state(count, np.uint64)]

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from srl_agents.episode import Episode
-from srl_agents.rollout import MakeGame
 from srl_envs.tables import Plugin, PluginTable
 from srl_train.config.section import Section, chosen_by
 from srl_train.errors import ConfigError
-from srl_train.samples import TokenSample, in_groups
+from srl_train.samples import in_groups
 from srl_train.trajectory import Game, discounted_return, rewards_to_go
 
 Group = Sequence[Game]
@@ -367,10 +366,6 @@ class Credit:
         lambda run, number, episodes, games: (games, 0)
     )
     """(run, round number, episodes, trajectories) -> (trajectories with gains, replayed steps)."""
-    make_game: Callable[[Any], MakeGame | None] = lambda run: None
-    """Run -> constructor of the round's games, or None for ordinary games."""
-    samples: Callable[[str, Sequence[Episode], int], list[TokenSample]] | None = None
-    """(model, episodes, round number) -> samples; None builds one sample per agent and episode."""
 
 
 CREDIT_HOOKS = PluginTable(
@@ -378,7 +373,6 @@ CREDIT_HOOKS = PluginTable(
     {
         "difference": Plugin("srl_extensions.research.replays:credit", "replays"),
         "counterfactual": Plugin("srl_extensions.research.replays:credit", "replays"),
-        "branching": Plugin("srl_extensions.research.branching:credit", "branches of episodes"),
     },
     ConfigError,
 )

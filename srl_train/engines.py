@@ -112,7 +112,6 @@ class Engine:
             "names": games.seatings,
             "extra": games.extra,
             "record_states": games.record_states,
-            "make_game": games.make_game,
             "speaks_first": self.settings.speaks_first,
             "timeout": self.settings.timeout,
             "in_flight": in_flight,

@@ -1,1 +1,1 @@
-"""Optional training methods: replay credit and branching episodes."""
+"""Optional credit schemes: by replays, by role, and with advantage alignment."""
