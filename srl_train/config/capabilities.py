@@ -86,7 +86,11 @@ PARTS = (
     Part("algorithm.beta", _any_algorithm(lambda o: o.beta), "reference"),
     Part("algorithm.reference moving", _any_algorithm(lambda o: o.reference == "moving"), "moving"),
     Part("credit.name", lambda c: c.credit.name != "per_agent", "credit"),
-    Part("engine.name ray", lambda c: c.engine.name == "ray", "", "processes objects sharded"),
+    Part(
+        "engine.name ray",
+        lambda c: c.engine.name == "ray",
+        excludes="processes objects sharded offline",
+    ),
     Part(
         "engine.play_ahead",
         lambda c: c.engine.play_ahead,
@@ -135,7 +139,7 @@ PARTS = (
         lambda c: any(pool.draw_each == "group" for pool in c.opponent_pools.values()),
         "group_opponents",
     ),
-    Part("updates.sample_budget", lambda c: c.sample_budget, "", "truncated"),
+    Part("updates.sample_budget", lambda c: c.sample_budget, excludes="truncated"),
     Part(
         "updates.strategy that averages",
         lambda c: c.updates.strategy in ("synchronized", "federated"),
