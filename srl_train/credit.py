@@ -284,7 +284,6 @@ CREDIT_SCHEMES = PluginTable(
         "difference": Plugin("srl_extensions.research.replays:difference"),
         "role": Plugin("srl_extensions.research.schemes:role"),
         "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
-        "counterfactual": Plugin("srl_extensions.research.replays:counterfactual"),
     },
     ConfigError,
 )
@@ -304,7 +303,7 @@ class CreditSection(Section):
     CHOICE: ClassVar = "name"
 
 
-WITH_SETTINGS = ("role", "advantage_alignment", "counterfactual")
+WITH_SETTINGS = ("role", "advantage_alignment")
 if TYPE_CHECKING:
     PlainName = str
 else:
@@ -336,18 +335,8 @@ class AlignmentCredit(CreditSection):
     """Weight of the opponents' advantages, 0 or more."""
 
 
-class CounterfactualCredit(CreditSection):
-    """Comparison with replays of the agent's other actions."""
-
-    name: Literal["counterfactual"] = "counterfactual"
-    """Credit scheme (docs/training/credit.md)."""
-    alternatives: Annotated[int, Field(ge=1)] = 3
-    """Maximum number of other legal actions per answer, drawn at random if there are more; each is
-    a replay of the rest of the episode."""
-
-
 CreditConfig = Annotated[
-    PlainCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
+    PlainCredit | RoleCredit | AlignmentCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]
@@ -372,7 +361,6 @@ CREDIT_HOOKS = PluginTable(
     "core_srl.credit",
     {
         "difference": Plugin("srl_extensions.research.replays:credit", "replays"),
-        "counterfactual": Plugin("srl_extensions.research.replays:credit", "replays"),
     },
     ConfigError,
 )
