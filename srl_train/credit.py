@@ -283,7 +283,6 @@ CREDIT_SCHEMES = PluginTable(
         "round": Plugin(whole_round),
         "difference": Plugin("srl_extensions.research.replays:difference"),
         "role": Plugin("srl_extensions.research.schemes:role"),
-        "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
     },
     ConfigError,
 )
@@ -303,7 +302,7 @@ class CreditSection(Section):
     CHOICE: ClassVar = "name"
 
 
-WITH_SETTINGS = ("role", "advantage_alignment")
+WITH_SETTINGS = ("role",)
 if TYPE_CHECKING:
     PlainName = str
 else:
@@ -326,17 +325,8 @@ class RoleCredit(CreditSection):
     """Weight of a role's previous average at each episode, 0 to 1."""
 
 
-class AlignmentCredit(CreditSection):
-    """Advantage alignment."""
-
-    name: Literal["advantage_alignment"] = "advantage_alignment"
-    """Credit scheme (docs/training/credit.md)."""
-    alignment: Annotated[float, Field(ge=0)] = 1.0
-    """Weight of the opponents' advantages, 0 or more."""
-
-
 CreditConfig = Annotated[
-    PlainCredit | RoleCredit | AlignmentCredit,
+    PlainCredit | RoleCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]
