@@ -89,44 +89,6 @@ class UpdateStrategy(NamedTuple):
     """State -> bytes that each model would have exchanged over a network; empty if not counted."""
 
 
-def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
-    """Return the strategy that applies strategies in turn, each to the result of the previous one.
-
-    Order matters. With `chain(selective(), synchronized())` every model applies the mean of the
-    selected models' gradients; with `chain(synchronized(), selective())` the selected models apply
-    the mean of all gradients. All `on_weights` receive the same weights from before the round.
-
-    Args:
-        *strategies: The strategies, the first one first.
-    """
-
-    def init(models: Sequence[str]) -> list[Any]:
-        return [strategy.init(models) for strategy in strategies]
-
-    def hook(name: str) -> Callable[..., Any]:
-        def run(*arguments: Any) -> tuple[Any, list[Any]]:
-            *before, tensors, states, context = arguments
-            after = []
-            for strategy, state in zip(strategies, states, strict=True):
-                tensors, state = getattr(strategy, name)(*before, tensors, state, context)
-                after.append(state)
-            return tensors, after
-
-        return run
-
-    def check(parameters: Parameters) -> None:
-        for strategy in strategies:
-            strategy.check(parameters)
-
-    def traffic(states: Any) -> Traffic:
-        total: Counter[str] = Counter()
-        for strategy, state in zip(strategies, states, strict=True):
-            total.update(strategy.traffic(state))
-        return total
-
-    return UpdateStrategy(init, hook("on_gradients"), hook("on_weights"), check, traffic)
-
-
 # Averaging.
 
 
