@@ -1,4 +1,4 @@
-"""Update strategies: chains, and the mean of gradients."""
+"""Update strategies, and the mean of gradients."""
 
 import json
 
