@@ -41,11 +41,9 @@ KEY_CREDIT: Mapping[str, CreditConfig] = {
     "team_joint": PlainCredit(name="team_joint"),
     "difference": PlainCredit(name="difference"),
 }
-REPLAY = AGENTS * TURNS * (TURNS + 1) // 2
-"""Steps from every action of an episode to the episode's end."""
 STEPS = {
     **dict.fromkeys(KEY_CREDIT, TURNS),
-    "difference": TURNS + REPLAY,
+    "difference": TURNS + AGENTS * TURNS * (TURNS + 1) // 2,  # from every action to the end
 }
 """Upper bound of environment steps per episode, replays included."""
 KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))

@@ -223,9 +223,7 @@ class Waiting:
 
 def asynchronous(request: Request) -> Result:
     """Measure play ahead of learning, one row per seed."""
-    return Result([
-        {"seed": seed, **_learning(request, seed)} for seed in request.seeds
-    ])  # fmt: skip
+    return Result([{"seed": seed, **_learning(request, seed)} for seed in request.seeds])
 
 
 def _learning(request: Request, seed: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Train with an update strategy of your own, composed with a built-in one.
 
 The strategy is Lookahead (Zhang et al. 2019): every few rounds, the weights move back to the middle
-between their present values and the slow weights. All four models apply
-the mean gradient, as with `synchronized`.
+between their present values and the slow weights. All four models apply the mean
+gradient, as with `synchronized`.
 
     python examples/custom_update_strategy.py
 """

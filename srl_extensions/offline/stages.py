@@ -275,16 +275,10 @@ class Stage:
         run, config = self._run, self._config
         make, players = resolve_name(config.LEARNER), run.players
         steps = config.epochs * -(-samples // config.batch_size)
-        return {
-            model: self._exits.enter_context(
-                make(
-                    model,
-                    players.modules[model],
-                    players.backends[model].tokenizer,
-                    config,
-                    planned_steps=steps,
-                    seed=run.config.seed,
-                )
-            )
-            for model in run.learners
-        }
+        shared = {"planned_steps": steps, "seed": run.config.seed}
+        learners = {}
+        for model in run.learners:
+            tokenizer = players.backends[model].tokenizer
+            learner = make(model, players.modules[model], tokenizer, config, **shared)
+            learners[model] = self._exits.enter_context(learner)
+        return learners
