@@ -11,9 +11,8 @@ from benchmarks.claim import Request, Result, Row, Settings
 from benchmarks.games import ColourGame
 from benchmarks.records import Interval
 from benchmarks.runs import HeldOut, assembled, rounds_of
-from srl_agents.episode import Decision, Episode
+from srl_agents.episode import Episode
 from srl_extensions.judging.aggregates import interquartile_mean
-from srl_extensions.research.branching import BranchedEpisode
 
 BEFORE = "before training"
 BEST = 1.0
@@ -103,19 +102,10 @@ def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str,
 
 
 def answer_tokens(episodes: Sequence[Episode]) -> int:
-    """Return the number of tokens that models wrote in episodes and their branches."""
-
-    def decisions(episode: Episode) -> list[Decision]:
-        if isinstance(episode, BranchedEpisode):  # The played answer is one of the siblings.
-            return [decision for drawn in episode.siblings for decision in drawn.decisions]
-        return [step.decision for turn in episode.turns for step in turn]
-
-    return sum(
-        len(decision.tokens.completion_ids)
-        for episode in episodes
-        for decision in decisions(episode)
-        if decision.tokens is not None
-    )
+    """Return the number of tokens that models wrote in episodes."""
+    steps = (step for episode in episodes for turn in episode.turns for step in turn)
+    tokens = (step.decision.tokens for step in steps)
+    return sum(len(own.completion_ids) for own in tokens if own is not None)
 
 
 def _of(runs: Sequence[Row], **which: str) -> list[Row]:

@@ -19,12 +19,9 @@ from srl_agents.episode import AgentStep, Decision
 from srl_train.credit import (
     CREDIT_SCHEMES,
     AgentRoles,
-    AlignmentCredit,
-    CounterfactualCredit,
     CreditConfig,
     CreditScheme,
     PlainCredit,
-    normalize,
 )
 from srl_train.trajectory import Game, Trajectory
 
@@ -38,35 +35,18 @@ FOUND = 0.9
 """Least probability of the right action."""
 KEPT = 20
 """Updates that the right action must remain likely."""
-KEY_CREDIT: Mapping[str, CreditConfig | None] = {
+KEY_CREDIT: Mapping[str, CreditConfig] = {
     "per_agent": PlainCredit(),
     "agent_turn": PlainCredit(name="agent_turn"),
     "team_joint": PlainCredit(name="team_joint"),
     "difference": PlainCredit(name="difference"),
-    "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
-    "branching": None,
 }
-REPLAY = AGENTS * TURNS * (TURNS + 1) // 2
-"""Steps from every action of an episode to the episode's end."""
 STEPS = {
     **dict.fromkeys(KEY_CREDIT, TURNS),
-    "difference": TURNS + REPLAY,
-    "counterfactual": TURNS + (len(COLOURS) - 1) * REPLAY,
-    # One episode of GROUP answers: its turns, and the branches of each.
-    "branching": TURNS * (1 + 1 + AGENTS * (GROUP - 1)) / GROUP,
+    "difference": TURNS + AGENTS * TURNS * (TURNS + 1) // 2,  # from every action to the end
 }
-"""Upper bound of environment steps per episode, replays and branches included."""
+"""Upper bound of environment steps per episode, replays included."""
 KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
-DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
-    "agent_turn": PlainCredit(name="agent_turn"),
-    "advantage_alignment": AlignmentCredit(alignment=1.0),
-}
-DILEMMA_ROLES = AgentRoles(("first", "second"))
-DILEMMA = np.array([[-2.0, 0.0], [-3.0, -1.0]])
-"""Own payoff by own and the other agent's choice; 1 cooperates."""
-DILEMMA_TURNS, DILEMMA_DISCOUNT, DILEMMA_RATE = 16, 0.96, 0.1
-CONTEXTS = 5
-"""Contexts of a choice: the first turn, then (own, other) = 00, 01, 10, 11."""
 
 
 def key_rewards(
@@ -79,10 +59,9 @@ def key_rewards(
 
 
 def measure(request: Request) -> Result:
-    """Return the rows of `key_games` and `dilemmas`."""
+    """Return the rows of `key_games`."""
     options = request.claim.options
-    key = key_games(request.seeds, options["rates"], options["learners"], options["most"])
-    return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"])])
+    return Result(key_games(request.seeds, options["rates"], options["learners"], options["most"]))
 
 
 def key_games(
@@ -105,31 +84,18 @@ def key_games(
             times = {f"times_{name}": medians["team_joint"] / own for name, own in medians.items()}
             fewer = {f"fewer_{name}": medians["agent_turn"] / own for name, own in medians.items()}
             steps = {f"steps_{name}": STEPS[name] * own for name, own in medians.items()}
-            found = {"part": "key", "seed": seed, "rate": rate, **medians}
+            found = {"seed": seed, "rate": rate, **medians}
             rows.append({**found, **times, **fewer, **steps})
     return rows
 
 
-def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
-    """Return one row per credit scheme and seed: cooperation and reward after `updates` updates."""
-    rows: list[dict[str, Any]] = []
-    plain: dict[int, float] = {}
-    for name, credit in DILEMMA_CREDIT.items():
-        for seed in seeds:
-            found = dilemma(credit, DILEMMA_RATE, seed, updates)
-            more = found["cooperation"] - plain.setdefault(seed, found["cooperation"])
-            rows.append({"part": "dilemma", "credit": name, "seed": seed, **found, "more": more})
-    return rows
-
-
-def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most: int) -> float:
+def games_until_found(credit: CreditConfig, rate: float, seed: int, most: int) -> float:
     """Count the episodes until the right action has probability FOUND for KEPT updates.
 
-    Returns infinity after `most` episodes. Every agent has its own logits for every turn. Without
-    `credit`, episodes branch, and one with GROUP answers to every situation counts as GROUP.
+    Returns infinity after `most` episodes. Every agent has its own logits for every turn.
     """
     rng = np.random.default_rng(seed)
-    scheme = None if credit is None else CREDIT_SCHEMES.load(credit.name)(credit, 1.0, "group")
+    scheme = CREDIT_SCHEMES.load(credit.name)(credit, 1.0, "group")
     state: Mapping[str, float] = {}
     logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
     kept = 0
@@ -138,13 +104,10 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
         draws = rng.random((GROUP, AGENTS, TURNS, 1))
         chosen = (draws > chance.cumsum(axis=-1)).sum(axis=-1).clip(max=len(COLOURS) - 1)
         weather = WEATHER * rng.standard_normal((GROUP, AGENTS, TURNS))
-        if credit is None:
-            advantage = _among_siblings(chosen, weather[0])
-        else:
-            gains = _gains(credit.name, chosen, weather)
-            paid = key_rewards(chosen, weather)
-            group = [_game(KEY_ROLES, *game) for game in zip(paid, chosen, gains, strict=True)]
-            advantage, state = _advantages(scheme, group, KEY_ROLES, state)
+        gains = _gains(credit.name, chosen, weather)
+        paid = key_rewards(chosen, weather)
+        group = [_game(KEY_ROLES, *game) for game in zip(paid, chosen, gains, strict=True)]
+        advantage, state = _advantages(scheme, group, KEY_ROLES, state)
         score = np.eye(len(COLOURS))[chosen] - chance
         logits += rate * (advantage[..., None] * score).mean(axis=0)
         kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= FOUND else 0
@@ -153,47 +116,15 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
     return math.inf
 
 
-def dilemma(
-    credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
-) -> dict[str, float]:
-    """Train two learners with one logit per context; return the results of the last tenth."""
-    rng = np.random.default_rng(seed)
-    scheme = CREDIT_SCHEMES.load(credit.name)(credit, DILEMMA_DISCOUNT, "group")
-    state: Mapping[str, float] = {}
-    logits = np.zeros((2, CONTEXTS))
-    seen: list[tuple[float, float]] = []
-    for _ in range(updates):
-        chance = 1.0 / (1.0 + np.exp(-logits))
-        context = np.zeros((games, 2), int)
-        contexts = np.empty((games, 2, DILEMMA_TURNS), int)
-        chosen = np.empty((games, 2, DILEMMA_TURNS), int)
-        for turn in range(DILEMMA_TURNS):
-            contexts[:, :, turn] = context
-            acts = (rng.random((games, 2)) < chance[[0, 1], context]).astype(int)
-            chosen[:, :, turn] = acts
-            context = 1 + 2 * acts + acts[:, ::-1]
-        paid = DILEMMA[chosen, chosen[:, ::-1]]
-        none = np.zeros_like(paid)
-        group = [_game(DILEMMA_ROLES, *game) for game in zip(paid, chosen, none, strict=True)]
-        advantage, state = _advantages(scheme, group, DILEMMA_ROLES, state)
-        for agent in (0, 1):
-            here = contexts[:, agent]
-            push = advantage[:, agent] * (chosen[:, agent] - chance[agent, here])
-            logits[agent] += rate * np.bincount(here.ravel(), push.ravel(), CONTEXTS) / games
-        seen.append((float(chosen.mean()), float(paid.mean())))
-    last = np.mean(seen[-max(1, updates // 10) :], axis=0)
-    return {"cooperation": float(last[0]), "reward": float(last[1])}
-
-
 def _gains(
     name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the gain (games, agents, turns) of every action over its alternatives.
+    """Return the gain (games, agents, turns) of every action over the first colour.
 
-    The gain is the reward to go minus that of a replay with another action: the first colour for
-    the scheme "difference", the mean over all colours for "counterfactual"; 0 for other schemes.
+    The gain is the reward to go minus that of a replay with this colour; 0 for other schemes than
+    "difference".
     """
-    if name not in ("difference", "counterfactual"):
+    if name != "difference":
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
     shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
@@ -201,27 +132,11 @@ def _gains(
     def to_go(paid: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.flip(np.flip(paid, -1).cumsum(-1), -1)
 
-    def instead(colour: int) -> NDArray[np.float64]:
-        other = np.broadcast_to(chosen_GAT[:, None, None], shape).copy()
-        other[:, agents, turns, agents, turns] = colour
-        weather = np.broadcast_to(weather_GAT[:, None, None], shape)
-        return to_go(key_rewards(other, weather))[:, agents, turns, agents, turns]
-
-    colours = range(1) if name == "difference" else range(len(COLOURS))
-    others = np.mean([instead(colour) for colour in colours], axis=0)
-    return np.asarray(to_go(key_rewards(chosen_GAT, weather_GAT)) - others)
-
-
-def _among_siblings(
-    chosen_GAT: NDArray[np.int64], weather_AT: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the advantage (answers, agents, turns) of each action among its siblings.
-
-    Siblings are the answers to one situation, which share the noise.
-    """
-    paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
-    flat = [normalize(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
-    return np.array(flat).T.reshape(paid.shape)
+    other = np.broadcast_to(chosen_GAT[:, None, None], shape).copy()
+    other[:, agents, turns, agents, turns] = 0
+    weather = np.broadcast_to(weather_GAT[:, None, None], shape)
+    instead = to_go(key_rewards(other, weather))[:, agents, turns, agents, turns]
+    return np.asarray(to_go(key_rewards(chosen_GAT, weather_GAT)) - instead)
 
 
 def _game(

@@ -1,8 +1,8 @@
 """Train with an update strategy of your own, composed with a built-in one.
 
 The strategy is Lookahead (Zhang et al. 2019): every few rounds, the weights move back to the middle
-between their present values and the slow weights. It follows `synchronized`, with which all four
-models apply the mean gradient.
+between their present values and the slow weights. All four models apply the mean
+gradient, as with `synchronized`.
 
     python examples/custom_update_strategy.py
 """
@@ -11,7 +11,7 @@ from srl_train.config.logging import LoggingConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
-from srl_train.updates import UpdateStrategy, chain, synchronized
+from srl_train.updates import UpdateStrategy, synchronized
 
 
 def lookahead(rounds=2, share=0.5):
@@ -43,7 +43,7 @@ trainer = Trainer(
         rounds=4,
     ),
     run_dir="runs/custom_update_strategy",
-    strategy=chain(synchronized(), lookahead()),
+    strategy=lookahead()._replace(on_gradients=synchronized().on_gradients),
 )
 trainer.fit()
 for row in read_metrics(trainer.files.metrics):

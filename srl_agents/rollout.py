@@ -7,9 +7,11 @@ Scripted policies decide at once.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -420,13 +422,25 @@ async def play_many_async(
     names = _by_episode(settings.get("names") or {}, seeds)
     extras = _by_episode(settings.get("extra") or {}, seeds)
     make_game, on_end = settings.get("make_game") or Game, settings.get("on_end")
-    work, over = LongWork(f"playing {len(seeds)} episodes"), 0
+    work, begun = LongWork("playing"), time.monotonic()
+    in_play = over = failed = 0
+
+    def tell_progress(turn: int = 0) -> None:
+        left: object = "unknown"
+        if over:
+            left = timedelta(seconds=round((time.monotonic() - begun) / over * (len(seeds) - over)))
+        work.at(
+            f"{over} of {len(seeds)} episodes finished, {in_play} in flight, {failed} failed, "
+            f"remaining time {left}"
+        )
+
     if not isinstance(in_flight, asyncio.Semaphore):
         in_flight = asyncio.Semaphore(in_flight or max(1, len(seeds)))
 
     async def one(index: int) -> Episode:
-        nonlocal over
+        nonlocal in_play, over, failed
         async with in_flight:
+            in_play += 1
             env = makers[index]()
             try:
                 game = make_game(
@@ -439,13 +453,16 @@ async def play_many_async(
                     given_names=names[index],
                     extra=dict(extras[index]),
                     states=[] if settings.get("record_states") else None,
-                    at_turn=lambda turn: work.at(f"step {turn}, {over} of {len(seeds)} complete"),
+                    at_turn=tell_progress,
                     spectator=settings.get("spectator") if index == 0 else None,
                 )
                 episode = await game.play()
             finally:
                 env.close()
+            in_play -= 1
             over += 1
+            failed += episode.failure is not None
+            tell_progress()
         if on_end is not None:
             on_end(index, episode)
         return episode

@@ -26,8 +26,6 @@ STREAMS: Mapping[str, tuple[str | int, ...]] = {
     "update": ("round", "model", "update_index"),
     # Episodes of cross-play.
     "cross_play": (4,),
-    # Alternative actions of credit assignment by replays.
-    "credit": (7, "round"),
     # Models of a group of episodes, and the order of models in a round robin.
     "matchmaking": (8, "group"),
     "round_robin": (9, "cycle"),
@@ -99,9 +97,3 @@ def of_agents(policy_seed: int, count: int) -> list[int]:
     """Return `count` 64-bit seeds, one per agent of an episode, from the episode's policy seed."""
     states = np.random.SeedSequence(policy_seed).generate_state(count, np.uint64)
     return [int(state) for state in states]
-
-
-def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
-    """Return `count` 64-bit policy seeds, for branches of an episode from step number `turn` on."""
-    start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))
-    return [int(state) for state in start.generate_state(count, np.uint64)]

@@ -191,14 +191,13 @@ def resolved(config: RunConfig) -> RunConfig:
 
 
 def build_credit(config: RunConfig, env: Any) -> Credit:
-    """Build the credit scheme of a run, with its hooks if it replays or branches episodes.
+    """Build the credit scheme of a run, with its hooks if it replays episodes.
 
     Raises ConfigError if the scheme does not support the environment `env`.
     """
     name = config.credit.name
     scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
     scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
-    hooks = "branching" if config.rollout.branching else name
-    if hooks not in CREDIT_HOOKS:
+    if name not in CREDIT_HOOKS:
         return Credit(scheme)
-    return CREDIT_HOOKS.load(hooks)(config, env, scheme)  # type: ignore[no-any-return]
+    return CREDIT_HOOKS.load(name)(config, env, scheme)  # type: ignore[no-any-return]

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from srl_agents.episode import Episode
-from srl_agents.rollout import MakeGame
 from srl_envs.tables import Plugin, PluginTable
 from srl_train.config.section import Section, chosen_by
 from srl_train.errors import ConfigError
-from srl_train.samples import TokenSample, in_groups
+from srl_train.samples import in_groups
 from srl_train.trajectory import Game, discounted_return, rewards_to_go
 
 Group = Sequence[Game]
@@ -286,8 +285,6 @@ CREDIT_SCHEMES = PluginTable(
         "round": Plugin(whole_round),
         "difference": Plugin("srl_extensions.research.replays:difference"),
         "role": Plugin("srl_extensions.research.schemes:role"),
-        "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
-        "counterfactual": Plugin("srl_extensions.research.replays:counterfactual"),
     },
     ConfigError,
 )
@@ -307,7 +304,7 @@ class CreditSection(Section):
     CHOICE: ClassVar = "name"
 
 
-WITH_SETTINGS = ("role", "advantage_alignment", "counterfactual")
+WITH_SETTINGS = ("role",)
 if TYPE_CHECKING:
     PlainName = str
 else:
@@ -330,27 +327,8 @@ class RoleCredit(CreditSection):
     """Weight of a role's previous average at each episode, 0 to 1."""
 
 
-class AlignmentCredit(CreditSection):
-    """Advantage alignment."""
-
-    name: Literal["advantage_alignment"] = "advantage_alignment"
-    """Credit scheme (docs/training/credit.md)."""
-    alignment: Annotated[float, Field(ge=0)] = 1.0
-    """Weight of the opponents' advantages, 0 or more."""
-
-
-class CounterfactualCredit(CreditSection):
-    """Comparison with replays of the agent's other actions."""
-
-    name: Literal["counterfactual"] = "counterfactual"
-    """Credit scheme (docs/training/credit.md)."""
-    alternatives: Annotated[int, Field(ge=1)] = 3
-    """Maximum number of other legal actions per answer, drawn at random if there are more; each is
-    a replay of the rest of the episode."""
-
-
 CreditConfig = Annotated[
-    PlainCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
+    PlainCredit | RoleCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]
@@ -369,18 +347,12 @@ class Credit:
         lambda run, number, episodes, games: (games, 0)
     )
     """(run, round number, episodes, trajectories) -> (trajectories with gains, replayed steps)."""
-    make_game: Callable[[Any], MakeGame | None] = lambda run: None
-    """Run -> constructor of the round's games, or None for ordinary games."""
-    samples: Callable[[str, Sequence[Episode], int], list[TokenSample]] | None = None
-    """(model, episodes, round number) -> samples; None builds one sample per agent and episode."""
 
 
 CREDIT_HOOKS = PluginTable(
     "core_srl.credit",
     {
         "difference": Plugin("srl_extensions.research.replays:credit", "replays"),
-        "counterfactual": Plugin("srl_extensions.research.replays:credit", "replays"),
-        "branching": Plugin("srl_extensions.research.branching:credit", "branches of episodes"),
     },
     ConfigError,
 )

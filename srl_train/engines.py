@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from srl_agents.episode import Episode
@@ -13,8 +12,6 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import PlaySettings, SpeaksFirst, play_many, play_many_async
 from srl_envs.text import TextView
 from srl_train import processes
-from srl_train.config.stages import StageConfig
-from srl_train.learners.learner import StageLearner
 from srl_train.opponent_pool import OpponentPool
 from srl_train.plan import PlannedGames
 from srl_train.publisher import WeightPublisher
@@ -112,7 +109,6 @@ class Engine:
             "names": games.seatings,
             "extra": games.extra,
             "record_states": games.record_states,
-            "make_game": games.make_game,
             "speaks_first": self.settings.speaks_first,
             "timeout": self.settings.timeout,
             "in_flight": in_flight,
@@ -121,20 +117,6 @@ class Engine:
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """Call the function with each model's name, one after another; return model to result."""
         return {model: function(model) for model in models}
-
-    def stage_learner(
-        self, model: str, section: StageConfig, planned_steps: int, seed: int
-    ) -> StageLearner:
-        """Return the learner of a model for an offline stage, to be used in a `with` block.
-
-        `section` are the settings of the stage, `planned_steps` the length of the learning-rate
-        schedule in optimizer steps, `seed` that of all its randomness.
-        """
-        module, tokenizer = self._players.modules[model], self._players.backends[model].tokenizer
-        learner: StageLearner = resolve_name(section.LEARNER)(
-            model, module, tokenizer, section, planned_steps=planned_steps, seed=seed
-        )
-        return learner
 
     def api_usage(self) -> dict[str, Any]:
         """Return name -> Usage (tokens) so far, for the frozen models behind an API."""

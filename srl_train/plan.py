@@ -9,7 +9,7 @@ from typing import Any
 
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
-from srl_agents.rollout import MakeGame, policy_name
+from srl_agents.rollout import policy_name
 from srl_envs.text import TextView
 
 
@@ -58,8 +58,6 @@ class PlannedGames:
     record_states: bool = False
     in_words: bool = False
     """Record scripted actions in words, so that models can learn from them."""
-    make_game: MakeGame | None = None
-    """Constructor of an episode's game loop; None uses the ordinary one."""
 
     def __len__(self) -> int:
         return len(self.env_seeds)

@@ -111,7 +111,7 @@ def plan_round(run: Run, number: int) -> RoundPlan:
     Opponent pools first receive the snapshots that are due before the round.
     """
     rollout, seed = run.config.rollout, run.config.seed
-    groups, size = rollout.groups_per_round, rollout.per_start
+    groups, size = rollout.groups_per_round, rollout.group_size
     rng = seeding.generator(seed, "round", number)
     env_seeds, policy_seeds = seeding.of_games(rng, rollout.episodes, size)
     seatings = run.matchmaking.seatings(range(number * groups, (number + 1) * groups))
@@ -130,7 +130,6 @@ def plan_round(run: Run, number: int) -> RoundPlan:
         options,
         [agents for agents in seatings for _ in range(size)],
         record_states=run.config.records_states,
-        make_game=run.credit.make_game(run),
     )
     return RoundPlan(number, games, [opponents for opponents in drawn for _ in range(size)])
 
@@ -170,11 +169,11 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
     """
     rollout = run.config.rollout
     run.check_failures(episodes)
-    kept, left_out = complete_groups(episodes, rollout.per_start)
+    kept, left_out = complete_groups(episodes, rollout.group_size)
     games, replayed_steps = run.credit.replay(run, number, kept, [run.game(e) for e in kept])
     roles = AgentRoles(tuple(run.seats), run.teams, run.speaks_first)
     games, run.credit_state = assign_credit(
-        games, rollout.per_start, run.credit.scheme, roles, run.credit_state
+        games, rollout.group_size, run.credit.scheme, roles, run.credit_state
     )
     samples: dict[str, Sequence[TokenSample]] = {}
     never_asked: dict[str, Mapping[str, int]] = {}
@@ -203,8 +202,6 @@ def _samples_of(
 ) -> tuple[list[TokenSample], dict[str, int]]:
     """Return the model's samples, and agent to the number of episodes left out by `samples_for`."""
     rollout, agents = run.config.rollout, run.agents_of(model)
-    if run.credit.samples is not None:
-        return run.credit.samples(model, kept, number), dict.fromkeys(agents, 0)
     played: dict[str, list[Game]] = {agent: [] for agent in agents}
     for episode, game in zip(kept, games, strict=True):
         for agent in episode.agents_of(model):

@@ -110,7 +110,7 @@ class PlayedRound:
     warned: Sequence[str]
     """New warnings."""
     replayed_steps: int
-    """Environment steps of replays and branches for credit."""
+    """Environment steps of replays for credit."""
 
 
 @dataclass

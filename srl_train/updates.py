@@ -9,7 +9,6 @@ To add a strategy, write a function that returns an `UpdateStrategy` and add it 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,11 +18,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from srl_envs.tables import Plugin, PluginTable
 from srl_train import fsdp
-from srl_train.config.learning.updates import ServerConfig
 from srl_train.errors import ConfigError, UpdateError
 
 Tensors = Mapping[str, Mapping[str, Tensor] | None]
@@ -90,44 +87,6 @@ class UpdateStrategy(NamedTuple):
     """Raise UpdateError, before training starts, for models that the strategy cannot update."""
     traffic: Callable[[Any], Traffic] = lambda state: {}
     """State -> bytes that each model would have exchanged over a network; empty if not counted."""
-
-
-def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
-    """Return the strategy that applies strategies in turn, each to the result of the previous one.
-
-    Order matters. With `chain(selective(), synchronized())` every model applies the mean of the
-    selected models' gradients; with `chain(synchronized(), selective())` the selected models apply
-    the mean of all gradients. All `on_weights` receive the same weights from before the update.
-
-    Args:
-        *strategies: The strategies, the first one first.
-    """
-
-    def init(models: Sequence[str]) -> list[Any]:
-        return [strategy.init(models) for strategy in strategies]
-
-    def hook(name: str) -> Callable[..., Any]:
-        def run(*arguments: Any) -> tuple[Any, list[Any]]:
-            *before, tensors, states, context = arguments
-            after = []
-            for strategy, state in zip(strategies, states, strict=True):
-                tensors, state = getattr(strategy, name)(*before, tensors, state, context)
-                after.append(state)
-            return tensors, after
-
-        return run
-
-    def check(parameters: Parameters) -> None:
-        for strategy in strategies:
-            strategy.check(parameters)
-
-    def traffic(states: Any) -> Traffic:
-        total: Counter[str] = Counter()
-        for strategy, state in zip(strategies, states, strict=True):
-            total.update(strategy.traffic(state))
-        return total
-
-    return UpdateStrategy(init, hook("on_gradients"), hook("on_weights"), check, traffic)
 
 
 # Averaging.
@@ -199,11 +158,6 @@ def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str
         name: value.to(device=like[name].device, dtype=like[name].dtype, copy=True)
         for name, value in values.items()
     }
-
-
-def _placed(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the values on the devices of the same names in `like`, sharded where these are."""
-    return {n: fsdp.like(value.to(like[n].device), like[n]) for n, value in values.items()}
 
 
 def _size(tensors: Mapping[str, Tensor]) -> int:
@@ -314,19 +268,13 @@ def _ranked(scores: Mapping[str, float], waited: Mapping[str, int]) -> list[str]
     return ranked
 
 
-def federated(
-    mix: float = 1.0,
-    groups: Groups = (),
-    *,
-    period: int = 1,
-    server: ServerConfig | None = None,
-) -> UpdateStrategy:
+def federated(mix: float = 1.0, groups: Groups = (), *, period: int = 1) -> UpdateStrategy:
     """Return the strategy that averages the models' weights after every `period` rounds.
 
-    Within each group: new = mix * common + (1 - mix) * own. The common weights are the mean,
-    weighted by the samples of the period (McMahan et al. 2017, alg. 1), or the result of a server
-    optimizer (`server_step`). Models without samples do not count in the mean, but receive it.
-    Rounds without any update do not count; the end of a stage before the rounds ends a period.
+    Within each group: new = mix * mean + (1 - mix) * own. The mean is weighted by the samples of
+    the period (McMahan et al. 2017, alg. 1). Models without samples do not count in the mean, but
+    receive it. Rounds without any update do not count; the end of a stage before the rounds ends a
+    period.
 
     LoRA: the mean of A and the mean of B are taken separately, and their product is not the mean of
     the products B A. Both are close while the adapters have moved little from an equal start.
@@ -341,59 +289,31 @@ def federated(
             "models": list(models),
             "rounds": 0,  # since the last mean, as the samples
             "samples": {},
-            "common": {},  # group to its common weights, for a server
-            "server": {},  # group to its optimizer state
             "traffic": {model: [0, 0] for model in models},  # bytes sent and received
         }
-
-    def numbered(state: Any) -> list[tuple[str, list[str]]]:
-        return [(str(n), members) for n, members in enumerate(members_of(state["models"], groups))]
-
-    def first_common(before: Tensors, state: Any) -> dict[str, Any]:
-        """Return key of a group (`numbered`) to the mean of its models' weights `before`."""
-        found = {}
-        for key, group in numbered(state):
-            initial = {m: tensors for m in group if (tensors := before.get(m)) is not None}
-            check_compatible(initial)
-            found[key] = weighted_mean(initial, dict.fromkeys(initial, 1.0))
-        return found
 
     def on_weights(
         before: Tensors, after: Tensors, state: Any, context: RoundContext
     ) -> tuple[Tensors, Any]:
         samples = Counter(state["samples"]) + Counter(context.samples)
         state = {**state, "rounds": state["rounds"] + 1, "samples": dict(samples)}
-        if server is not None and not state["common"]:
-            state["common"] = first_common(before, state)
         if state["rounds"] < period and not context.closing:
             return after, state
         result = dict(after)
-        common, optimizers = dict(state["common"]), dict(state["server"])
         traffic = {model: list(known) for model, known in state["traffic"].items()}
-        for key, group in numbered(state):
+        for group in members_of(state["models"], groups):
             present = {m: tensors for m in group if (tensors := after.get(m)) is not None}
             weights = {m: float(samples[m]) for m in sorted(present) if samples[m]}
             if not weights:
                 continue
             check_compatible(present)
-            new = weighted_mean({model: present[model] for model in weights}, weights)
-            if server is not None:
-                start = _placed(common[key], like=present[min(present)])
-                new, optimizers[key] = server_step(server, start, new, optimizers.get(key))
-                common[key] = new
+            mean = weighted_mean({model: present[model] for model in weights}, weights)
             for model, tensors in present.items():
-                result[model] = copied(_mixed(new, tensors, mix), like=tensors)
+                result[model] = copied(_mixed(mean, tensors, mix), like=tensors)
                 if len(present) > 1 and mix > 0.0:
                     traffic[model][0] += _size(tensors) if model in weights else 0
                     traffic[model][1] += _size(tensors)
-        return result, {
-            **state,
-            "rounds": 0,
-            "samples": {},
-            "common": common,
-            "server": optimizers,
-            "traffic": traffic,
-        }
+        return result, {**state, "rounds": 0, "samples": {}, "traffic": traffic}
 
     return UpdateStrategy(
         init,
@@ -412,43 +332,6 @@ def _mixed(
     return {n: mix * value + (1.0 - mix) * weights[n].to(value) for n, value in mean.items()}
 
 
-def server_step(
-    server: ServerConfig,
-    common: Mapping[str, Tensor],
-    mean: Mapping[str, Tensor],
-    state: Mapping[str, Any] | None,
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Move the common weights towards the mean by one step of SGD with (Nesterov) momentum.
-
-    `common - mean` is the gradient (Reddi et al. 2021, alg. 1; Douillard et al. 2023, alg. 1), so
-    learning rate 1 without momentum gives the mean.
-
-    Args:
-        server: Learning rate and momentum; Nesterov momentum if its name is "diloco".
-        common: Weights after the last average.
-        mean: Weighted mean of the models' present weights.
-        state: Optimizer state from the last call; None at the first step.
-
-    Returns:
-        The new common weights and the new state.
-    """
-    parameters = {name: Parameter(value.clone()) for name, value in common.items()}
-    optimizer = torch.optim.SGD(
-        parameters.values(),
-        lr=server.rate,
-        momentum=server.momentum,
-        nesterov=server.name == "diloco",
-    )
-    if state is not None:
-        saved = copy.deepcopy(dict(state))  # the step below changes tensors in place
-        optimizer.load_state_dict(fsdp.optimizer_state_like(saved, optimizer))
-    for name, value in mean.items():
-        parameters[name].grad = common[name] - value
-    optimizer.step()
-    moved = {name: parameter.detach() for name, parameter in parameters.items()}
-    return moved, optimizer.state_dict()
-
-
 STRATEGIES = PluginTable(
     "core_srl.strategies",
     {
@@ -456,9 +339,7 @@ STRATEGIES = PluginTable(
         "synchronized": Plugin(lambda section: synchronized(section.groups)),
         "selective": Plugin(lambda section: selective(section.fraction, section.patience)),
         "federated": Plugin(
-            lambda section: federated(
-                section.mix, section.groups, period=section.period, server=section.server
-            )
+            lambda section: federated(section.mix, section.groups, period=section.period)
         ),
     },
     ConfigError,

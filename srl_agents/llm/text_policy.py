@@ -205,15 +205,6 @@ class TextPolicy:
         after = self._after(seen, state, self._request(seen, state), written)
         return replace(after, failure=None)
 
-    def branch(self, state: Conversation, seed: int) -> Conversation:
-        """Return a copy of a conversation with other random draws.
-
-        Args:
-            state: Conversation to copy.
-            seed: Seed of the copy's draws.
-        """
-        return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
-
     def leave(self, state: Conversation) -> None:
         self._backend.release(state.number)
 

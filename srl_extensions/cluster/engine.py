@@ -24,10 +24,9 @@ from srl_extensions.cluster.players import PlayerWorker, Publications
 from srl_train.build import Parts
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.run import RunConfig
-from srl_train.config.stages import StageConfig
 from srl_train.engines import Engine, ModelText, Players, RolloutSettings
 from srl_train.errors import ConfigError
-from srl_train.learners.learner import Learner, StageLearner, model_weights
+from srl_train.learners.learner import Learner, model_weights
 from srl_train.opponent_pool import OpponentPool
 from srl_train.plan import PlannedGames
 from srl_train.player_names import TINY
@@ -145,12 +144,6 @@ class RayEngine(Engine):
         """Call the function with each model in threads, and return model -> result."""
         results = {model: self._threads.submit(function, model) for model in models}
         return {model: result.result() for model, result in results.items()}
-
-    def stage_learner(
-        self, model: str, section: StageConfig, planned_steps: int, seed: int
-    ) -> StageLearner:
-        """Open a stage of `planned_steps` in a model's actor; return its learner. Ignore `seed`."""
-        return cast(StageLearner, self._learners[model].in_stage(section, planned_steps))
 
     def api_usage(self) -> dict[str, Usage]:
         """Return name -> usage so far of each frozen model behind an API, over all players."""

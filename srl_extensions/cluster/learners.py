@@ -7,16 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from srl_extensions.cluster.players import fetched
 from srl_train.config.run import RunConfig
-from srl_train.config.stages import StageConfig
-from srl_train.learners.learner import StageLearner, model_weights
 from srl_train.loading import learning_models
 from srl_train.local import build_learners
 from srl_train.players import build_sampling, matchmaking_of
@@ -26,8 +23,7 @@ if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Actor
 
 State = Mapping[str, Any]
-"""State of a learner, and `stage` for an offline stage (its section, planned_steps, state and
-losses), or None. Tensors are on the CPU."""
+"""State of a learner, with tensors on the CPU."""
 CPU = torch.device("cpu")
 CHANGES = (
     "begin_update", "compute_gradients", "apply_gradients", "set_weights", "set_reference",
@@ -35,13 +31,13 @@ CHANGES = (
 )  # fmt: skip
 ENDS = ("learn", "end_update")
 """Changes that end an update, after which the state is saved."""
-READS = ("state", "refuse_state", "tokenised", "reference_logprobs")
+READS = ("state", "refuse_state")
 
 
 class Call(NamedTuple):
     """One method call in a learner actor."""
 
-    target: Literal["worker", "learner", "stage"]
+    target: Literal["worker", "learner"]
     method: str
     arguments: Sequence[Any] = ()
     """Values, or references to values in the object store."""
@@ -68,7 +64,6 @@ class LearnerWorker:
         self, config: RunConfig, model: str, base: str, make_env: Callable[[], Any]
     ) -> None:
         self._config, self._model, self._base, self._make_env = config, model, base, make_env
-        self._stage: StageLearner | None = None
         self._build()
 
     def _build(self) -> None:
@@ -96,55 +91,22 @@ class LearnerWorker:
         """
         if self._changes != history.changes:
             if self._changes:
-                self._close_stage()
                 self._build()
             if history.snapshot is not None:
-                self._restore(fetched(history.snapshot))
+                self._learner.load_state(fetched(history.snapshot))
             for earlier in history.calls:
                 self._make(earlier)
             self._changes = history.changes
         result = self._make(call)
         self._changes += changes
-        return result, self._state() if saves else None
+        return result, moved(self._learner.state(), CPU) if saves else None
 
     def _make(self, call: Call) -> Any:
         """Make a call, with references resolved; a learner's or stage's result is on the CPU."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
         if call.target == "worker":
             return getattr(self, f"_{call.method}")(*arguments)
-        learner = self._learner if call.target == "learner" else self._stage
-        return moved(getattr(learner, call.method)(*arguments), CPU)
-
-    def _open_stage(self, section: StageConfig, planned_steps: int) -> None:
-        self._close_stage()
-        self._stage = resolve_name(section.LEARNER)(
-            self._learner.name,
-            self._module,
-            self._backend.tokenizer,
-            section,
-            planned_steps=planned_steps,
-            seed=self._config.seed,
-        )
-        self._stage_settings = {"section": section, "planned_steps": planned_steps}
-
-    def _close_stage(self) -> None:
-        if self._stage is not None:
-            self._stage.__exit__()
-            self._stage = None
-
-    def _state(self) -> State:
-        stage = None
-        if (one := self._stage) is not None:
-            stage = {**self._stage_settings, "state": one.state(), "losses": one.losses}
-        state: State = moved({**self._learner.state(), "stage": stage}, CPU)
-        return state
-
-    def _restore(self, state: State) -> None:
-        self._learner.load_state(state)
-        if (stage := state["stage"]) is not None:
-            self._open_stage(stage["section"], stage["planned_steps"])
-            assert self._stage is not None
-            self._stage.load_state(moved(stage["state"], self._device))
+        return moved(getattr(self._learner, call.method)(*arguments), CPU)
 
     def _saved_model(self) -> dict[str, bytes]:
         """Return relative path -> content of the files that `save_model` writes."""
@@ -171,21 +133,12 @@ class RemoteLearner:
         self.name, self._actor, self._put = name, actor, put
         self._history = History()
         self._weights: dict[str, Tensor] | None = None
-        self.stage_losses: list[float] = []
-        """Losses of the latest pass of the current stage."""
 
     def __getattr__(self, method: str) -> Any:
-        return self.forwarded("learner", method)
-
-    def forwarded(self, target: Literal["learner", "stage"], method: str) -> Callable[..., Any]:
-        """Return a function that calls a method of the target in the actor, and records changes.
-
-        Raises AttributeError for a method that is not in CHANGES, ENDS or READS.
-        """
         if method not in (*CHANGES, *ENDS, *READS):
             raise AttributeError(method)
         ends = method in ENDS
-        return partial(self.call, target, method, changes=ends or method in CHANGES, saves=ends)
+        return partial(self.call, "learner", method, changes=ends or method in CHANGES, saves=ends)
 
     def weights(self) -> dict[str, Tensor]:
         """Return name -> trainable parameter after the last change, on the CPU."""
@@ -204,19 +157,13 @@ class RemoteLearner:
         """Return `function(module, backend, make_env, *arguments)`, called in the actor."""
         return self.call("worker", "apply", function, *arguments)
 
-    def in_stage(self, section: StageConfig, planned_steps: int) -> RemoteStageLearner:
-        """Open a stage of `planned_steps` optimizer steps in the actor, and return its learner."""
-        self.stage_losses = []
-        self.call("worker", "open_stage", section, planned_steps, changes=True)
-        return RemoteStageLearner(self)
-
     def close(self) -> None:
         """End the actor; later calls raise TrainingError."""
         self._actor.stop()
 
     def call(
         self,
-        target: Literal["worker", "learner", "stage"],
+        target: Literal["worker", "learner"],
         method: str,
         *arguments: Any,
         changes: bool = False,
@@ -236,38 +183,7 @@ class RemoteLearner:
         if state is not None:
             self._history = History(self._history.changes, self._put(state))
             self._weights = dict(state["weights"])
-            if state["stage"] is not None:
-                self.stage_losses = list(state["stage"]["losses"])
         return result
-
-
-class RemoteStageLearner:
-    """Learner of a model in an offline stage; see `StageLearner` for the methods.
-
-    It shares the actor and the history of the model's `learner`, because both change one model.
-    """
-
-    def __init__(self, learner: RemoteLearner) -> None:
-        self.name, self._learner = learner.name, learner
-
-    def __getattr__(self, method: str) -> Any:
-        return self._learner.forwarded("stage", method)
-
-    @property
-    def losses(self) -> list[float]:
-        """Losses of the latest pass, one per optimizer step."""
-        return self._learner.stage_losses
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        if reason[0] is None:
-            self._learner.call("worker", "close_stage", changes=True)
-
-    def weights(self) -> dict[str, Tensor]:
-        """Return the model's trainable parameters on the CPU, without those of a critic."""
-        return model_weights(self._learner.weights())
 
 
 def moved(value: Any, device: torch.device) -> Any:

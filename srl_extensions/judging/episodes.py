@@ -7,18 +7,15 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from srl_agents.episode import Episode, read_jsonl, to_json
 from srl_agents.evaluation.episode_stats import LONG_AFTER
-from srl_agents.evaluation.progress import LongWork
-from srl_agents.event_loop import run
 from srl_agents.policy import Policy
-from srl_agents.rollout import ALL_AT_ONCE, Game
+from srl_agents.rollout import Game, play_many
 from srl_envs.untrusted import read_json
 from srl_train.errors import ConfigError
 from srl_train.run_files import RunFiles, asked_for, refuse_taken, write_whole
@@ -46,6 +43,29 @@ class EpisodePlan:
     """JSON data for `Episode.extra`."""
 
 
+@dataclass
+class TimedGame(Game):
+    """Running episode that fails after `seconds`, unless they are None."""
+
+    seconds: float | None = field(kw_only=True)
+
+    async def play(self) -> Episode:
+        """Play the episode, and return its record, with a `failure` if it took too long."""
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(self.seconds) as limit:
+                await super().play()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        # A policy or environment that does not wait cannot be interrupted.
+        if self.seconds is not None and time.monotonic() - begun > self.seconds:
+            self.failure = (
+                f"BackendError: the episode did not end within {self.seconds} seconds (--timeout)"
+            )
+        return self.episode()
+
+
 @dataclass(frozen=True)
 class EpisodeRunner:
     """Limits of the episodes of an evaluation, and the folder of their records."""
@@ -55,7 +75,7 @@ class EpisodeRunner:
     timeout: float | None = None
     """Seconds after which an episode fails; None for no limit."""
     retries: int = 0
-    """Number of times that a failed episode is played again, with the same seeds."""
+    """Number of times that failed episodes are played again, with the same seeds."""
     folder: Path | None = None
     """Folder of the records; None to write none. Recorded episodes are not played again."""
     lock: object = None
@@ -65,82 +85,46 @@ class EpisodeRunner:
         """Play episodes, append each to `folder`/NAME.jsonl, if set, when it ends, and return all.
 
         The number of an episode in `plans` identifies it in the file; episodes in the file are not
-        played. A failed episode has its `failure`. Raise ConfigError if the file cannot be written,
-        or contains other episodes.
+        played. A failed episode has its `failure`, and is written after its last attempt. Raise
+        ConfigError if the file cannot be written, or contains other episodes.
         """
-        return run(self._play(name, plans))
-
-    async def _play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
         path = None if self.folder is None else self.folder / f"{name}.jsonl"
         done = {} if path is None else _finished(path, plans)
-        known, begun, in_flight = len(done), time.monotonic(), 0
-        failed = sum(episode.failure is not None for episode in done.values())
-        work, limit = LongWork(f"playing {name}"), asyncio.Semaphore(self.concurrency)
+        for attempt in range(self.retries + 1):
+            self._attempt(path, plans, done, last=attempt == self.retries)
+        return [done[number] for number in range(len(plans))]
 
-        def tell_progress(turn: int = 0) -> None:
-            remaining: object = "unknown"
-            if len(done) > known:
-                pace = (time.monotonic() - begun) / (len(done) - known)
-                remaining = timedelta(seconds=round(pace * (len(plans) - len(done))))
-            work.at(
-                f"{len(done)} of {len(plans)} episodes finished, {in_flight} in flight, {failed} "
-                f"failed, remaining time {remaining}"
-            )
+    def _attempt(
+        self,
+        path: Path | None,
+        plans: Sequence[EpisodePlan],
+        done: dict[int, Episode],
+        *,
+        last: bool,
+    ) -> None:
+        """Play the episodes that `done` lacks, and add them; failed ones only if `last`."""
+        numbers = [number for number in range(len(plans)) if number not in done]
+        left = [plans[number] for number in numbers]
 
-        async def one(number: int) -> None:
-            nonlocal in_flight, failed
-            async with limit:
-                in_flight += 1
-                episode = await self._episode(plans[number], number, tell_progress)
-                in_flight -= 1
+        def keep(index: int, episode: Episode) -> None:
+            if episode.failure is None or last:
                 if path is not None:
                     with asked_for("episodes", path), path.open("a", encoding="ascii") as file:
                         file.write(to_json(episode) + "\n")
-                done[number] = episode
-                failed += episode.failure is not None
-                tell_progress()
+                done[numbers[index]] = episode
 
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for number in [number for number in range(len(plans)) if number not in done]:
-                    tasks.create_task(one(number))
-        except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        return [done[number] for number in range(len(plans))]
-
-    async def _episode(
-        self, plan: EpisodePlan, number: int, at_turn: Callable[[int], None]
-    ) -> Episode:
-        """Play an episode until an attempt does not fail, or no attempt is left; return the last.
-
-        `number` is recorded in the episode's `extra`; `at_turn` is called after each step.
-        """
-        for _ in range(self.retries + 1):
-            with closing(plan.make()) as env:
-                game = Game(
-                    *(env, plan.seats, plan.seed, plan.policy_seed, ALL_AT_ONCE),
-                    reset_options={"episode": LONG_AFTER},
-                    given_names=plan.names,
-                    extra={**plan.extra, "number": number},
-                    at_turn=at_turn,
-                )
-                begun = time.monotonic()
-                try:
-                    async with asyncio.timeout(self.timeout) as limit:
-                        await game.play()
-                except TimeoutError:
-                    if not limit.expired():
-                        raise
-                # A policy or environment that does not wait cannot be interrupted.
-                late = self.timeout is not None and time.monotonic() - begun > self.timeout
-                if late or limit.expired():
-                    game.failure = (
-                        f"BackendError: the episode did not end within {self.timeout} seconds "
-                        "(--timeout)"
-                    )
-            if game.failure is None:
-                break
-        return game.episode()
+        play_many(
+            [plan.make for plan in left],
+            [plan.seats for plan in left],
+            [plan.seed for plan in left],
+            policy_seeds=[plan.policy_seed for plan in left],
+            names=[plan.names for plan in left],
+            extra=[{**plans[number].extra, "number": number} for number in numbers],
+            reset_options=[{"episode": LONG_AFTER}] * len(left),
+            in_flight=self.concurrency,
+            make_game=partial(TimedGame, seconds=self.timeout),
+            on_end=keep,
+        )
 
 
 UNRECORDED = EpisodeRunner()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
@@ -29,7 +30,6 @@ from srl_extensions.offline.data import (
 from srl_train import processes
 from srl_train.config.stages import STAGES
 from srl_train.errors import CheckpointError, DataError
-from srl_train.learners.learner import StageLearner
 from srl_train.plan import PlannedGames
 from srl_train.round import update_models
 from srl_train.run import Run, UpdateStats
@@ -63,13 +63,16 @@ class Stage:
         self._exits = ExitStack()
         self._learners = self._built(max(map(len, samples.values())) + len(self._pairs))
         if self._pairs:
-            for model, own in self._each("tokenised", dict.fromkeys(samples, self._pairs)).items():
-                samples[model] += own
+            for model, learner in self._learners.items():
+                samples[model] += learner.tokenised(self._pairs)
         for model, own in samples.items():
             self._check_length(model, max((sample.longest for sample in own), default=0))
         self._references: dict[str, References | None] = dict.fromkeys(samples)
         if isinstance(self._config, DpoConfig) and saved is None:
-            self._references = self._each("reference_logprobs", samples)
+            self._references = {
+                model: learner.reference_logprobs(samples[model])
+                for model, learner in self._learners.items()
+            }
         strategy_state = run.strategy.init(list(run.learners))
         if saved is not None:
             strategy_state = saved["strategy"]
@@ -267,20 +270,15 @@ class Stage:
                 "turns (environment.options.max_cycles), shorter texts, or another model"
             )
 
-    def _built(self, samples: int) -> dict[str, StageLearner]:
-        """Enter and return model -> learner, with a schedule for `samples` samples per pass."""
+    def _built(self, samples: int) -> dict[str, Any]:
+        """Build and enter the learner of each model, for `samples` samples per pass, by model."""
         run, config = self._run, self._config
+        make, players = resolve_name(config.LEARNER), run.players
         steps = config.epochs * -(-samples // config.batch_size)
-        learners = run.engine.each(
-            lambda model: run.engine.stage_learner(model, config, steps, run.config.seed),
-            run.learners,
-        )
-        for learner in learners.values():
-            self._exits.enter_context(learner)
+        shared = {"planned_steps": steps, "seed": run.config.seed}
+        learners = {}
+        for model in run.learners:
+            tokenizer = players.backends[model].tokenizer
+            learner = make(model, players.modules[model], tokenizer, config, **shared)
+            learners[model] = self._exits.enter_context(learner)
         return learners
-
-    def _each(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Call `method` of each model's learner with its argument; return model -> result."""
-        return self._run.engine.each(
-            lambda model: getattr(self._learners[model], method)(arguments[model]), arguments
-        )

@@ -1,1 +1,1 @@
-"""Optional training methods: replay credit and branching episodes."""
+"""Optional credit schemes: by replays, and by role."""

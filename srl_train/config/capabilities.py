@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 FACTS = {
     "own_advantages": "the learner computes the advantages",
     "credit": "a credit scheme assigns the advantages",
-    "leaders": "leaders act before the other agents",
-    "branches": "samples are answers to one situation, in branches of an episode",
-    "cluster": "other processes play the episodes",
     "overlap": "rounds are played while models learn",
-    "leftovers": "samples may be left for a later round",
     "processes": "several torchrun processes train in step",
     "sharded": "no process has whole weights",
     "adapters": "models are adapters on shared weights",
@@ -90,15 +86,10 @@ PARTS = (
     Part("algorithm.beta", _any_algorithm(lambda o: o.beta), "reference"),
     Part("algorithm.reference moving", _any_algorithm(lambda o: o.reference == "moving"), "moving"),
     Part("credit.name", lambda c: c.credit.name != "per_agent", "credit"),
-    Part("mode.name hierarchical", lambda c: c.mode.name == "hierarchical", "leaders"),
     Part(
-        "rollout.branching",
-        lambda c: c.rollout.branching,
-        "branches",
-        "credit own_advantages leaders cluster overlap leftovers processes",
-    ),
-    Part(
-        "engine.name ray", lambda c: c.engine.name == "ray", "cluster", "processes objects sharded"
+        "engine.name ray",
+        lambda c: c.engine.name == "ray",
+        excludes="processes objects sharded offline",
     ),
     Part(
         "engine.play_ahead",
@@ -134,7 +125,7 @@ PARTS = (
         "models.context",
         lambda c: c.models.context != "full",
         "contexts",
-        "processes sharded offline branches",
+        "processes sharded offline",
     ),
     Part("models.quantization", lambda c: c.models.quantization, "quantized"),
     Part(
@@ -148,7 +139,7 @@ PARTS = (
         lambda c: any(pool.draw_each == "group" for pool in c.opponent_pools.values()),
         "group_opponents",
     ),
-    Part("updates.sample_budget", lambda c: c.sample_budget, "leftovers", "truncated"),
+    Part("updates.sample_budget", lambda c: c.sample_budget, excludes="truncated"),
     Part(
         "updates.strategy that averages",
         lambda c: c.updates.strategy in ("synchronized", "federated"),

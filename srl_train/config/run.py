@@ -53,28 +53,19 @@ class RolloutConfig(Section):
     """Episodes of a round."""
 
     group_size: Annotated[int, Field(ge=2, le=MOST_EPISODES)] = 8
-    """Number of episodes from the same start, 2 or more, whose returns GRPO compares. With
-    branching, number of answers to the same observation."""
+    """Number of episodes from the same start, 2 or more, whose returns GRPO compares."""
     groups_per_round: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 2
     """Number of groups, each with its own start, per round."""
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Discount factor of rewards per step, 0 to 1."""
-    branching: bool = False
-    """If true, each group is one episode with group_size answers to every observation (AT-GRPO,
-    docs/training/credit.md)."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Time limit in seconds for the episodes of a round, or of one draw of opponents, after which
     the run stops. null sets no limit."""
 
     @property
-    def per_start(self) -> int:
-        """Number of episodes from the same start: 1 with branching, else group_size."""
-        return 1 if self.branching else self.group_size
-
-    @property
     def episodes(self) -> int:
-        """Number of episodes per round: per_start x groups_per_round."""
-        return self.per_start * self.groups_per_round
+        """Number of episodes per round: group_size x groups_per_round."""
+        return self.group_size * self.groups_per_round
 
 
 class CheckpointsConfig(Section):

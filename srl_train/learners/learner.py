@@ -7,7 +7,7 @@ Update strategies work on the gradients of all models between `compute_gradients
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,23 +84,3 @@ class Learner(Protocol):
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore a result of `state`; an empty "reference" keeps the reference model."""
-
-
-class StageLearner(Learner, Protocol):
-    """One model that learns from fixed data, in a `with` block; an update is one pass.
-
-    Its `state` has only "optimizer" and "counters": the model belongs to another learner.
-    """
-
-    losses: list[float]
-    """Losses of the last update, step by step."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *reason: object) -> None: ...
-
-    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Return rows of preference files as tokenized samples for `learn` (DPO only)."""
-
-    def reference_logprobs(self, samples: Sequence[Any]) -> Any:
-        """Return the reference's (chosen, rejected) log-probabilities per pair (DPO only)."""

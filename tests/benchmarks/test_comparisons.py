@@ -4,7 +4,6 @@ import pytest
 
 from benchmarks import comparisons as table
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion, Tokens
-from srl_extensions.research.branching import BranchedEpisode, Siblings
 from srl_train.config import yaml_file
 
 GAME = {"env": "When", "settings": {"mode.name": "raw"}, "tokens": 100, "blind": ["magrpo"]}
@@ -42,22 +41,20 @@ def test_statistics_are_those_of_the_runs(small, monkeypatch):
     # Resampled interquartile means lie between .5 and .8, .1 and .4.
     assert 0.5 - 0.4 <= game["apart"] < 0.65 - 0.25
     assert "| before training |  |  | 0.20 |" in text and "| uniform |  |  | 0.20 |" in text
-    assert "branches counted: when 100 to 103." in text
+    assert "trained on: when 100 to 103." in text
     # magrpo falls below its start, and is listed as blind.
     assert all(check.held for check in request.claim.judge(result))
 
 
-def test_branch_answers_are_counted_once():
+def test_tokens_of_all_answers_are_counted():
     def written(*tokens):
         return Decision(0, tokens=Tokens((), tokens, (0.0,) * len(tokens), ModelVersion("a", 0)))
 
-    played, other = written(1, 2), written(1, 2, 3)
-    turn = (AgentStep("a", None, played, 0.0), AgentStep("b", None, Decision(0), 0.0))
-    plain = Episode("game", 0, {}, (turn,))
-    drawn = Siblings("a", 0, (played, other), (0.0, 0.0))
-    branched = BranchedEpisode("game", 0, {}, (turn,), siblings=(drawn,))
-    assert table.answer_tokens([plain]) == 2
-    assert table.answer_tokens([plain, branched]) == 2 + 5
+    turn = (AgentStep("a", None, written(1, 2), 0.0), AgentStep("b", None, Decision(0), 0.0))
+    assert (
+        table.answer_tokens([Episode("game", 0, {}, (turn, turn)), Episode("game", 0, {}, (turn,))])
+        == 6
+    )
 
 
 def test_coin_size_does_not_change_an_agents_weight():

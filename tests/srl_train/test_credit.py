@@ -16,7 +16,7 @@ TWO = AgentRoles(("a", "b"))
 TEAMS = AgentRoles(("r0", "r1", "b0", "b1"), {"r0": "red", "r1": "red", "b0": "blue", "b1": "blue"})
 FLOOR = 1e-4
 OWN = sorted(set(CREDIT_SCHEMES) - {"per_agent"})
-PER_GROUP = sorted(set(OWN) - {"role", "round", "counterfactual"})
+PER_GROUP = sorted(set(OWN) - {"role", "round"})
 
 
 def credit_section(**settings):
@@ -84,16 +84,6 @@ def test_difference_compares_gains_turn_by_turn():
     assert scaled[2]["a"] == pytest.approx([4 / (math.sqrt(28 / 3) + FLOOR)], rel=1e-12)
 
 
-def test_counterfactual_uses_gains_directly():
-    group = alone([1, -2], [2], [0])
-    [found] = advantages("counterfactual", [group], scale="none")
-    assert [own["a"] for own in found] == [[1.0, -2.0], [2.0], [0.0]]
-    [scaled] = advantages("counterfactual", [group])  # squares 1 + 4 + 4 + 0, of four turns
-    assert scaled[1]["a"] == pytest.approx([2 / (1.5 + FLOOR)], rel=1e-12)
-    [idle] = advantages("counterfactual", [alone([0], [0])])
-    assert [own["a"] for own in idle] == [[0.0], [0.0]]
-
-
 def test_round_compares_all_starts():
     groups = [alone([1], [2, 1]), alone([10], [10])]  # 1, 3, 10, 10 around 6; squares 66, over 3
     found = advantages("round", groups, scale="none")
@@ -142,31 +132,6 @@ def test_each_environment_has_its_baseline():
     found, state = assignment("role", decay=1.0)(groups, ONE, {})
     assert [[own["a"] for own in group] for group in found] == [[[1.0], [-1.0]], [[1.0], [-1.0]]]
     assert state == {"rich a": 100.0, "poor a": 0.0}
-
-
-def test_advantage_alignment_by_hand():
-    # Two games, unscaled, discount .5, of two turns.
-    # a: to go (2 + .5*4 = 4, 4) and (0, 0): A = (2, 2) and (-2, -2)
-    # b: to go (1 + .5*6 = 4, 6) and (0 + .5*4 = 2, 4): B = (1, 1) and (-1, -1)
-    group = [game({"a": [2, 4], "b": [1, 6]}), game({"a": [0, 0], "b": [0, 4]})]
-    settings = {"seating": TWO, "discount": 0.5, "scale": "none", "alignment": 3.0}
-    [first, second] = advantages("advantage_alignment", [group], **settings)[0]
-    # a, turn 1: 2 + 3 * .5 * (.5 * 2) * 1 = 3.5; b, turn 1: 1 + 3 * .5 * (.5 * 1) * 2 = 2.5
-    assert first == {"a": [2.0, 3.5], "b": [1.0, 2.5]}
-    # a: -2 + 1.5 * (.5 * -2) * -1 = -.5; b: -1 + 1.5 * (.5 * -1) * -2 = .5
-    assert second == {"a": [-2.0, -0.5], "b": [-1.0, 0.5]}
-
-
-def test_advantage_alignment_uses_opponents_that_have_the_step():
-    group = [
-        game({"r0": [1, 1], "r1": [9, 9], "b0": [1, 3], "b1": [0]}),
-        game({"r0": [0, 0], "r1": [0, 0], "b0": [0, 0], "b1": [0]}),
-    ]
-    [first, _] = advantages("advantage_alignment", [group], TEAMS, scale="none")[0]
-    # r0: A = (1, .5); at turn 1 only b0 is there, with 1.5: .5 + (1) * 1.5
-    assert first["r0"] == [1.0, 2.0]
-    # b0: A = (2, 1.5); the mean of r0's .5 and r1's 4.5 is 2.5: 1.5 + 2 * 2.5
-    assert first["b0"] == [2.0, 6.5]
 
 
 @pytest.mark.parametrize("name", PER_GROUP)

@@ -1,4 +1,4 @@
-"""Update strategies: chains, and the mean of gradients."""
+"""Update strategies, and the mean of gradients."""
 
 import json
 
@@ -13,11 +13,7 @@ from srl_train.errors import UpdateError
 from srl_train.updates import (
     STRATEGIES,
     RoundContext,
-    UpdateStrategy,
-    chain,
     check_compatible,
-    no_state,
-    selective,
     synchronized,
     weighted_mean,
 )
@@ -28,72 +24,6 @@ CONTEXT = RoundContext(round=0, step=0, scores={"a": 9.0, "b": 1.0})
 
 def updates_section(**settings):
     return TypeAdapter(UpdatesConfig).validate_python(settings)
-
-
-def doubled() -> UpdateStrategy:
-    """A user's own strategy: twice the gradient, and a count of its calls."""
-
-    def on_gradients(gradients, state, context):
-        twice = {
-            model: None if own is None else {name: 2 * value for name, value in own.items()}
-            for model, own in gradients.items()
-        }
-        return twice, {"calls": state["calls"] + 1}
-
-    def on_weights(before, after, state, context):
-        return after, {"calls": state["calls"] + 100}
-
-    return UpdateStrategy(lambda models: {"calls": 0}, on_gradients, on_weights)
-
-
-def plus_one() -> UpdateStrategy:
-    def both(tensors):
-        return {m: {name: value + 1 for name, value in own.items()} for m, own in tensors.items()}
-
-    return UpdateStrategy(
-        no_state,
-        lambda gradients, state, context: (both(gradients), state),
-        lambda before, after, state, context: (both(after), state),
-    )
-
-
-def test_chain_runs_in_order_on_gradients_and_weights():
-    values = {"a": {"w": tensor([3.0])}}
-    first, then = chain(doubled(), plus_one()), chain(plus_one(), doubled())
-    gave, _ = first.on_gradients(values, first.init(("a",)), CONTEXT)
-    assert gave["a"]["w"].item() == 7.0  # 2 * 3 + 1
-    gave, _ = then.on_gradients(values, then.init(("a",)), CONTEXT)
-    assert gave["a"]["w"].item() == 8.0  # 2 * (3 + 1)
-    gave, _ = first.on_weights({}, values, first.init(("a",)), CONTEXT)
-    assert gave["a"]["w"].item() == 4.0  # only plus_one touches weights
-
-
-def test_order_matters_between_selective_and_synchronized():
-    gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([3.0])}}
-    best_only = selective(fraction=0.5)
-
-    everyone_follows = chain(best_only, synchronized())
-    gave, _ = everyone_follows.on_gradients(gradients, everyone_follows.init(MODELS), CONTEXT)
-    assert (gave["a"]["w"].item(), gave["b"]["w"].item()) == (1.0, 1.0)  # the mean over {a}
-
-    best_gets_mean = chain(synchronized(), best_only)
-    gave, _ = best_gets_mean.on_gradients(gradients, best_gets_mean.init(MODELS), CONTEXT)
-    assert gave["a"]["w"].item() == 2.0  # (1 + 3) / 2
-    assert gave["b"] is None
-
-
-def test_chained_state_is_kept_apart_and_survives_json():
-    strategy = chain(doubled(), chain(selective(patience=1), doubled()))
-    state = strategy.init(MODELS)
-    gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([3.0])}}
-    for _ in range(3):
-        state = json.loads(json.dumps(state))
-        _, state = strategy.on_gradients(gradients, state, CONTEXT)
-    assert state[0] == {"calls": 3}
-    assert state[1][1] == {"calls": 3}
-    _, later = strategy.on_weights({}, gradients, state, CONTEXT)
-    assert (later[0], later[1][1]) == ({"calls": 103}, {"calls": 103})
-    assert state[1][0]["waited"] == {"a": 0, "b": 1}  # passed over, overdue, passed over
 
 
 @pytest.mark.parametrize("name", ["synchronized", "asynchronous", "federated", "selective"])

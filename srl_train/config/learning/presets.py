@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from srl_train.errors import ConfigError
 
 PresetName = Literal[
-    "grpo", "dr_grpo", "dapo", "gspo", "rloo", "reinforce_plus_plus", "magrpo", "at_grpo", "mappo",
+    "grpo", "dr_grpo", "dapo", "gspo", "rloo", "reinforce_plus_plus", "magrpo", "mappo",
     "ippo",
 ]  # fmt: skip
 Tree = Mapping[str, Any]
@@ -43,8 +43,6 @@ PRESETS: Mapping[str, Mapping[str, Tree] | str] = {
     "reinforce_plus_plus": {"credit": {"name": "round"}},
     # Liu et al. 2025 (LLM collaboration with multi-agent RL), over whole episodes.
     "magrpo": {"algorithm": {"scale_rewards": "none"}, "credit": {"name": "team_joint"}},
-    # Zhao et al. 2025 (Stronger-MAS), sec. 4, with the mode's rewards.
-    "at_grpo": {"rollout": {"branching": True}},
     "mappo": "srl_extensions.ppo.config:MAPPO",
     "ippo": "srl_extensions.ppo.config:IPPO",
 }

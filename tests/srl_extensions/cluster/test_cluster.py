@@ -12,14 +12,12 @@ import numpy as np
 import psutil
 import pytest
 
-from srl_extensions.offline.config import DpoConfig, SftConfig
 from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.round import train_round
-from srl_train.trainer import Trainer
-from tests.srl_train.run_state import everything, same, without_times
+from tests.srl_train.run_state import everything, same
 
 pytestmark = pytest.mark.ray
 pytest.importorskip("ray")
@@ -105,31 +103,6 @@ def test_run_with_ten_kills_equals_an_undisturbed_run(undisturbed):
     assert len(killed) >= 9  # The run may end before the last timer.
     assert found["versions"] == undisturbed["versions"]
     assert same(found, undisturbed)
-
-
-def test_stages_with_a_killed_learner_equal_the_local_engine(tmp_path):
-    stages = {"sft": SftConfig(episodes=8, epochs=2), "dpo": DpoConfig(episodes=16, epochs=2)}
-    config = demo().replaced(**stages, rounds=1, logging={"evaluation_episodes": 0})
-    killed, trainers = [], []
-
-    class Killer:
-        def write(self, row):
-            if row.get("stage") and row["pass"] == 0:  # Kill after the first pass of each stage.
-                kill_learner(trainers[-1].run, "model_1")
-                killed.append(row["stage"])
-
-        def close(self):
-            pass
-
-    def fitted(config, *sinks):
-        with Trainer(config, tmp_path / config.engine.name, sinks=sinks) as trainer:
-            trainers.append(trainer)
-            assert trainer.fit()["training_completed"]
-            return everything(trainer.run), without_times(trainer.run.stages.reports)
-
-    found = fitted(config.replaced(engine=RayEngineConfig()), Killer())
-    assert killed == ["sft", "dpo"]
-    assert same(found, fitted(config))
 
 
 def test_run_with_a_lost_node_equals_an_undisturbed_run(short_run):

@@ -194,7 +194,7 @@ def test_failed_episodes_are_retried_with_the_same_seeds():
     policy = FailsFirst(failures=1)
     first, second = play_scenario(PAIR, policy, 2, runner=EpisodeRunner(retries=1))
     assert first.failure is None and second.failure is None
-    assert policy.seeds[0] == policy.seeds[1] != policy.seeds[2]
+    assert policy.seeds[0] == policy.seeds[2] != policy.seeds[1]
     policy = FailsFirst(failures=3)
     first, second = play_scenario(PAIR, policy, 2, runner=EpisodeRunner(retries=1))
     assert "overloaded" in first.failure and second.failure is None

@@ -19,8 +19,6 @@ SETTINGS = {
     "algorithm.beta": {"algorithm.beta": 0.1},
     "algorithm.reference moving": {"algorithm.beta": 0.1, "algorithm.reference": "moving"},
     "credit.name": {"credit.name": "role"},
-    "mode.name hierarchical": {"mode.name": "hierarchical"},
-    "rollout.branching": {"rollout.branching": True},
     "engine.name ray": {"engine.name": "ray"},
     "engine.play_ahead": {"engine.play_ahead": True},
     "engine.play_ahead with served models": {"engine.play_ahead": True, **SERVERS},
@@ -50,7 +48,7 @@ SETTINGS = {
 }
 """Part to the settings, by dotted name, that choose it."""
 ONE_OF_EACH = [
-    ("rollout.branching", "engine.name ray"),
+    ("models.context", "parallel fsdp"),
     ("parallel fsdp", "models.adapters"),
     ("backend with served models", "models.quantization"),
     ("algorithm.name ppo", "credit.name"),

@@ -8,7 +8,7 @@ from srl_train.config import yaml_file
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.trainer import Trainer
-from srl_train.updates import UpdateStrategy, chain, synchronized
+from srl_train.updates import UpdateStrategy, synchronized
 from tests.srl_train.run_state import same, weights
 
 
@@ -22,11 +22,11 @@ def test_custom_strategy_is_used_and_recorded(tmp_path, short_run):
     def watched():
         def on_gradients(gradients, state, context):
             calls.append((context.round, sorted(gradients)))
-            return gradients, state
+            return synchronized().on_gradients(gradients, state, context)
 
         return UpdateStrategy(lambda models: {}, on_gradients)
 
-    trainer = Trainer(short_run(), tmp_path, strategy=chain(synchronized(), watched()))
+    trainer = Trainer(short_run(), tmp_path, strategy=watched())
     trainer.fit()
     assert calls == [(0, ["model_0", "model_1"]), (1, ["model_0", "model_1"])]
     assert same(*weights(trainer.run).values())

@@ -1,1 +1,0 @@
-"""Server of Core SRL's games for OpenEnv."""
