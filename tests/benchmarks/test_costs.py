@@ -56,8 +56,9 @@ def test_child_calls_a_function_by_name(small, monkeypatch, capsys):
         return costs.Cost(1.0, 1.0, 1, capsys.readouterr().out)
 
     monkeypatch.setattr(costs, "run", run)
-    found, cost = costs.call("train", {**small("adapter_memory").overrides, **SETTINGS})
-    assert found is None and cost.peak_rss == 1
+    seconds, cost = costs.call("round_seconds", {**small("scaling").overrides, **SETTINGS})
+    assert len(seconds["round"]) == 1 and seconds["round"][0] >= seconds["train"][0] > 0
+    assert cost.peak_rss == 1
 
 
 def test_measurements_of_memory_do_not_import_torch():
@@ -95,6 +96,17 @@ def test_memory_is_measured_in_a_separate_process(small):
     ]  # fmt: skip
     assert all(row["rss"] > 100 for row in rows)
     assert rows[3]["times"] == rows[3]["rss"] / rows[2]["rss"]
+
+
+@pytest.mark.slow
+def test_round_time_is_measured_for_each_number_of_models(small, in_this_process):
+    change = {"options": {"counts": [1, 2], "turns": 2}}
+    request = small("scaling", seeds=(), change=change, rollout__groups_per_round=1)
+    result = costs.scaling(request)
+    one, two = result.rows
+    assert one["times"] == 1.0 and two["times"] == two["round"] / one["round"]
+    assert two["round"] >= two["train"] > 0
+    assert "| 2 | " in request.claim.tables[0].markdown(result.rows)
 
 
 def test_vocabulary_update_is_measured_for_all_methods(small, in_this_process):
