@@ -19,6 +19,7 @@ from srl_agents.episode import AgentStep, Decision
 from srl_train.credit import (
     CREDIT_SCHEMES,
     AgentRoles,
+    AlignmentCredit,
     CreditConfig,
     CreditScheme,
     PlainCredit,
@@ -47,6 +48,16 @@ STEPS = {
 }
 """Upper bound of environment steps per episode, replays included."""
 KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
+DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
+    "agent_turn": PlainCredit(name="agent_turn"),
+    "advantage_alignment": AlignmentCredit(alignment=1.0),
+}
+DILEMMA_ROLES = AgentRoles(("first", "second"))
+DILEMMA = np.array([[-2.0, 0.0], [-3.0, -1.0]])
+"""Own payoff by own and the other agent's choice; 1 cooperates."""
+DILEMMA_TURNS, DILEMMA_DISCOUNT, DILEMMA_RATE = 16, 0.96, 0.1
+CONTEXTS = 5
+"""Contexts of a choice: the first turn, then (own, other) = 00, 01, 10, 11."""
 
 
 def key_rewards(
@@ -59,9 +70,10 @@ def key_rewards(
 
 
 def measure(request: Request) -> Result:
-    """Return the rows of `key_games`."""
+    """Return the rows of `key_games` and `dilemmas`."""
     options = request.claim.options
-    return Result(key_games(request.seeds, options["rates"], options["learners"], options["most"]))
+    key = key_games(request.seeds, options["rates"], options["learners"], options["most"])
+    return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"])])
 
 
 def key_games(
@@ -84,8 +96,20 @@ def key_games(
             times = {f"times_{name}": medians["team_joint"] / own for name, own in medians.items()}
             fewer = {f"fewer_{name}": medians["agent_turn"] / own for name, own in medians.items()}
             steps = {f"steps_{name}": STEPS[name] * own for name, own in medians.items()}
-            found = {"seed": seed, "rate": rate, **medians}
+            found = {"part": "key", "seed": seed, "rate": rate, **medians}
             rows.append({**found, **times, **fewer, **steps})
+    return rows
+
+
+def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
+    """Return one row per credit scheme and seed: cooperation and reward after `updates` updates."""
+    rows: list[dict[str, Any]] = []
+    plain: dict[int, float] = {}
+    for name, credit in DILEMMA_CREDIT.items():
+        for seed in seeds:
+            found = dilemma(credit, DILEMMA_RATE, seed, updates)
+            more = found["cooperation"] - plain.setdefault(seed, found["cooperation"])
+            rows.append({"part": "dilemma", "credit": name, "seed": seed, **found, "more": more})
     return rows
 
 
@@ -114,6 +138,38 @@ def games_until_found(credit: CreditConfig, rate: float, seed: int, most: int) -
         if kept == KEPT:
             return played - GROUP * (KEPT - 1)
     return math.inf
+
+
+def dilemma(
+    credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
+) -> dict[str, float]:
+    """Train two learners with one logit per context; return the results of the last tenth."""
+    rng = np.random.default_rng(seed)
+    scheme = CREDIT_SCHEMES.load(credit.name)(credit, DILEMMA_DISCOUNT, "group")
+    state: Mapping[str, float] = {}
+    logits = np.zeros((2, CONTEXTS))
+    seen: list[tuple[float, float]] = []
+    for _ in range(updates):
+        chance = 1.0 / (1.0 + np.exp(-logits))
+        context = np.zeros((games, 2), int)
+        contexts = np.empty((games, 2, DILEMMA_TURNS), int)
+        chosen = np.empty((games, 2, DILEMMA_TURNS), int)
+        for turn in range(DILEMMA_TURNS):
+            contexts[:, :, turn] = context
+            acts = (rng.random((games, 2)) < chance[[0, 1], context]).astype(int)
+            chosen[:, :, turn] = acts
+            context = 1 + 2 * acts + acts[:, ::-1]
+        paid = DILEMMA[chosen, chosen[:, ::-1]]
+        none = np.zeros_like(paid)
+        group = [_game(DILEMMA_ROLES, *game) for game in zip(paid, chosen, none, strict=True)]
+        advantage, state = _advantages(scheme, group, DILEMMA_ROLES, state)
+        for agent in (0, 1):
+            here = contexts[:, agent]
+            push = advantage[:, agent] * (chosen[:, agent] - chance[agent, here])
+            logits[agent] += rate * np.bincount(here.ravel(), push.ravel(), CONTEXTS) / games
+        seen.append((float(chosen.mean()), float(paid.mean())))
+    last = np.mean(seen[-max(1, updates // 10) :], axis=0)
+    return {"cooperation": float(last[0]), "reward": float(last[1])}
 
 
 def _gains(

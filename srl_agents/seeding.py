@@ -26,6 +26,8 @@ STREAMS: Mapping[str, tuple[str | int, ...]] = {
     "update": ("round", "model", "update_index"),
     # Episodes of cross-play.
     "cross_play": (4,),
+    # Alternative actions of credit assignment by replays.
+    "credit": (7, "round"),
     # Models of a group of episodes, and the order of models in a round robin.
     "matchmaking": (8, "group"),
     "round_robin": (9, "cycle"),

@@ -285,6 +285,7 @@ CREDIT_SCHEMES = PluginTable(
         "round": Plugin(whole_round),
         "difference": Plugin("srl_extensions.research.replays:difference"),
         "role": Plugin("srl_extensions.research.schemes:role"),
+        "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
     },
     ConfigError,
 )
@@ -304,7 +305,7 @@ class CreditSection(Section):
     CHOICE: ClassVar = "name"
 
 
-WITH_SETTINGS = ("role",)
+WITH_SETTINGS = ("role", "advantage_alignment")
 if TYPE_CHECKING:
     PlainName = str
 else:
@@ -327,8 +328,17 @@ class RoleCredit(CreditSection):
     """Weight of a role's previous average at each episode, 0 to 1."""
 
 
+class AlignmentCredit(CreditSection):
+    """Advantage alignment."""
+
+    name: Literal["advantage_alignment"] = "advantage_alignment"
+    """Credit scheme (docs/training/credit.md)."""
+    alignment: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of the opponents' advantages, 0 or more."""
+
+
 CreditConfig = Annotated[
-    PlainCredit | RoleCredit,
+    PlainCredit | RoleCredit | AlignmentCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]

@@ -41,9 +41,21 @@ def test_runs_without_solution_are_reported():
     assert credit.games_until_found(PlainCredit(name="team_joint"), 0.01, 0, 200) == float("inf")
 
 
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
+def test_advantage_alignment_cooperates_in_a_dilemma(seed):
+    plain, aligned = (
+        credit.dilemma(own, 0.3, seed, updates=80, games=32)["cooperation"]
+        for own in credit.DILEMMA_CREDIT.values()
+    )
+    assert plain < 0.1
+    assert aligned > 0.6
+
+
 @pytest.mark.slow
 def test_whole_table(small):
-    options = {"rates": [3.0], "most": 40, "learners": 1}
+    options = {"rates": [3.0], "most": 40, "learners": 1, "dilemma_updates": 2}
     request = small("credit", seeds=(0,), change={"options": options})
     result = credit.measure(request)
     text = request.claim.markdown(result, request)
