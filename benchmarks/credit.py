@@ -20,6 +20,7 @@ from srl_train.credit import (
     CREDIT_SCHEMES,
     AgentRoles,
     AlignmentCredit,
+    CounterfactualCredit,
     CreditConfig,
     CreditScheme,
     PlainCredit,
@@ -41,10 +42,14 @@ KEY_CREDIT: Mapping[str, CreditConfig] = {
     "agent_turn": PlainCredit(name="agent_turn"),
     "team_joint": PlainCredit(name="team_joint"),
     "difference": PlainCredit(name="difference"),
+    "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
 }
+REPLAY = AGENTS * TURNS * (TURNS + 1) // 2
+"""Steps from every action of an episode to the episode's end."""
 STEPS = {
     **dict.fromkeys(KEY_CREDIT, TURNS),
-    "difference": TURNS + AGENTS * TURNS * (TURNS + 1) // 2,  # from every action to the end
+    "difference": TURNS + REPLAY,
+    "counterfactual": TURNS + (len(COLOURS) - 1) * REPLAY,
 }
 """Upper bound of environment steps per episode, replays included."""
 KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
@@ -175,12 +180,12 @@ def dilemma(
 def _gains(
     name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the gain (games, agents, turns) of every action over the first colour.
+    """Return the gain (games, agents, turns) of every action over its alternatives.
 
-    The gain is the reward to go minus that of a replay with this colour; 0 for other schemes than
-    "difference".
+    The gain is the reward to go minus that of a replay with another action: the first colour for
+    the scheme "difference", the mean over all colours for "counterfactual"; 0 for other schemes.
     """
-    if name != "difference":
+    if name not in ("difference", "counterfactual"):
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
     shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
@@ -188,11 +193,15 @@ def _gains(
     def to_go(paid: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.flip(np.flip(paid, -1).cumsum(-1), -1)
 
-    other = np.broadcast_to(chosen_GAT[:, None, None], shape).copy()
-    other[:, agents, turns, agents, turns] = 0
-    weather = np.broadcast_to(weather_GAT[:, None, None], shape)
-    instead = to_go(key_rewards(other, weather))[:, agents, turns, agents, turns]
-    return np.asarray(to_go(key_rewards(chosen_GAT, weather_GAT)) - instead)
+    def instead(colour: int) -> NDArray[np.float64]:
+        other = np.broadcast_to(chosen_GAT[:, None, None], shape).copy()
+        other[:, agents, turns, agents, turns] = colour
+        weather = np.broadcast_to(weather_GAT[:, None, None], shape)
+        return to_go(key_rewards(other, weather))[:, agents, turns, agents, turns]
+
+    colours = range(1) if name == "difference" else range(len(COLOURS))
+    others = np.mean([instead(colour) for colour in colours], axis=0)
+    return np.asarray(to_go(key_rewards(chosen_GAT, weather_GAT)) - others)
 
 
 def _game(

@@ -286,6 +286,7 @@ CREDIT_SCHEMES = PluginTable(
         "difference": Plugin("srl_extensions.research.replays:difference"),
         "role": Plugin("srl_extensions.research.schemes:role"),
         "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
+        "counterfactual": Plugin("srl_extensions.research.replays:counterfactual"),
     },
     ConfigError,
 )
@@ -305,7 +306,7 @@ class CreditSection(Section):
     CHOICE: ClassVar = "name"
 
 
-WITH_SETTINGS = ("role", "advantage_alignment")
+WITH_SETTINGS = ("role", "advantage_alignment", "counterfactual")
 if TYPE_CHECKING:
     PlainName = str
 else:
@@ -337,8 +338,18 @@ class AlignmentCredit(CreditSection):
     """Weight of the opponents' advantages, 0 or more."""
 
 
+class CounterfactualCredit(CreditSection):
+    """Comparison with replays of the agent's other actions."""
+
+    name: Literal["counterfactual"] = "counterfactual"
+    """Credit scheme (docs/training/credit.md)."""
+    alternatives: Annotated[int, Field(ge=1)] = 3
+    """Maximum number of other legal actions per answer, drawn at random if there are more; each is
+    a replay of the rest of the episode."""
+
+
 CreditConfig = Annotated[
-    PlainCredit | RoleCredit | AlignmentCredit,
+    PlainCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]
@@ -363,6 +374,7 @@ CREDIT_HOOKS = PluginTable(
     "core_srl.credit",
     {
         "difference": Plugin("srl_extensions.research.replays:credit", "replays"),
+        "counterfactual": Plugin("srl_extensions.research.replays:credit", "replays"),
     },
     ConfigError,
 )

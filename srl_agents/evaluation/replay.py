@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Discrete
 
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_agents.errors import EpisodeError
@@ -142,6 +143,18 @@ class Watched:
     def mask(self, agent: str) -> Any:
         """Return the agent's mask (1 = legal) in `infos`, or None if all actions are legal."""
         return self.infos.get(agent, {}).get("action_mask")
+
+    def others(self, step: AgentStep) -> list[int]:
+        """Return the legal actions of the step's agent except the recorded one.
+
+        The list is empty for actions that are not discrete.
+        """
+        space, taken = self.env.action_space(step.agent), step.decision.action
+        if not isinstance(space, Discrete) or not isinstance(taken, int | np.integer):
+            return []
+        mask = self.mask(step.agent)
+        legal = range(int(space.n)) if mask is None else np.flatnonzero(mask).tolist()
+        return [action for action in legal if action != taken]
 
     def default(self, agent: str) -> Any:
         """Return the text view's default action, or the first legal one if it is illegal."""

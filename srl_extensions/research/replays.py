@@ -1,22 +1,29 @@
-"""Credit from replays: compare each action with the default action at the same step."""
+"""Credit from replays: compare each action with other actions at the same step."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from typing import Any
 
+import numpy as np
 from gymnasium.spaces import Discrete
 
+from srl_agents import seeding
 from srl_agents.episode import AgentStep, Episode
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.replay import Watched, copied, played_instead, replay
 from srl_envs.errors import EnvError
 from srl_train.config.run import RunConfig
 from srl_train.credit import (
+    SCALE_FLOOR,
+    AgentRoles,
+    CounterfactualCredit,
     Credit,
     CreditScheme,
+    Group,
     normalize_steps,
     per_agent,
 )
@@ -31,31 +38,42 @@ def with_gains(
     game_of: Callable[[Episode], Game],
     agents: Collection[str],
     *,
+    alternatives: int | None,
     discount: float,
+    rng: np.random.Generator,
 ) -> tuple[list[Game], int]:
     """Return the trajectories `games` with all actions' gains, and the number of replayed steps.
 
     The gain of an action is its shaped reward-to-go, minus that of a replay in `env` in which only
-    this action is replaced by the default action. Actions of other agents than `agents` have gain
-    0. `game_of` builds the trajectories of a replayed episode. Raises TrainingError if a replay of
-    the recorded actions gives other rewards.
+    this action is replaced: by the default action if `alternatives` is None, else on average over
+    the agent's legal actions, at most `alternatives` others, drawn with `rng`. Actions of other
+    agents than `agents` have gain 0. `game_of` builds the trajectories of a replayed episode.
+    Raises TrainingError if a replay of the recorded actions gives other rewards.
     """
     watched, replayed_steps = Watched(env), 0
 
     def gain(episode: Episode, game: Game, number: int, step: AgentStep) -> float:
         """Return the gain of the action in `step`, a part of the episode's turn `number`."""
         nonlocal replayed_steps
-        default = watched.default(step.agent)
-        if step.decision.action == default:
+        others = watched.others(step)
+        weight = len(others) / (len(others) + 1)
+        if alternatives is None:
+            default = watched.default(step.agent)
+            others, weight = [other for other in others if other == default], 1.0
+        elif len(others) > alternatives:
+            others = sorted(rng.choice(others, alternatives, replace=False).tolist())
+        if not others:
             return 0.0
         before = episode.steps_before(step.agent, number)
-        turns = played_instead(watched, episode.turns[number:], step.agent, default)
-        replayed_steps += len(turns)
-        other = game_of(dataclasses.replace(episode, turns=(*episode.turns[:number], *turns)))
-        taken, instead = (
-            discounted_return(one[step.agent].shaped[before:], discount) for one in (game, other)
-        )
-        return taken - instead
+        instead = []
+        for action in others:
+            turns = played_instead(watched, episode.turns[number:], step.agent, action)
+            replayed_steps += len(turns)
+            other = game_of(dataclasses.replace(episode, turns=(*episode.turns[:number], *turns)))
+            instead.append(discounted_return(other[step.agent].shaped[before:], discount))
+        # The mean is over all legal actions, including the chosen one.
+        taken = discounted_return(game[step.agent].shaped[before:], discount)
+        return weight * (taken - sum(instead) / len(instead))
 
     found: list[Game] = []
     for episode, game in zip(episodes, games, strict=True):
@@ -94,6 +112,26 @@ def difference(section: Any, discount: float, scale: str) -> CreditScheme:
     )
 
 
+def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme that subtracts the mean over all legal actions of the step, by replays.
+
+    A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
+    of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays instead of
+    a critic. The root mean square is over all steps of the agent in the group; `scale` "none"
+    disables the division. Requires `Trajectory.gains`; `section` and `discount` are unused.
+    """
+
+    def scaled(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
+        gains = [list(game[agent].gains or ()) for game in group]
+        flat = [gain for own in gains for gain in own]
+        if scale == "none" or not any(flat):
+            return gains
+        size = math.sqrt(math.fsum(gain * gain for gain in flat) / len(flat)) + SCALE_FLOOR
+        return [[gain / size for gain in own] for own in gains]
+
+    return per_agent(scaled)
+
+
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
     """Return the credit assignment of `scheme` with gains from replays of each round's episodes.
 
@@ -106,6 +144,8 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
             "not Discrete; use agent_turn"
         )
     check_copies(setting, env)
+    section = config.credit
+    alternatives = section.alternatives if isinstance(section, CounterfactualCredit) else None
 
     def replays(
         run: Any, number: int, episodes: Sequence[Episode], games: list[Game]
@@ -117,7 +157,9 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
                 games,
                 run.game,
                 run.agents_that_learn,
+                alternatives=alternatives,
                 discount=run.config.rollout.discount,
+                rng=seeding.generator(run.config.seed, "credit", number),
             )
 
     return Credit(scheme, replays)

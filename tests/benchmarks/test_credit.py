@@ -28,6 +28,8 @@ def test_replay_gain_equals_the_prize():
     prize = np.zeros(chosen.shape)
     prize[:, HOLDER, WHEN] = chosen[:, HOLDER, WHEN] == COLOUR
     np.testing.assert_allclose(credit._gains("difference", chosen, weather), prize, atol=1e-9)
+    prize[:, HOLDER, WHEN] -= 1 / len(COLOURS)
+    np.testing.assert_allclose(credit._gains("counterfactual", chosen, weather), prize, atol=1e-9)
 
 
 @pytest.mark.slow

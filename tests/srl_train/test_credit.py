@@ -16,7 +16,7 @@ TWO = AgentRoles(("a", "b"))
 TEAMS = AgentRoles(("r0", "r1", "b0", "b1"), {"r0": "red", "r1": "red", "b0": "blue", "b1": "blue"})
 FLOOR = 1e-4
 OWN = sorted(set(CREDIT_SCHEMES) - {"per_agent"})
-PER_GROUP = sorted(set(OWN) - {"role", "round"})
+PER_GROUP = sorted(set(OWN) - {"role", "round", "counterfactual"})
 
 
 def credit_section(**settings):
@@ -82,6 +82,16 @@ def test_difference_compares_gains_turn_by_turn():
     # squares 9 + 1 + 16 of turn 0 and 1 + 1 of turn 1, over 2 + 1
     [scaled] = advantages("difference", [alone([1, 2], [3, 4], [8])])
     assert scaled[2]["a"] == pytest.approx([4 / (math.sqrt(28 / 3) + FLOOR)], rel=1e-12)
+
+
+def test_counterfactual_uses_gains_directly():
+    group = alone([1, -2], [2], [0])
+    [found] = advantages("counterfactual", [group], scale="none")
+    assert [own["a"] for own in found] == [[1.0, -2.0], [2.0], [0.0]]
+    [scaled] = advantages("counterfactual", [group])  # squares 1 + 4 + 4 + 0, of four turns
+    assert scaled[1]["a"] == pytest.approx([2 / (1.5 + FLOOR)], rel=1e-12)
+    [idle] = advantages("counterfactual", [alone([0], [0])])
+    assert [own["a"] for own in idle] == [[0.0], [0.0]]
 
 
 def test_round_compares_all_starts():

@@ -36,14 +36,15 @@ def acts(*actions):
     return Plays(*map(Decision, actions))
 
 
-def gained(a, b, discount=0.5, agents=("a", "b"), make_env=CarryGame):
+def gained(a, b, alternatives=None, discount=0.5, agents=("a", "b"), make_env=CarryGame, seed=0):
     def game_of(episode):
         return shaped_game(episode, ("a", "b"), lambda raw: raw, View.parse_penalty)
 
     episode = play(CarryGame(), {"a": a, "b": b}, 0)
     [game], steps = with_gains(
-        make_env(), [episode], [game_of(episode)], game_of, agents, discount=discount
-    )
+        make_env(), [episode], [game_of(episode)], game_of, agents,
+        alternatives=alternatives, discount=discount, rng=np.random.default_rng(seed),
+    )  # fmt: skip
     return {agent: own.gains for agent, own in game.items()}, steps
 
 
@@ -62,30 +63,33 @@ def test_default_action_has_no_gain():
     assert found == {"a": (0.0, 2.0), "b": (0.0, 0.0)}
 
 
-def with_default(action):
-    """Return a constructor of the game with another default action."""
-
-    def make():
-        env = CarryGame()
-        env.text_view = View()
-        env.text_view.default_action = action
-        return env
-
-    return make
+def test_counterfactual_credit_matches_hand_computation():
+    # a's to go with 0, 1, 2 in turn 0: -2 + 1.5, 0 + 2, 2 + 2.5, of mean 2; in turn 1: 0, 2, 4.
+    found, _ = gained(acts(1, 2), acts(2, 1), alternatives=2)
+    assert found["a"] == pytest.approx((0.0, 2.0))
+    # b's in turn 0: -.5, 1.5, 3.5, of mean 1.5; in turn 1 -1, 1, 3.
+    assert found["b"] == pytest.approx((2.0, 0.0))
 
 
-def test_illegal_replayed_action_becomes_a_legal_one():
+def test_sampled_alternatives_are_unbiased():
+    exact, _ = gained(acts(1, 2), acts(2, 1), alternatives=2)
+    drawn = [gained(acts(1, 2), acts(2, 1), alternatives=1, seed=s)[0]["a"][1] for s in range(40)]
+    assert set(drawn) == {(4 - 0) * 2 / 3, (4 - 2) * 2 / 3}
+    assert np.mean(drawn) == pytest.approx(exact["a"][1], abs=0.3)
+
+
+def test_illegal_replayed_action_becomes_the_default():
     # With a's 2 in turn 0, b may not pick its 2 in turn 1: it picks 0. To go of a: 4 + 2, where it
-    # was 2 + 1 - 2.
-    found, _ = gained(acts(1, 0), acts(0, 2), discount=1.0, make_env=with_default(2))
-    assert found["a"][0] == 1 - 6
+    # was 2 + 1 - 2; with a 0 in its place 0 - 2.
+    found, _ = gained(acts(1, 0), acts(0, 2), alternatives=2, discount=1.0)
+    assert found["a"][0] == pytest.approx(1 - (1 - 2 + 6) / 3)
 
 
 def test_parse_failure_costs_its_penalty():
     bad = Plays(Decision(0, text="?", parse_failure="no number"), Decision(1))
-    found, _ = gained(bad, acts(0, 0), discount=1.0, make_env=with_default(1))
-    # To go of a: 0 - .25 + 2, with 1 in its place 2 + 3 and no penalty.
-    assert found["a"][0] == 1.75 - 5
+    found, _ = gained(bad, acts(0, 0), alternatives=2, discount=1.0)
+    # To go of a: 0 - .25 + 2, with 1 or 2 in its place 2 + 3, 4 + 4 and no penalty.
+    assert found["a"][0] == pytest.approx((2 / 3) * (1.75 - (5 + 8) / 2))
 
 
 def test_late_agent_gains_from_its_own_answers():
@@ -97,7 +101,10 @@ def test_late_agent_gains_from_its_own_answers():
     def game_of(one):
         return shaped_game(one, tuple(one.seats), lambda raw: raw, 0.0)
 
-    [game], _ = with_gains(env, [episode], [game_of(episode)], game_of, episode.seats, discount=1.0)
+    [game], _ = with_gains(
+        env, [episode], [game_of(episode)], game_of, episode.seats,
+        alternatives=None, discount=1.0, rng=np.random.default_rng(0),
+    )  # fmt: skip
     assert {agent: own.gains for agent, own in game.items()} == {
         "player_0": (1.0,),
         "player_1": (1.0,),
