@@ -9,6 +9,7 @@ To add a strategy, write a function that returns an `UpdateStrategy` and add it 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,9 +19,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from srl_envs.tables import Plugin, PluginTable
 from srl_train import fsdp
+from srl_train.config.learning.updates import ServerConfig
 from srl_train.errors import ConfigError, UpdateError
 
 Tensors = Mapping[str, Mapping[str, Tensor] | None]
@@ -160,6 +163,11 @@ def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str
     }
 
 
+def _placed(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the values on the devices of the same names in `like`, sharded where these are."""
+    return {n: fsdp.like(value.to(like[n].device), like[n]) for n, value in values.items()}
+
+
 def _size(tensors: Mapping[str, Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
@@ -268,13 +276,19 @@ def _ranked(scores: Mapping[str, float], waited: Mapping[str, int]) -> list[str]
     return ranked
 
 
-def federated(mix: float = 1.0, groups: Groups = (), *, period: int = 1) -> UpdateStrategy:
+def federated(
+    mix: float = 1.0,
+    groups: Groups = (),
+    *,
+    period: int = 1,
+    server: ServerConfig | None = None,
+) -> UpdateStrategy:
     """Return the strategy that averages the models' weights after every `period` rounds.
 
-    Within each group: new = mix * mean + (1 - mix) * own. The mean is weighted by the samples of
-    the period (McMahan et al. 2017, alg. 1). Models without samples do not count in the mean, but
-    receive it. Rounds without any update do not count; the end of a stage before the rounds ends a
-    period.
+    Within each group: new = mix * common + (1 - mix) * own. The common weights are the mean,
+    weighted by the samples of the period (McMahan et al. 2017, alg. 1), or the result of a server
+    optimizer (`server_step`). Models without samples do not count in the mean, but receive it.
+    Rounds without any update do not count; the end of a stage before the rounds ends a period.
 
     LoRA: the mean of A and the mean of B are taken separately, and their product is not the mean of
     the products B A. Both are close while the adapters have moved little from an equal start.
@@ -289,31 +303,59 @@ def federated(mix: float = 1.0, groups: Groups = (), *, period: int = 1) -> Upda
             "models": list(models),
             "rounds": 0,  # since the last mean, as the samples
             "samples": {},
+            "common": {},  # group to its common weights, for a server
+            "server": {},  # group to its optimizer state
             "traffic": {model: [0, 0] for model in models},  # bytes sent and received
         }
+
+    def numbered(state: Any) -> list[tuple[str, list[str]]]:
+        return [(str(n), members) for n, members in enumerate(members_of(state["models"], groups))]
+
+    def first_common(before: Tensors, state: Any) -> dict[str, Any]:
+        """Return key of a group (`numbered`) to the mean of its models' weights `before`."""
+        found = {}
+        for key, group in numbered(state):
+            initial = {m: tensors for m in group if (tensors := before.get(m)) is not None}
+            check_compatible(initial)
+            found[key] = weighted_mean(initial, dict.fromkeys(initial, 1.0))
+        return found
 
     def on_weights(
         before: Tensors, after: Tensors, state: Any, context: RoundContext
     ) -> tuple[Tensors, Any]:
         samples = Counter(state["samples"]) + Counter(context.samples)
         state = {**state, "rounds": state["rounds"] + 1, "samples": dict(samples)}
+        if server is not None and not state["common"]:
+            state["common"] = first_common(before, state)
         if state["rounds"] < period and not context.closing:
             return after, state
         result = dict(after)
+        common, optimizers = dict(state["common"]), dict(state["server"])
         traffic = {model: list(known) for model, known in state["traffic"].items()}
-        for group in members_of(state["models"], groups):
+        for key, group in numbered(state):
             present = {m: tensors for m in group if (tensors := after.get(m)) is not None}
             weights = {m: float(samples[m]) for m in sorted(present) if samples[m]}
             if not weights:
                 continue
             check_compatible(present)
-            mean = weighted_mean({model: present[model] for model in weights}, weights)
+            new = weighted_mean({model: present[model] for model in weights}, weights)
+            if server is not None:
+                start = _placed(common[key], like=present[min(present)])
+                new, optimizers[key] = server_step(server, start, new, optimizers.get(key))
+                common[key] = new
             for model, tensors in present.items():
-                result[model] = copied(_mixed(mean, tensors, mix), like=tensors)
+                result[model] = copied(_mixed(new, tensors, mix), like=tensors)
                 if len(present) > 1 and mix > 0.0:
                     traffic[model][0] += _size(tensors) if model in weights else 0
                     traffic[model][1] += _size(tensors)
-        return result, {**state, "rounds": 0, "samples": {}, "traffic": traffic}
+        return result, {
+            **state,
+            "rounds": 0,
+            "samples": {},
+            "common": common,
+            "server": optimizers,
+            "traffic": traffic,
+        }
 
     return UpdateStrategy(
         init,
@@ -332,6 +374,43 @@ def _mixed(
     return {n: mix * value + (1.0 - mix) * weights[n].to(value) for n, value in mean.items()}
 
 
+def server_step(
+    server: ServerConfig,
+    common: Mapping[str, Tensor],
+    mean: Mapping[str, Tensor],
+    state: Mapping[str, Any] | None,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Move the common weights towards the mean by one step of SGD with (Nesterov) momentum.
+
+    `common - mean` is the gradient (Reddi et al. 2021, alg. 1; Douillard et al. 2023, alg. 1), so
+    learning rate 1 without momentum gives the mean.
+
+    Args:
+        server: Learning rate and momentum; Nesterov momentum if its name is "diloco".
+        common: Weights after the last average.
+        mean: Weighted mean of the models' present weights.
+        state: Optimizer state from the last call; None at the first step.
+
+    Returns:
+        The new common weights and the new state.
+    """
+    parameters = {name: Parameter(value.clone()) for name, value in common.items()}
+    optimizer = torch.optim.SGD(
+        parameters.values(),
+        lr=server.rate,
+        momentum=server.momentum,
+        nesterov=server.name == "diloco",
+    )
+    if state is not None:
+        saved = copy.deepcopy(dict(state))  # the step below changes tensors in place
+        optimizer.load_state_dict(fsdp.optimizer_state_like(saved, optimizer))
+    for name, value in mean.items():
+        parameters[name].grad = common[name] - value
+    optimizer.step()
+    moved = {name: parameter.detach() for name, parameter in parameters.items()}
+    return moved, optimizer.state_dict()
+
+
 STRATEGIES = PluginTable(
     "core_srl.strategies",
     {
@@ -339,7 +418,9 @@ STRATEGIES = PluginTable(
         "synchronized": Plugin(lambda section: synchronized(section.groups)),
         "selective": Plugin(lambda section: selective(section.fraction, section.patience)),
         "federated": Plugin(
-            lambda section: federated(section.mix, section.groups, period=section.period)
+            lambda section: federated(
+                section.mix, section.groups, period=section.period, server=section.server
+            )
         ),
     },
     ConfigError,

@@ -1,5 +1,6 @@
-"""Federated averaging against hand-worked numbers."""
+"""Federated averaging and server optimizers against hand-worked numbers."""
 
+import copy
 import math
 
 import pytest
@@ -7,8 +8,10 @@ import torch
 from torch import tensor
 from torch.testing import assert_close
 
+from srl_train.config.learning.updates import ServerConfig
 from srl_train.errors import UpdateError
 from srl_train.updates import RoundContext, federated
+from tests.srl_train.run_state import same
 
 
 def met(after, samples, **settings):
@@ -93,3 +96,63 @@ def test_traffic_is_the_size_of_the_tensors_at_each_mean():
     assert seen[0] == dict.fromkeys("abc", 0)
     assert seen[1] == seen[2] == {"a": 2 * size, "b": 2 * size, "c": size}
     assert seen[3] == {"a": 4 * size, "b": 4 * size, "c": 2 * size}
+
+
+WAYS = ([0.5, -2.0, 0.01], [0.25, 1.0, 0.02], [-1.0, 1.0, 0.0])
+"""Common weights less the mean, of three periods."""
+
+
+def fedavgm(x, ways, lr=0.5, beta=0.8):
+    """Reddi et al. 2021, sec. 2: momentum v of the ways, x steps against it."""
+    v, course = torch.zeros(3), []
+    for way in ways:
+        v = beta * v + way
+        x = x - lr * v
+        course.append(x)
+    return course
+
+
+def diloco(x, ways, lr=0.7, beta=0.9):
+    """Nesterov's momentum as Sutskever et al. 2013 write it for descent, which DiLoCo takes."""
+    v, course = torch.zeros(3), []
+    for way in ways:
+        v = beta * v + way
+        x = x - lr * (way + beta * v)
+        course.append(x)
+    return course
+
+
+SERVERS = {
+    "fedavgm": (ServerConfig(name="fedavgm", learning_rate=0.5, momentum=0.8), fedavgm),
+    "diloco": (ServerConfig(), diloco),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SERVERS))
+def test_server_optimizers_match_the_papers(name):
+    server, paper = SERVERS[name]
+    strategy = federated(server=server)
+    start = torch.tensor([1.0, 2.0, 3.0])
+    ways = [torch.tensor(way) for way in WAYS]
+    weights, state = {model: {"w": start.clone()} for model in "ab"}, strategy.init("ab")
+    for way, expected in zip(ways, paper(start, ways), strict=True):
+        common = weights["a"]["w"]
+        # One model goes twice as far as the mean, and the other stays.
+        after = {"a": {"w": common - 2 * way}, "b": {"w": common.clone()}}
+        held = copy.deepcopy(state)
+        context = RoundContext(0, 0, {}, {"a": 8, "b": 8})
+        given, (weights, new) = state, strategy.on_weights(weights, after, state, context)
+        assert same(given, held), "the state that was given has changed"
+        state = new
+        assert same(weights["a"], weights["b"])
+        assert_close(weights["a"]["w"], expected)
+
+
+def test_each_group_has_its_momentum():
+    strategy = federated(server=ServerConfig(), groups=(("a", "b"), ("c",)))
+    weights = {model: {"w": torch.ones(1)} for model in "abc"}
+    after = {**{m: {"w": torch.zeros(1)} for m in "ab"}, "c": {"w": torch.ones(1)}}
+    context = RoundContext(0, 0, {}, dict.fromkeys("abc", 1))
+    taken, _ = strategy.on_weights(weights, after, strategy.init("abc"), context)
+    assert taken["a"]["w"].item() == pytest.approx(1.0 - 0.7 * 1.9)
+    assert taken["c"]["w"].item() == 1.0

@@ -30,6 +30,7 @@ RUNS = {
         "updates__strategy": "federated",
         "updates__mix": 0.5,
         "updates__period": 2,
+        "updates__server": {"name": "fedavgm"},
     },
     "asynchronous adapters": {
         "updates__sample_budget": {"model_1": 6},

@@ -51,6 +51,24 @@ class SynchronizedConfig(UpdatesSection):
     """Lists of models that are averaged with each other. An empty list averages all models."""
 
 
+class ServerConfig(Section):
+    """Server optimizer of federated averaging: SGD with momentum on the common weights."""
+
+    name: Literal["fedavgm", "diloco"] = "diloco"
+    """Server optimizer: SGD with momentum (Reddi et al. 2021), or with Nesterov momentum (Douillard
+    et al. 2023)."""
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """Learning rate of the server optimizer. null is 1.0 for fedavgm and 0.7 for diloco."""
+    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    """Momentum of the server optimizer, above 0 and below 1."""
+
+    @property
+    def rate(self) -> float:
+        """Learning rate of the server optimizer, with its default filled in."""
+        default = 1.0 if self.name == "fedavgm" else 0.7
+        return default if self.learning_rate is None else self.learning_rate
+
+
 class FederatedConfig(UpdatesSection):
     """Federated averaging: every few rounds, the models take the weighted mean of their weights."""
 
@@ -62,6 +80,8 @@ class FederatedConfig(UpdatesSection):
     """Share of the mean in a model's new weights, 0 to 1."""
     period: Annotated[int, Field(ge=1)] = 1
     """Number of rounds between two averages."""
+    server: ServerConfig | None = None
+    """Server optimizer, which applies the mean to the common weights. null uses the mean itself."""
 
 
 class SelectiveConfig(UpdatesSection):

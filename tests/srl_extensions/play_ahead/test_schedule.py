@@ -79,7 +79,7 @@ def test_without_room_a_run_equals_the_sequential_loop(settings, short_run, tmp_
 
 
 def test_without_room_a_resumed_run_equals_the_sequential_loop(short_run, tmp_path):
-    updates = {"strategy": "federated", "period": 2}
+    updates = {"strategy": "federated", "period": 2, "server": {"name": "diloco"}}
     settings = {"updates": {**updates, "max_staleness": 0}, "rounds": 4}
     in_turn = trained(short_run(**settings), tmp_path / "in_turn")
     config = short_run(**settings, engine__play_ahead=True)

@@ -30,7 +30,7 @@ def test_documentation_contains_the_current_table():
     assert table in guide, "run docs/training/settings_table.py"
     names = re.findall(r"^- (.*?) \(", table, re.MULTILINE)
     listed = {name for line in names for name in re.findall(r"`(\S+)`", line)}
-    assert {"updates.period", "algorithm.gae_lambda", "sft.data"} <= listed
+    assert {"updates.server.momentum", "algorithm.gae_lambda", "sft.data"} <= listed
     assert "opponent_pools.NAME.nash_episodes" in listed
 
 
