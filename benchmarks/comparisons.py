@@ -104,7 +104,9 @@ def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str,
 def answer_tokens(episodes: Sequence[Episode]) -> int:
     """Return the number of tokens that models wrote in episodes."""
     steps = [step for episode in episodes for turn in episode.turns for step in turn]
-    return sum(len(s.decision.tokens.completion_ids) for s in steps if s.decision.tokens is not None)
+    return sum(
+        len(s.decision.tokens.completion_ids) for s in steps if s.decision.tokens is not None
+    )
 
 
 def _of(runs: Sequence[Row], **which: str) -> list[Row]:

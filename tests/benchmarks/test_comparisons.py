@@ -51,7 +51,10 @@ def test_tokens_of_all_answers_are_counted():
         return Decision(0, tokens=Tokens((), tokens, (0.0,) * len(tokens), ModelVersion("a", 0)))
 
     turn = (AgentStep("a", None, written(1, 2), 0.0), AgentStep("b", None, Decision(0), 0.0))
-    assert table.answer_tokens([Episode("game", 0, {}, (turn, turn)), Episode("game", 0, {}, (turn,))]) == 6
+    assert (
+        table.answer_tokens([Episode("game", 0, {}, (turn, turn)), Episode("game", 0, {}, (turn,))])
+        == 6
+    )
 
 
 def test_coin_size_does_not_change_an_agents_weight():
