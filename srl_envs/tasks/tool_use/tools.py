@@ -267,11 +267,7 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box.
     For a malformed call, and for neither a call nor an answer, return a ParseFailure.
     """
-    before, thought, after = text.partition(THOUGHT)
-    start = before.lstrip()
-    # Some chat templates write the opening tag themselves, and an argument may contain a tag.
-    thinks = start.startswith("<think>") or not (OPEN in start or start.startswith(("{", "[")))
-    text = (after if thought and thinks else text).strip()
+    text = _after_thought(text)
     try:
         if text.startswith(("{", "[")):
             with contextlib.suppress(DocumentError):  # The text may contain tagged calls.
@@ -285,6 +281,14 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     if isinstance(answer, ParseFailure):
         return ParseFailure("there is neither a tool call nor a line 'Answer: ...'")
     return answer
+
+
+def _after_thought(text: str) -> str:
+    before, thought, after = text.partition(THOUGHT)
+    start = before.lstrip()
+    # Some chat templates write the opening tag themselves, and an argument may contain a tag.
+    thinks = start.startswith("<think>") or not (OPEN in start or start.startswith(("{", "[")))
+    return (after if thought and thinks else text).strip()
 
 
 def _tagged(text: str) -> Iterator[Any]:
@@ -364,7 +368,7 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
     if isinstance(turn, tuple):
         results = [registry.call(call) for call in turn]
         return "\n".join(response(result, len(results)) for result in results)
-    if isinstance(turn, ParseFailure) and OPEN in text:
+    if isinstance(turn, ParseFailure) and OPEN in _after_thought(text):
         return f"Not read: {turn.reason}."
     return None
 

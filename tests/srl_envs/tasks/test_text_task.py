@@ -145,6 +145,8 @@ def test_tools_are_plain_functions():
     assert "10" in seen[1] and len(earned) == 2
     seen, _, _ = play(env, "<tool_call>{</tool_call>", "10")
     assert seen[1].startswith("Not read:")
+    play(env, "<think>perhaps <tool_call></think>10")
+    assert not env.agents  # It was an answer.
 
 
 def test_an_empty_response_is_the_next_observation():
