@@ -1,58 +1,67 @@
-"""Score a policy of your own in scenarios, with partners that training does not include.
+"""Compare the best scripted policy, or your own, with the best constant action in scenarios.
 
-    python examples/evaluate_scenarios.py
+    python examples/evaluate_scenarios.py coop_compete_pair_v0 team_battle_v0 --episodes 256
+    python examples/evaluate_scenarios.py bandit_v0 --policy mybot:Sticky
 
-The policy repeats an action whose reward was at least the mean so far. The scenarios belong to the
-two-player benchmark game. In scenarios marked with *, training excludes the partner.
+All policies play the same starts with the same draws of partners. A scenario rewards adaptation if
+the interval of the difference is above 0. In scenarios marked with *, training excludes a partner
+or the levels.
 """
 
+import argparse
 from dataclasses import dataclass
 
+import numpy as np
+
 from srl_agents.episode import Decision
+from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_agents.scripted.registry import classic_policy
+from srl_agents.scripted.registry import action_counts, classic_policy, names
 from srl_envs import scenarios
+from srl_envs.scenarios import Scenario
 from srl_extensions.judging.scenarios import score
 
-GAME, EPISODES = "coop_compete_pair_v0", 48
+CONSTANT = ("always_cooperate", "always_compete")
 
 
-@dataclass
-class Memory:
-    """Mean and number of an agent's rewards."""
+@dataclass(frozen=True)
+class Always(PerAgentPolicy):
+    """Policy that always chooses the same action, by its number."""
 
-    mean: float = 0.0
-    rounds: int = 0
+    action: int
 
-
-class Content(PerAgentPolicy):
-    """Policy that repeats its action if the last reward was at least the mean, else switches."""
-
-    name = "content"
-
-    def start(self, seed: int) -> Memory:
-        """Return the initial memory of an agent."""
-        return Memory()
-
-    def decide(self, seen: AgentObservation, state: Memory) -> Decision:
+    def decide(self, seen: AgentObservation, state: object) -> Decision:
         """Return the decision of one agent."""
-        # srl_envs.games.coop_compete.OBSERVATION_FIELDS lists the fields.
-        first, own, _, reward, *_ = seen.observation.tolist()
-        if first:
-            return Decision(1)
-        stays = reward >= state.mean
-        state.rounds += 1
-        state.mean += (reward - state.mean) / state.rounds
-        return Decision(int(own) if stays else 1 - int(own))
+        return Decision(self.action)
 
 
-for name in scenarios.names(GAME):
-    scenario = scenarios.scenario(name)
-    print(f"{name}{' *' if scenario.holdout else ''}: {scenario.description}")
-    for policy in (Content(), classic_policy("pavlov", scenario.make())):
-        result = score(scenario, policy, EPISODES, seed=0)
-        low, high = result.focal_interval or (float("nan"),) * 2
-        print(
-            f"  {policy.name}: {result.focal_return:.2f} ({low:.2f} to {high:.2f}), "
-            f"its partner {result.background_return:.2f}"
-        )
+def compared(scenario: Scenario, own: str | None, episodes: int) -> list[str]:
+    """Return the row of a scenario: its name, then policies with their mean returns."""
+    env = scenario.make()
+    actions = range(action_counts(env)[scenario.focal[0]])
+    constants = {f"action {action}": Always(action) for action in actions}
+    scripted = [name for name in names(env) if name not in CONSTANT] if own is None else [own]
+    policies = constants | {name: classic_policy(name, env) for name in ("uniform", *scripted)}
+    returns = {
+        name: np.array([one.focal_return for one in score(scenario, policy, episodes).episodes])
+        for name, policy in policies.items()
+    }
+    means = {name: float(each.mean()) for name, each in returns.items()}
+    best, constant = (max(group, key=lambda name: means[name]) for group in (scripted, constants))
+    gain = means[best] - means[constant]
+    interval = bootstrap_interval((returns[best] - returns[constant]).tolist(), seed=0)
+    return [
+        scenario.name + (" *" if scenario.holdout else ""),
+        *(f"{name} {means[name]:.2f}" for name in (best, constant, "uniform")),
+        f"{gain:+.2f}" + (f" ({interval[0]:+.2f} to {interval[1]:+.2f})" if interval else ""),
+    ]
+
+
+parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+parser.add_argument("environments", nargs="*", default=["coop_compete_pair_v0"])
+parser.add_argument("--policy", help="MODULE:CLASS instead of the best scripted policy")
+parser.add_argument("--episodes", type=int, default=64)
+given = parser.parse_args()
+for environment in given.environments:
+    for name in scenarios.names(environment):
+        print(" | ".join(compared(scenarios.scenario(name), given.policy, given.episodes)))

@@ -2,10 +2,13 @@
 
 import inspect
 import re
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from gymnasium.utils.env_checker import check_env
+from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from srl_envs import registry, scenarios
 from srl_envs.errors import EnvConfigError
@@ -35,9 +38,25 @@ def test_every_agent_is_focal_or_background(name):
     assert sorted((*found.focal, *found.background)) == sorted(env.possible_agents)
     assert len(set(found.focal)) == len(found.focal) > 0
     assert not set(found.focal) & set(found.background)
-    assert set(found.held_out_partners) <= set(found.background.values())
+    assert set(found.held_out_partners) <= set("|".join(found.background.values()).split("|"))
     assert set(found.held_out_options) <= set(found.options)
     assert found.holdout == any(tag.startswith("held-out") for tag in found.tags)
+
+
+@pytest.mark.parametrize("name", scenarios.names())
+def test_focal_agents_play_alone_among_new_seeded_partners(name):
+    found = scenarios.scenario(name)
+    with closing(found.parallel_env()) as env:
+        assert env.possible_agents == [a for a in found.make().possible_agents if a in found.focal]
+    if not found.background:
+        return
+    parallel_api_test(found.parallel_env(), num_cycles=20)
+    parallel_seed_test(found.parallel_env, num_cycles=20)
+    if len(found.focal) == 1:
+        check_env(found.gym_env(), skip_render_check=True)
+    else:
+        with pytest.raises(EnvConfigError, match="num_agents"):
+            found.gym_env()
 
 
 @pytest.mark.parametrize("name", [n for n in scenarios.names() if n.startswith("maze")])
@@ -124,7 +143,10 @@ def row(found):
     agents = {}
     for agent, policy in found.background.items():
         agents.setdefault(policy, []).append(agent)
-    background = "; ".join(f"{', '.join(names)}: `{policy}`" for policy, names in agents.items())
+    background = "; ".join(
+        f"{', '.join(names)}: {' or '.join(f'`{one}`' for one in policy.split('|'))}"
+        for policy, names in agents.items()
+    )
     held_out = (*found.held_out_partners, *found.held_out_options)
     focal = ", ".join(found.focal)
     return (found.name, focal, background, ", ".join(f"`{name}`" for name in held_out))
