@@ -106,8 +106,8 @@ def test_unknown_name_error_contains_the_nearest(name, says):
 
 def test_held_out_levels_are_found_in_every_entry_of_a_game():
     kept = scenarios.kept_for_evaluation
-    arms = scenarios.scenario("bandit_v0.left_is_better").options
-    assert kept("bandit_v0", arms).name == "bandit_v0.left_is_better"
+    arms = scenarios.scenario("bandit_v0.right_improves_late").options
+    assert kept("bandit_v0", arms).name == "bandit_v0.right_improves_late"
     assert kept("bandit_v0", {**arms, "num_agents": 3, "max_cycles": 7}) is not None
     assert kept("bandit_v0", {**arms, "arm0_prob": 0.7}) is None
     assert kept("maze_race_v0", {"split": "test"}) is not None
@@ -144,12 +144,11 @@ def row(found):
     for agent, policy in found.background.items():
         agents.setdefault(policy, []).append(agent)
     background = "; ".join(
-        f"{', '.join(names)}: {' or '.join(f'`{one}`' for one in policy.split('|'))}"
+        f"{', '.join(names)}: {'/'.join(f'`{one}`' for one in policy.split('|'))}"
         for policy, names in agents.items()
     )
     held_out = (*found.held_out_partners, *found.held_out_options)
-    focal = ", ".join(found.focal)
-    return (found.name, focal, background, ", ".join(f"`{name}`" for name in held_out))
+    return (found.name, background, ", ".join(f"`{name}`" for name in held_out))
 
 
 def test_docs_list_all_scenarios():

@@ -23,7 +23,7 @@ from srl_extensions.judging.scenarios import (
     score,
 )
 
-PAIR = scenario("coop_compete_pair_v0.always_cooperate")
+PAIR = scenario("coop_compete_pair_v0.pavlov")
 # Three focal seats and one in the background, without noise: every return is known.
 QUIET = Scenario(
     "quiet", "coop_compete_v0", "", ("agent_0", "agent_2", "agent_3"),
@@ -134,8 +134,8 @@ def test_objects_without_policy_methods_are_refused(focal):
 
 
 def test_outcomes_by_hand():
-    regret = score(scenario("bandit_v0.left_is_better"), Named("right", 1), episodes=3)
-    assert regret.outcomes["regret"] == pytest.approx(10 * 0.2 + 30 * 0.5)
+    regret = score(scenario("bandit_v0.right_spoils"), Named("right", 1), episodes=3)
+    assert regret.outcomes["regret"] == pytest.approx(24 * 0.4)
     race = scenario("maze_race_v0.random_walker")
     result = score(race, classic_policy("explorer", race.make()), episodes=20)
     assert result.outcomes["success"] == result.outcomes["won"] == 1.0
