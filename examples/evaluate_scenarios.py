@@ -3,9 +3,9 @@
     python examples/evaluate_scenarios.py coop_compete_pair_v0 team_battle_v0 --episodes 256
     python examples/evaluate_scenarios.py bandit_v0 --policy mybot:Sticky
 
-All policies play the same starts with the same draws of partners. A scenario rewards adaptation if
-the interval of the difference is above 0. In scenarios marked with *, training excludes a partner
-or the levels.
+All policies play the same starts with the same draws of partners. The first half of the episodes
+selects the best ones, the second half measures them. A scenario rewards adaptation if the interval
+of the difference is above 0. In scenarios marked with *, training excludes a partner or the levels.
 """
 
 import argparse
@@ -16,9 +16,8 @@ import numpy as np
 from srl_agents.episode import Decision
 from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_agents.scripted.registry import action_counts, classic_policy, names
+from srl_agents.scripted.registry import classic_policy, names
 from srl_envs import scenarios
-from srl_envs.scenarios import Scenario
 from srl_extensions.judging.scenarios import score
 
 CONSTANT = ("always_cooperate", "always_compete")
@@ -35,10 +34,11 @@ class Always(PerAgentPolicy):
         return Decision(self.action)
 
 
-def compared(scenario: Scenario, own: str | None, episodes: int) -> list[str]:
+def compared(name: str, own: str | None, episodes: int) -> list[str]:
     """Return the row of a scenario: its name, then policies with their mean returns."""
+    scenario = scenarios.scenario(name)
     env = scenario.make()
-    actions = range(action_counts(env)[scenario.focal[0]])
+    actions = range(int(env.action_space(scenario.focal[0]).n))
     constants = {f"action {action}": Always(action) for action in actions}
     scripted = [name for name in names(env) if name not in CONSTANT] if own is None else [own]
     policies = constants | {name: classic_policy(name, env) for name in ("uniform", *scripted)}
@@ -46,22 +46,23 @@ def compared(scenario: Scenario, own: str | None, episodes: int) -> list[str]:
         name: np.array([one.focal_return for one in score(scenario, policy, episodes).episodes])
         for name, policy in policies.items()
     }
-    means = {name: float(each.mean()) for name, each in returns.items()}
-    best, constant = (max(group, key=lambda name: means[name]) for group in (scripted, constants))
-    gain = means[best] - means[constant]
-    interval = bootstrap_interval((returns[best] - returns[constant]).tolist(), seed=0)
+    half = episodes // 2
+    chosen = [max(group, key=lambda n: returns[n][:half].mean()) for group in (scripted, constants)]
+    means = {name: returns[name][half:].mean() for name in (*chosen, "uniform")}
+    gains = (returns[chosen[0]] - returns[chosen[1]])[half:]
+    low, high = bootstrap_interval(gains.tolist(), seed=0) or (float("nan"),) * 2
     return [
         scenario.name + (" *" if scenario.holdout else ""),
-        *(f"{name} {means[name]:.2f}" for name in (best, constant, "uniform")),
-        f"{gain:+.2f}" + (f" ({interval[0]:+.2f} to {interval[1]:+.2f})" if interval else ""),
+        *(f"{name} {mean:.2f}" for name, mean in means.items()),
+        f"{gains.mean():+.2f} ({low:+.2f} to {high:+.2f})",
     ]
 
 
 parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
 parser.add_argument("environments", nargs="*", default=["coop_compete_pair_v0"])
 parser.add_argument("--policy", help="MODULE:CLASS instead of the best scripted policy")
-parser.add_argument("--episodes", type=int, default=64)
+parser.add_argument("--episodes", type=int, default=128)
 given = parser.parse_args()
 for environment in given.environments:
     for name in scenarios.names(environment):
-        print(" | ".join(compared(scenarios.scenario(name), given.policy, given.episodes)))
+        print(" | ".join(compared(name, given.policy, given.episodes)))

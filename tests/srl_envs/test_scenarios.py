@@ -143,10 +143,10 @@ def row(found):
     agents = {}
     for agent, policy in found.background.items():
         agents.setdefault(policy, []).append(agent)
-    background = "; ".join(
-        f"{', '.join(names)}: {'/'.join(f'`{one}`' for one in policy.split('|'))}"
-        for policy, names in agents.items()
-    )
+    policies = {p: "/".join(f"`{one}`" for one in p.split("|")) for p in agents}
+    listed = [f"{', '.join(agents[p])}: {named}" for p, named in policies.items()]
+    alike = found.focal == ("agent_0",) and len(agents) == 1
+    background = "; ".join(policies.values() if alike else listed)
     held_out = (*found.held_out_partners, *found.held_out_options)
     return (found.name, background, ", ".join(f"`{name}`" for name in held_out))
 

@@ -11,6 +11,7 @@ from gymnasium.spaces import Discrete
 
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError, PolicyError, RolloutError
+from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.scripted import Always, Uniform
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import scenarios
@@ -154,10 +155,63 @@ def test_every_scenario_can_be_played_and_scored(name):
     json.dumps(result.as_record(), allow_nan=False)
 
 
+MATRIX = ("coop_compete", "coop_compete_pair", "team_battle", "staged", "bandit")
+ADAPTS = {  # Others are beaten by tit_for_tat.
+    "coop_compete_v0": {
+        "two_and_two_bullies": "alternator", "two_and_two_pavlovs": "pavlov",
+        "changing_or_leaving": "alternator",
+    },
+    "coop_compete_pair_v0": {
+        "bully": "bully", "pavlov_or_bully": "pavlov", "alternator_or_bully": "bully",
+    },
+    "team_battle_v0": {
+        "against_tit_for_tat": "alternator", "against_either_constant": "bully",
+        "against_bullies": "grim_trigger", "duel_with_a_deserter": "bully",
+        "duel_of_three_kinds": "explore_then_commit", "against_generous": "grim_trigger",
+        "against_grim": "bully", "against_alternators": "suspicious_tit_for_tat",
+    },
+    "staged_v0": {
+        "among_bullies": "explore_then_commit", "adversary_of_a_cooperator": "bully",
+        "adversary_of_a_bully": "grim_trigger",
+        "adversary_of_an_alternator": "suspicious_tit_for_tat",
+        "adversary_of_a_generous_one": "alternator",
+    },
+    "bandit_v0": {
+        "right_improves": "thompson_sampling", "right_spoils": "thompson_sampling",
+        "among_learners": "win_stay_lose_shift", "right_improves_late": "thompson_sampling",
+        "right_spoils_unseen": "win_stay_lose_shift",
+    },
+}  # fmt: skip
+"""Matrix-game scenario -> scripted policy that beats every constant."""
+
+
+@pytest.mark.parametrize("game", ADAPTS)
+def test_adaptation_beats_every_constant_in_matrix_games(game):
+    for name in scenarios.names(game):
+        if name == "coop_compete_pair_v0.pavlov":
+            continue
+        found = scenario(name)
+        best = ADAPTS[game].get(name.partition(".")[2], "tit_for_tat")
+        players = (classic_policy(best, found.make()), Named("0", 0), Named("1", 1))
+        adapted, *constant = (
+            np.array([one.focal_return for one in score(found, who, episodes=48).episodes])
+            for who in players
+        )
+        for returns in constant:
+            low, _ = bootstrap_interval((adapted - returns).tolist(), seed=0)
+            assert low > 0, name
+
+
+def test_a_third_of_the_matrix_scenarios_is_held_out():
+    matrix = [n for n in scenarios.names() if n.rpartition("_v")[0] in MATRIX]
+    held_out = sum(scenario(name).holdout for name in matrix)
+    assert len(matrix) >= 24 and 3 * held_out >= len(matrix)
+
+
 def test_documentation_runs_and_explains_every_outcome(capsys):
     docs = Path(__file__).parents[3] / "docs"
     page = (docs / "environments" / "scenarios.md").read_text(encoding="utf-8")
-    [code] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    code, _ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     exec(compile(code, "block", "exec"), {})
     said = capsys.readouterr().out
     assert said.count("95 % interval (") == len(
