@@ -1,4 +1,4 @@
-"""Scripted policies of several games: uniform play, bandits, trials, and draws among policies."""
+"""Scripted policies of several games: uniform play, bandits, and draws among policies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation, PerAgentPolicy, Policy, SyncPolicy, waits
 from srl_agents.rollout import policy_name
 from srl_envs.games.bandit import OBSERVATION_FIELDS
-from srl_envs.games.base import VectorLayout, vector_of
+from srl_envs.games.base import VectorLayout
 
 
 class Uniform(PerAgentPolicy):
@@ -75,8 +75,6 @@ class Uniform(PerAgentPolicy):
 
 
 RIGHT = 1
-TRIAL = 4
-"""Number of rounds for which ExploreThenCommit tries an action."""
 _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))
 
 
@@ -125,33 +123,6 @@ class ThompsonSampling(PerAgentPolicy):
             state.counts[RIGHT], state.switched = 1.0, True
         chances = state.rng.beta(state.counts[:, 0], state.counts[:, 1])
         return Decision(int(chances.argmax()))
-
-
-class ExploreThenCommit(PerAgentPolicy):
-    """Policy that tries both actions, then keeps the one with the higher mean reward.
-
-    Each action is tried for TRIAL rounds in a row, action 1 first. The first reward of a trial is
-    ignored, because opponents react to an action one round later.
-
-    Args:
-        fields: Names of the observation's entries, with last_reward.
-    """
-
-    name = "explore_then_commit"
-
-    def __init__(self, fields: Sequence[str]) -> None:
-        self._reward = fields.index("last_reward")
-
-    def start(self, seed: int) -> list[float]:
-        return []
-
-    def decide(self, seen: AgentObservation, state: list[float]) -> Decision:
-        state.append(float(vector_of(seen.observation)[self._reward]))
-        rounds = len(state) - 1
-        if rounds < 2 * TRIAL:
-            return Decision(int(rounds < TRIAL))
-        first, second = sum(state[2 : TRIAL + 1]), sum(state[TRIAL + 2 : 2 * TRIAL + 1])
-        return Decision(int(first >= second))
 
 
 @dataclass

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from srl_agents.policy import SyncPolicy
-from srl_agents.scripted.basic import ExploreThenCommit, ThompsonSampling, Uniform, WinStayLoseShift
+from srl_agents.scripted.basic import ThompsonSampling, Uniform, WinStayLoseShift
 from srl_agents.scripted.maze import Explorer, GreedyWalker, RandomWalker, WallFollower
 from srl_agents.scripted.memory_one import STRATEGIES, MemoryOne, SituationReader
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator
 from srl_agents.scripted.registry import action_counts
 from srl_agents.scripted.trading import Trader
-from srl_envs.games import bandit, coop_compete, staged, team_battle
+from srl_envs.games import staged as staged_v0
+from srl_envs.games import team_battle as team_battle_v0
 
-FIELDS: Mapping[str, Sequence[str]] = {
-    "coop_compete_v0": coop_compete.OBSERVATION_FIELDS,
-    "team_battle_v0": team_battle.OBSERVATION_FIELDS,
-    "staged_v0": staged.OBSERVATION_FIELDS,
-    "bandit_v0": bandit.OBSERVATION_FIELDS,
-}
-"""Metadata name of a game -> names of its observation's entries."""
 READERS: Mapping[str, Callable[[Any], SituationReader]] = {
     "coop_compete_v0": lambda game: SituationReader(),
     "team_battle_v0": lambda game: SituationReader(
-        team_battle.OBSERVATION_FIELDS, others="rivals_cooperated"
+        team_battle_v0.OBSERVATION_FIELDS, others="rivals_cooperated"
     ),
     "staged_v0": lambda game: SituationReader(
-        staged.OBSERVATION_FIELDS, others="all_cooperated", seats=len(game.possible_agents)
+        staged_v0.OBSERVATION_FIELDS, others="all_cooperated", seats=len(game.possible_agents)
     ),
 }
 """Metadata name of a game -> reader of its situations."""
@@ -56,7 +50,6 @@ MAKERS: dict[str, Callable[[Any], SyncPolicy]] = {
     **{name: partial(_memory_one, name) for name in STRATEGIES},
     "win_stay_lose_shift": lambda env: WinStayLoseShift(),
     "thompson_sampling": lambda env: ThompsonSampling(),
-    "explore_then_commit": lambda env: ExploreThenCommit(FIELDS[env.metadata["name"]]),
     **{kind.name: partial(_walker, kind) for kind in (RandomWalker, GreedyWalker, WallFollower)},
     "explorer": lambda env: _walker(partial(Explorer, meets=env.unwrapped.task == "meet"), env),
     "truthful_trader": partial(_trader, "truthful_trader"),

@@ -65,7 +65,6 @@ _OWN = (
     PolicyEntry("bully", BINARY),
     PolicyEntry("leader", BINARY),
     PolicyEntry("deserter", BINARY),
-    PolicyEntry("explore_then_commit", (*BINARY, *BANDIT)),
     PolicyEntry("mostly_cooperate", BINARY, holdout=True),
     PolicyEntry("grim_trigger", BINARY, holdout=True),
     PolicyEntry("pavlov", BINARY, holdout=True),

@@ -1,6 +1,6 @@
 """Scores of policies in scenarios: mean returns of the focal agents, and outcomes.
 
-score(scenario("coop_compete_pair_v0.tit_for_tat"), Uniform(), episodes=64).focal_return
+score(scenario("coop_compete_pair_v0.leader"), Uniform(), episodes=64).focal_return
 """
 
 from __future__ import annotations

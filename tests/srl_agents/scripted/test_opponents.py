@@ -95,14 +95,6 @@ def test_leaders_keep_their_action_and_deserters_never_return():
     assert (np.diff(left) <= 0).all() and 5 < left.sum(axis=1).mean() < 20
 
 
-@pytest.mark.parametrize(("partner", "kept"), [("tit_for_tat", 1), ("bully", 0)])
-def test_explore_then_commit_keeps_the_action_that_pays(partner, kept):
-    env = registry.make("team_battle_v0", team_size=1, cooperation_weight=0.1, max_cycles=20)
-    seats = {"red_0": "explore_then_commit", "blue_0": partner}
-    played = play(env, {a: classic_policy(who, env) for a, who in seats.items()}, seed=0)
-    assert actions(played, "red_0") == [1] * 4 + [0] * 4 + [kept] * 12
-
-
 def test_of_several_names_each_episode_draws_one_policy_for_all_its_agents():
     seats = ["always_compete|always_cooperate|always_cooperate", "uniform"]
     played = games("coop_compete_v0", seats, 60, max_cycles=3)

@@ -167,11 +167,11 @@ ADAPTS = {  # Others are beaten by tit_for_tat.
     "team_battle_v0": {
         "against_tit_for_tat": "alternator", "against_either_constant": "bully",
         "against_bullies": "grim_trigger", "duel_with_a_deserter": "bully",
-        "duel_of_three_kinds": "explore_then_commit", "against_generous": "grim_trigger",
+        "duel_of_three_kinds": "bully", "against_generous": "grim_trigger",
         "against_grim": "bully", "against_alternators": "suspicious_tit_for_tat",
     },
     "staged_v0": {
-        "among_bullies": "explore_then_commit", "adversary_of_a_cooperator": "bully",
+        "among_bullies": "bully", "adversary_of_a_cooperator": "bully",
         "adversary_of_a_bully": "grim_trigger",
         "adversary_of_an_alternator": "suspicious_tit_for_tat",
         "adversary_of_a_generous_one": "alternator",
