@@ -73,6 +73,17 @@ def _maze(summary: str, **defaults: Any) -> Entry:
     )
 
 
+def _hidden(module: str, summary: str, **defaults: Any) -> Entry:
+    return Entry(
+        f"srl_envs.games.{module}:parallel_env",
+        summary,
+        defaults=MappingProxyType({"split": "train", "max_cycles": 16, **defaults}),
+        turns_to_remember=None if module == "bandit" else 8,
+        # Gymnasium calls Bandit-v0 outdated if there is a Bandit-v1.
+        gymnasium_id="srl/HiddenBandit-v1" if module == "bandit" else None,
+    )
+
+
 OWN: dict[str, Entry] = {
     "coop_compete_v0": Entry(
         "srl_envs.games.coop_compete:parallel_env",
@@ -87,22 +98,42 @@ OWN: dict[str, Entry] = {
         turns_to_remember=8,
         array_form="srl_envs.games.array_forms:VectorCoopCompete",
     ),
+    "coop_compete_v1": _hidden(
+        "coop_compete", "coop_compete_v0 with a hidden cooperation level, drawn every episode"
+    ),
+    "coop_compete_pair_v1": _hidden(
+        "coop_compete",
+        "coop_compete_pair_v0 with a hidden cooperation level, drawn every episode",
+        variant="pair",
+        num_agents=2,
+    ),
     "team_battle_v0": Entry(
         "srl_envs.games.team_battle:parallel_env",
         "two teams: cooperating pays the team, competing pays more if rivals cooperate",
         turns_to_remember=8,
         array_form="srl_envs.games.array_forms:VectorTeamBattle",
     ),
+    "team_battle_v1": _hidden(
+        "team_battle", "team_battle_v0 with drawn teams; cooperation helps or hurts, hidden"
+    ),
     "staged_v0": Entry(
         "srl_envs.games.staged:parallel_env",
         "equal rewards in warm-up episodes, then different ones, with some adversaries",
         turns_to_remember=8,
+    ),
+    "staged_v1": _hidden(
+        "staged", "staged_v0 with drawn adversaries; cooperation helps or hurts, which is hidden"
     ),
     "bandit_v0": Entry(
         "srl_envs.games.bandit:parallel_env",
         "two-armed bandit; one arm changes during an episode",
         turns_to_remember=64,
         gymnasium_id="srl/Bandit-v0",
+    ),
+    "bandit_v1": _hidden(
+        "bandit",
+        "two-armed bandit with hidden chances and change, drawn every episode",
+        max_cycles=64,
     ),
     "maze_v0": _maze("find the way to the goal, in a new maze every episode"),
     **{

@@ -1,4 +1,4 @@
-"""Scripted policies of several games: uniform play, bandits, and draws among policies."""
+"""Scripted policies of several games: uniform play, bandits, trials, and draws among policies."""
 
 from __future__ import annotations
 
@@ -72,6 +72,33 @@ class Uniform(PerAgentPolicy):
             return legal
         actions = self._actions
         return range(actions if isinstance(actions, int) else actions[seen.agent])
+
+
+class ExploreThenCommit(PerAgentPolicy):
+    """Policy that tries both actions once, then repeats the better one (Robbins 1952).
+
+    It plays action 1 in the first step and action 0 in the second. If both earned the same, it
+    repeats action 1.
+
+    Args:
+        fields: Names of the entries of an observation vector.
+    """
+
+    name = "explore_then_commit"
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self._layout = VectorLayout(dict.fromkeys(fields, 1))
+
+    def start(self, seed: int) -> dict[int, float]:
+        return {}
+
+    def decide(self, seen: AgentObservation, state: dict[int, float]) -> Decision:
+        fields = self._layout.lists(seen.observation)
+        if fields["first_round"][0] < 0.5:
+            state.setdefault(int(fields["own_cooperated"][0]), fields["last_reward"][0])
+        if len(state) < 2:
+            return Decision(int(1 not in state))
+        return Decision(int(state[1] >= state[0]))
 
 
 RIGHT = 1

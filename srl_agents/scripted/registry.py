@@ -35,7 +35,8 @@ class PolicyEntry:
 
     name: str
     games: tuple[str, ...] = ()
-    """Metadata names of the environments it can play; empty for any with discrete actions."""
+    """Metadata names of the environments it can play, of which `_v0` stands for all versions. Empty
+    for any environment with discrete actions."""
     holdout: bool = False
     """True for a policy that is reserved for evaluation."""
     constructor: Callable[[Any], Policy] | None = None
@@ -44,7 +45,7 @@ class PolicyEntry:
     def can_play(self, env: Any) -> bool:
         """Return True if `env` is in `games`, or without `games`, has only discrete actions."""
         if self.games:
-            return env.metadata["name"] in self.games
+            return first_version(env) in self.games
         return 0 not in action_counts(env).values()
 
     def make(self, env: Any) -> Policy:
@@ -70,6 +71,7 @@ _OWN = (
     PolicyEntry("pavlov", BINARY, holdout=True),
     PolicyEntry("generous_tit_for_tat", BINARY, holdout=True),
     PolicyEntry("alternator", BINARY, holdout=True),
+    PolicyEntry("explore_then_commit", BINARY),
     PolicyEntry("win_stay_lose_shift", BANDIT),
     PolicyEntry("thompson_sampling", BANDIT),
     PolicyEntry("random_walker", MAZE),
@@ -90,6 +92,11 @@ POLICIES = PluginTable("core_srl.policies", {e.name: Plugin(e) for e in _OWN}, P
 
 An entry point is a PolicyEntry, or a policy class, which plays any game of discrete actions.
 """
+
+
+def first_version(env: Any) -> str:
+    """Return the metadata name of an environment with its version replaced by `_v0`."""
+    return re.sub(r"_v\d+$", "_v0", env.metadata["name"])
 
 
 def action_counts(env: Any) -> dict[str, int]:

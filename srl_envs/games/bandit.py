@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srl_envs.games import base
+from srl_envs.games.hidden import HiddenRules, grid
 from srl_envs.text import FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
+    parallel_form,
     true_or_false,
     whole_number,
 )
@@ -93,14 +95,34 @@ class Bandit(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Return {"uniform": ..., "optimum": ...}: exact mean rewards per agent and step."""
-        rounds = whole_number("max_cycles", self.max_cycles, low=1)
-        early = min(self.switch_pull, rounds) / rounds
-        before, after = self._chances
+        early, (before, after) = self._early(), self._chances
         return {
             "uniform": (early * sum(before) + (1.0 - early) * sum(after)) / 2,
+            "constant": max(self.constants()),
             "optimum": early * max(before) + (1.0 - early) * max(after),
         }
+
+    def constants(self) -> list[float]:
+        """Return the mean reward per step of each arm."""
+        early = self._early()
+        return [
+            early * before + (1.0 - early) * after
+            for before, after in zip(*self._chances, strict=True)
+        ]
+
+    def scripted_value(self) -> float:
+        """Return the exact mean reward per step of the policy "win_stay_lose_shift"."""
+        right, total = 0.5, 0.0  # probability that the policy pulls the right arm; sum of rewards
+        for played in range(self.max_cycles):
+            left_wins, right_wins = self._chances[played >= self.switch_pull]
+            total += (1.0 - right) * left_wins + right * right_wins
+            right = right * right_wins + (1.0 - right) * (1.0 - left_wins)
+        return total / self.max_cycles
+
+    def _early(self) -> float:
+        """Return the share of the rounds before the switch."""
+        rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        return min(self.switch_pull, rounds) / rounds
 
     def make_view(self) -> BanditView:
         switch = self.switch_pull if self.observe_switch else None
@@ -180,4 +202,35 @@ class BanditView(FixedChoices):
         return " ".join(parts)
 
 
-parallel_env = Bandit
+DRAWN = {
+    "train": grid(
+        arm0_prob=(0.3, 0.7),
+        arm1_prob_start=(0.1, 0.9),
+        arm1_prob_after=(0.1, 0.9),
+        switch_pull=(4, 16, 32),
+        observe_switch=(False,),
+    ),
+    "test": grid(
+        arm0_prob=(0.2, 0.8),
+        arm1_prob_start=(0.05, 0.95),
+        arm1_prob_after=(0.05, 0.95),
+        switch_pull=(8, 24),
+        observe_switch=(False,),
+    ),
+}
+"""Arguments that are drawn in each episode, by split."""
+
+
+def parallel_env(*, split: str | None = None, **arguments: Any) -> Bandit | HiddenRules:
+    """Make Bandit, or with a `split` a game that draws and hides the arguments of DRAWN.
+
+    Args:
+        split: None, "train", "test" or "any".
+        **arguments: Arguments of Bandit.
+    """
+    if split is None:
+        return Bandit(**arguments)
+    return HiddenRules(Bandit, OBSERVATION_FIELDS, DRAWN, split, **arguments)
+
+
+parallel_form(parallel_env, Bandit)

@@ -128,10 +128,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
-        """Return the exact mean reward per agent and step of two reference policies.
+        """Return the exact mean reward per agent and step of reference policies.
 
-        The keys are 'uniform' (random actions) and 'optimum' (best joint actions). The mapping is
-        empty for games whose values depend on the episode.
+        The keys are 'uniform' (random actions), 'constant' (the best constant actions) and
+        'optimum' (best joint actions). The mapping is empty for games whose values depend on the
+        episode.
         """
         return {}
 
@@ -246,9 +247,15 @@ class SimultaneousGame(RoundGame):
         self.finished = False
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
+        self.order: Sequence[int] = range(len(agents))
         super().__init__(
             agents, low, high, max_cycles=max_cycles, obs_mode=obs_mode, render_mode=render_mode
         )
+
+    hides_rules = False
+    """True for a variant of HiddenRules, whose text view must not state drawn rules."""
+    order: Sequence[int]
+    """Number of the agent at each place: 0, 1, ... except in variants of HiddenRules."""
 
     # Defined by each game.
 

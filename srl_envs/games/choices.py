@@ -1,10 +1,12 @@
-"""Exact mean rewards of one-round games in which every agent cooperates or competes."""
+"""Games in which every agent cooperates or competes, and their exact mean rewards."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
 from math import comb, prod
+
+from srl_envs.games import base
 
 
 class ChoiceRules:
@@ -43,9 +45,51 @@ class ChoiceRules:
         """Return the mean reward per agent of the best joint action."""
         return max(self.mean_reward(*counts) for counts in self._all_counts())
 
+    def constants(self) -> list[float]:
+        """Return the mean reward per agent for each choice of one action per group."""
+        sizes = self.group_sizes
+        return [
+            self.mean_reward(*(size * action for size, action in zip(sizes, actions, strict=True)))
+            for actions in product((0, 1), repeat=len(sizes))
+        ]
+
+    def explore_then_commit_value(self, rounds: int) -> float:
+        """Return the mean reward per agent and round of the policy "explore_then_commit".
+
+        All agents cooperate in the first of `rounds` rounds and compete in the second. Each then
+        repeats the action that paid it more, or cooperates if both paid the same.
+        """
+        agents = sum(self.group_sizes)
+        together = self.expected_rewards([1] * agents)
+        apart = self.expected_rewards([0] * agents)
+        best = [int(one >= other) for one, other in zip(together, apart, strict=True)]
+        total = sum(together)
+        if rounds > 1:
+            total += sum(apart) + (rounds - 2) * sum(self.expected_rewards(best))
+        return total / rounds / agents
+
     def _all_counts(self) -> product[tuple[int, ...]]:
         """Return an iterator over all tuples of numbers of cooperators, one per group."""
         return product(*(range(size + 1) for size in self.group_sizes))
+
+
+class ChoiceGame(base.SimultaneousGame):
+    """Base class of games in which every agent competes (action 0) or cooperates (action 1)."""
+
+    rules: ChoiceRules
+
+    def baselines(self) -> dict[str, float]:
+        return {
+            "uniform": self.rules.uniform_value(),
+            "constant": max(self.constants()),
+            "optimum": self.rules.optimum(),
+        }
+
+    def constants(self) -> list[float]:
+        return self.rules.constants()
+
+    def scripted_value(self) -> float:
+        return self.rules.explore_then_commit_value(self.max_cycles)
 
 
 def binomial(count: int, hits: int, probability: float) -> float:

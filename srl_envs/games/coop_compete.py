@@ -22,13 +22,15 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
-from srl_envs.games.choices import ChoiceRules
+from srl_envs.games.choices import ChoiceGame, ChoiceRules
+from srl_envs.games.hidden import FIND_OUT, HiddenRules, grid
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     LARGEST,
     MOST_PLAYERS,
     check_choice,
     number_between,
+    parallel_form,
     set_fields,
     whole_number,
 )
@@ -113,7 +115,7 @@ OBSERVATION_FIELDS = (
 )
 
 
-class CoopCompete(base.SimultaneousGame):
+class CoopCompete(ChoiceGame):
     """PettingZoo ParallelEnv of the coordination game.
 
     Agents are agent_0, agent_1, ... Both actions are always legal. Observations are float32 vectors
@@ -135,6 +137,7 @@ class CoopCompete(base.SimultaneousGame):
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("coop_compete_v0")
+    rules: CoopCompeteRules
 
     def __init__(
         self,
@@ -179,11 +182,9 @@ class CoopCompete(base.SimultaneousGame):
             render_mode=render_mode,
         )
 
-    def baselines(self) -> dict[str, float]:
-        return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
-
     def make_view(self) -> CoopCompeteView:
-        return CoopCompeteView(self.rules.num_agents, self.rules.variant, self.max_cycles)
+        rules = self.rules
+        return CoopCompeteView(rules.num_agents, rules.variant, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * len(self.possible_agents)
@@ -208,6 +209,8 @@ class CoopCompeteView(FixedChoices):
     players: int
     variant: str
     rounds: int
+    hidden: bool = False
+    """True if cooperation level and difficulty are hidden."""
 
     def rules(self, agent: str) -> str:
         if self.players == 1:
@@ -222,10 +225,10 @@ class CoopCompeteView(FixedChoices):
                 "Cooperating earns more when others cooperate; "
                 "competing earns more when others compete."
             )
+        favors = FIND_OUT if self.hidden else "A high cooperation level favours cooperating."
         return (
             f"You are {agent}, one of {self.players} players. Each round all players choose at "
-            f"the same time to cooperate or to compete. {pays} "
-            f"A high cooperation level favours cooperating. Earn as much as you can. "
+            f"the same time to cooperate or to compete. {pays} {favors} Earn as much as you can. "
             f"{HOW_TO_ANSWER}"
         )
 
@@ -239,8 +242,28 @@ class CoopCompeteView(FixedChoices):
             count = self.players - 1
             if count:
                 parts.append(f"Others cooperating: {round(others * count)} of {count}.")
-        parts.append(f"Cooperation level {level:.2f}, difficulty {difficulty:.2f}.")
+        if level != base.HIDDEN:
+            parts.append(f"Cooperation level {level:.2f}, difficulty {difficulty:.2f}.")
         return " ".join(parts)
 
 
-parallel_env = CoopCompete
+DRAWN = {
+    "train": grid(cooperation_level=(0.1, 0.3, 0.7, 0.9), difficulty=(0.1, 0.5)),
+    "test": grid(cooperation_level=(0.0, 0.2, 0.8, 1.0), difficulty=(0.1, 0.5)),
+}
+"""Arguments that are drawn in each episode, by split."""
+
+
+def parallel_env(*, split: str | None = None, **arguments: Any) -> CoopCompete | HiddenRules:
+    """Make CoopCompete, or with a `split` a game that draws and hides the arguments of DRAWN.
+
+    Args:
+        split: None, "train", "test" or "any".
+        **arguments: Arguments of CoopCompete.
+    """
+    if split is None:
+        return CoopCompete(**arguments)
+    return HiddenRules(CoopCompete, OBSERVATION_FIELDS, DRAWN, split, **arguments)
+
+
+parallel_form(parallel_env, CoopCompete)

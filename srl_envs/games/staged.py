@@ -24,11 +24,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srl_envs.games import base
-from srl_envs.games.choices import ChoiceRules
+from srl_envs.games.choices import ChoiceGame, ChoiceRules
+from srl_envs.games.hidden import FIND_OUT, HiddenRules, grid
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
+    LARGEST,
     MOST_PLAYERS,
     number_between,
+    parallel_form,
     set_fields,
     whole_number,
 )
@@ -56,7 +59,9 @@ class StagedRules(ChoiceRules):
             self,
             num_agents=whole_number("num_agents", self.num_agents, 1, MOST_PLAYERS),
             difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),
-            cooperation_weight=number_between("cooperation_weight", self.cooperation_weight, 0.0),
+            cooperation_weight=number_between(
+                "cooperation_weight", self.cooperation_weight, -LARGEST
+            ),
             warmup_episodes=whole_number("warmup_episodes", self.warmup_episodes, low=0),
         )
 
@@ -127,7 +132,7 @@ OBSERVATION_FIELDS = (
 )
 
 
-class Staged(base.SimultaneousGame):
+class Staged(ChoiceGame):
     """PettingZoo ParallelEnv of the staged game.
 
     Agents are agent_0, agent_1, ..., the adversaries first. Both actions are always legal.
@@ -141,7 +146,7 @@ class Staged(base.SimultaneousGame):
     Args:
         num_agents: Number of agents, from 1 to 10,000.
         difficulty: Reduction of the base reward, from 0 to 1.
-        cooperation_weight: Weight of the cooperating share, at least 0.
+        cooperation_weight: Weight of the cooperating share. Below 0, cooperation hurts.
         noise_std: Standard deviation of the noise of each reward, at least 0.
         warmup_episodes: W of the formula, at least 0.
         max_cycles: Number of rounds of an episode, at least 1.
@@ -150,6 +155,7 @@ class Staged(base.SimultaneousGame):
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("staged_v0")
+    rules: StagedRules
 
     def __init__(
         self,
@@ -165,7 +171,6 @@ class Staged(base.SimultaneousGame):
     ) -> None:
         self.rules = StagedRules(num_agents, difficulty, cooperation_weight, warmup_episodes)
         self.warmup_episodes = self.rules.warmup_episodes
-        self._adversaries = list(range(self.rules.adversaries))
         self._kinds = [agent < self.rules.adversaries for agent in range(self.rules.num_agents)]
         names = ("adversary" if bad else "player" for bad in self._kinds)
         self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
@@ -175,7 +180,7 @@ class Staged(base.SimultaneousGame):
         self._ramp = 0.0
         self._payoffs = self.rules.payoffs(self._ramp)
         noise = number_between("noise_std", noise_std, 0.0)
-        best = self.rules.base_reward(1.0) + 0.5 * self.rules.cooperation_weight + PREY
+        best = self.rules.base_reward(1.0) + 0.5 * abs(self.rules.cooperation_weight) + PREY
         ceiling = best + base.NOISE_LIMIT * noise
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
@@ -188,12 +193,9 @@ class Staged(base.SimultaneousGame):
             render_mode=render_mode,
         )
 
-    def baselines(self) -> dict[str, float]:
-        """Return {"uniform": ..., "optimum": ...}: mean rewards per agent and step at ramp 1."""
-        return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
-
     def make_view(self) -> StagedView:
-        return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
+        rules = self.rules
+        return StagedView(rules.num_agents, rules.adversaries, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """Start an episode (option "episode": its number); return each agent's first vector."""
@@ -226,7 +228,8 @@ class Staged(base.SimultaneousGame):
             (0.0, action, share, reward, time, warmup, ramp, bad, self._difficulty)
             for action, reward, bad in zip(chosen, rewards, self._kinds, strict=True)
         ]
-        phase, adversaries = "warmup" if self._warmup else "divergence", self._adversaries
+        phase = "warmup" if self._warmup else "divergence"
+        adversaries = sorted(self.order[: self.rules.adversaries])
         infos: list[dict[str, Any]] = [
             {"cooperation_ratio": share, "phase": phase, "adversaries": adversaries.copy()}
             for _ in chosen
@@ -241,6 +244,8 @@ class StagedView(FixedChoices):
     players: int
     adversaries: int
     rounds: int
+    hidden: bool = False
+    """True if cooperation weight and difficulty are hidden."""
 
     def rules(self, agent: str) -> str:
         if self.players == 1:
@@ -248,10 +253,11 @@ class StagedView(FixedChoices):
                 f"You are {agent}, the only player. Each round you choose to cooperate or to "
                 f"compete; one of the two may earn more. {HOW_TO_ANSWER}"
             )
+        pays = FIND_OUT if self.hidden else "The more cooperate, the more all earn."
         return (
             f"You are {agent}, one of {self.players} players; {self.adversaries} of them "
             "gain by competing while others cooperate. Each round all choose at the same time to "
-            "cooperate or to compete. The more cooperate, the more all earn. Cooperating among few "
+            f"cooperate or to compete. {pays} Cooperating among few "
             f"cooperators or competing among many costs a little. {HOW_TO_ANSWER}"
         )
 
@@ -270,7 +276,28 @@ class StagedView(FixedChoices):
             parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
             if self.players > 1:
                 parts.append(f"Cooperating: {round(share * self.players)} of {self.players}.")
-        return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
+        if difficulty != base.HIDDEN:
+            parts.append(f"Difficulty {difficulty:.2f}.")
+        return " ".join(parts)
 
 
-parallel_env = Staged
+DRAWN = {
+    "train": grid(cooperation_weight=(-0.5, -0.25, 0.25, 0.5), difficulty=(0.1, 0.5)),
+    "test": grid(cooperation_weight=(-0.6, -0.35, 0.35, 0.6), difficulty=(0.1, 0.5)),
+}
+"""Arguments that are drawn in each episode, by split."""
+
+
+def parallel_env(*, split: str | None = None, **arguments: Any) -> Staged | HiddenRules:
+    """Make Staged, or with a `split` a game that draws and hides the arguments of DRAWN.
+
+    Args:
+        split: None, "train", "test" or "any".
+        **arguments: Arguments of Staged.
+    """
+    if split is None:
+        return Staged(**arguments)
+    return HiddenRules(Staged, OBSERVATION_FIELDS, DRAWN, split, **arguments)
+
+
+parallel_form(parallel_env, Staged)

@@ -23,11 +23,14 @@ from typing import Any, ClassVar
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
-from srl_envs.games.choices import ChoiceRules
+from srl_envs.games.choices import ChoiceGame, ChoiceRules
+from srl_envs.games.hidden import FIND_OUT, HiddenRules, grid
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
+    LARGEST,
     MOST_PLAYERS,
     number_between,
+    parallel_form,
     set_fields,
     whole_number,
 )
@@ -53,7 +56,9 @@ class TeamBattleRules(ChoiceRules):
                 whole_number("team_size", size, 1, MOST_PLAYERS) for size in self.team_sizes
             ),
             difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),
-            cooperation_weight=number_between("cooperation_weight", self.cooperation_weight, 0.0),
+            cooperation_weight=number_between(
+                "cooperation_weight", self.cooperation_weight, -LARGEST
+            ),
         )
 
     @property
@@ -115,7 +120,7 @@ OBSERVATION_FIELDS = (
 )
 
 
-class TeamBattle(base.SimultaneousGame):
+class TeamBattle(ChoiceGame):
     """PettingZoo ParallelEnv of the two teams.
 
     Agents are red_0, red_1, ... (team_a), then blue_0, blue_1, ... (team_b). Both actions are
@@ -130,7 +135,7 @@ class TeamBattle(base.SimultaneousGame):
     Args:
         team_size: Number of agents per team, or a pair (red, blue), each from 1 to 10,000.
         difficulty: Reduction of the base reward, from 0 to 1.
-        cooperation_weight: Weight of the cooperation of the agent's team, at least 0.
+        cooperation_weight: Weight of the cooperation of the agent's team. Below 0, it hurts.
         noise_std: Standard deviation of the noise of each reward, at least 0.
         warmup_episodes: Number of warm-up episodes, at least 0.
         max_cycles: Number of rounds of an episode, at least 1.
@@ -139,6 +144,7 @@ class TeamBattle(base.SimultaneousGame):
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("team_battle_v0")
+    rules: TeamBattleRules
 
     def __init__(
         self,
@@ -166,7 +172,7 @@ class TeamBattle(base.SimultaneousGame):
         self._score = [0.0, 0.0]  # Sums of rewards per member of red and blue, without noise.
         agents = [f"red_{i}" for i in range(red)] + [f"blue_{i}" for i in range(blue)]
         self.teams = {a: TEAM_A if a.startswith("red") else TEAM_B for a in agents}
-        best = self.rules.base_reward + 0.5 * self.rules.cooperation_weight + RAID
+        best = self.rules.base_reward + 0.5 * abs(self.rules.cooperation_weight) + RAID
         ceiling = best + base.NOISE_LIMIT * number_between("noise_std", noise_std, 0.0)
         super().__init__(
             agents,
@@ -179,11 +185,8 @@ class TeamBattle(base.SimultaneousGame):
             render_mode=render_mode,
         )
 
-    def baselines(self) -> dict[str, float]:
-        return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
-
     def make_view(self) -> TeamBattleView:
-        return TeamBattleView(self.rules.team_sizes, self.max_cycles)
+        return TeamBattleView(self.rules.team_sizes, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """Start an episode (option "episode": its number); return each agent's first vector."""
@@ -248,21 +251,32 @@ class TeamBattleView(FixedChoices):
 
     team_sizes: tuple[int, int]
     rounds: int
+    hidden: bool = False
+    """True if teams, cooperation weight and difficulty are hidden."""
 
     def rules(self, agent: str) -> str:
-        team, mine, rivals, theirs = self._sides(agent)
+        red, blue = self.team_sizes
+        if self.hidden:
+            place = f"one of {red + blue} players in a red team of {red} and a blue team of {blue}"
+            pays = FIND_OUT
+        else:
+            team, mine, rivals, theirs = self._sides(agent.startswith("blue"))
+            place = f"in the {team} team of {mine}, against the {rivals} team of {theirs}"
+            pays = "Cooperation pays your whole team."
         return (
-            f"You are {agent} in the {team} team of {mine}, against the {rivals} team of {theirs}. "
+            f"You are {agent} {place}. "
             "Each round all players choose at the same time to cooperate or to compete. "
-            "Cooperation pays your whole team. Competing pays more when rivals cooperate. "
+            f"{pays} Competing pays more when rivals cooperate. "
             f"Cooperating while teammates compete costs a little. {HOW_TO_ANSWER}"
         )
 
     def describe(self, agent: str, observation: Any) -> str:
         vector = base.vector_of(observation).tolist()
-        first, action, own, rival, reward, time, warmup, _, difficulty = vector
-        _, mine, _, theirs = self._sides(agent)
+        first, action, own, rival, reward, time, warmup, blue, difficulty = vector
+        team, mine, _, theirs = self._sides(blue > 0.5)
         parts = [f"{round_of(time, self.rounds)}."]
+        if self.hidden:
+            parts.append(f"Your team is {team}.")
         if warmup:
             parts.append("Warm-up: all earn the same.")
         if first:
@@ -271,12 +285,33 @@ class TeamBattleView(FixedChoices):
             parts.append(f"You chose to {BINARY_ANSWERS[int(action)]} and earned {reward:.2f}.")
             parts.append(f"Team cooperating: {round(own * mine)} of {mine}.")
             parts.append(f"Rivals cooperating: {round(rival * theirs)} of {theirs}.")
-        return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
+        if difficulty != base.HIDDEN:
+            parts.append(f"Difficulty {difficulty:.2f}.")
+        return " ".join(parts)
 
-    def _sides(self, agent: str) -> tuple[str, int, str, int]:
+    def _sides(self, is_blue: bool) -> tuple[str, int, str, int]:
         """Return the color and size of the agent's team, then those of the other team."""
         red, blue = self.team_sizes
-        return ("red", red, "blue", blue) if agent.startswith("red") else ("blue", blue, "red", red)
+        return ("blue", blue, "red", red) if is_blue else ("red", red, "blue", blue)
 
 
-parallel_env = TeamBattle
+DRAWN = {
+    "train": grid(cooperation_weight=(-0.5, -0.25, 0.25, 0.5), difficulty=(0.1, 0.5)),
+    "test": grid(cooperation_weight=(-0.6, -0.35, 0.35, 0.6), difficulty=(0.1, 0.5)),
+}
+"""Arguments that are drawn in each episode, by split."""
+
+
+def parallel_env(*, split: str | None = None, **arguments: Any) -> TeamBattle | HiddenRules:
+    """Make TeamBattle, or with a `split` a game that draws and hides the arguments of DRAWN.
+
+    Args:
+        split: None, "train", "test" or "any".
+        **arguments: Arguments of TeamBattle.
+    """
+    if split is None:
+        return TeamBattle(**arguments)
+    return HiddenRules(TeamBattle, OBSERVATION_FIELDS, DRAWN, split, **arguments)
+
+
+parallel_form(parallel_env, TeamBattle)
