@@ -31,6 +31,7 @@ SIZES = [
     ("staged_v0", {"max_cycles": 6, "num_agents": 1, "warmup_episodes": 0}),
     ("staged_v0", {"max_cycles": 6, "num_agents": 5, "warmup_episodes": 0}),
     ("bandit_v0", {"max_cycles": 12, "num_agents": 3, "switch_pull": 4}),
+    *((name, {}) for name in registry.names() if name.endswith("_v1")),
     ("maze_v0", {"width": 6, "height": 4, "view_radius": 2, "mask_walls": True}),
     ("maze_simple_v0", {"num_agents": 3}),
     ("maze_own_v0", {"obs_mode": "dict", "loop_share": 0.5}),

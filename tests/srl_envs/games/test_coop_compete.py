@@ -56,7 +56,9 @@ def test_situation_in_words():
 
 
 def test_baselines():
-    assert parallel_env().baselines() == approx({"uniform": 0.7625, "constant": 0.85, "optimum": 0.85})
+    assert parallel_env().baselines() == approx(
+        {"uniform": 0.7625, "constant": 0.85, "optimum": 0.85}
+    )
     pair = registry.make("coop_compete_pair_v0")
     assert pair.baselines() == approx({"uniform": 0.7125, "constant": 0.85, "optimum": 0.85})
 
