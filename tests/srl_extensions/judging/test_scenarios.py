@@ -181,6 +181,19 @@ ADAPTS = {  # Others are beaten by tit_for_tat.
         "among_learners": "win_stay_lose_shift", "right_improves_late": "thompson_sampling",
         "right_spoils_unseen": "win_stay_lose_shift",
     },
+    "coop_compete_v1": dict.fromkeys(
+        ("among_explorers", "three_and_a_stranger"), "explore_then_commit"
+    ),
+    "coop_compete_pair_v1": {},
+    "team_battle_v1": dict.fromkeys(
+        ("duel", "three_and_a_stranger", "duel_unseen"), "explore_then_commit"
+    ),
+    "staged_v1": dict.fromkeys(
+        ("pair", "three_and_a_follower", "pair_unseen"), "explore_then_commit"
+    ),
+    "bandit_v1": dict.fromkeys(
+        ("alone", "among_learners", "alone_unseen"), "win_stay_lose_shift"
+    ),
 }  # fmt: skip
 """Matrix-game scenario -> scripted policy that beats every constant."""
 
