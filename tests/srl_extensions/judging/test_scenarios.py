@@ -155,47 +155,32 @@ def test_every_scenario_can_be_played_and_scored(name):
     json.dumps(result.as_record(), allow_nan=False)
 
 
-MATRIX = ("coop_compete", "coop_compete_pair", "team_battle", "staged", "bandit")
-ADAPTS = {  # Others are beaten by tit_for_tat.
-    "coop_compete_v0": {
+ADAPTS = {  # game -> scripted policy that beats every constant in its scenarios, except in these
+    "coop_compete_v0": ("tit_for_tat", {
         "two_and_two_bullies": "alternator", "two_and_two_pavlovs": "pavlov",
         "changing_or_leaving": "alternator",
-    },
-    "coop_compete_pair_v0": {
+    }),
+    "coop_compete_pair_v0": ("tit_for_tat", {
         "bully": "bully", "pavlov_or_bully": "pavlov", "alternator_or_bully": "bully",
-    },
-    "team_battle_v0": {
-        "against_tit_for_tat": "alternator", "against_either_constant": "bully",
-        "against_bullies": "grim_trigger", "duel_with_a_deserter": "bully",
-        "duel_of_three_kinds": "bully", "against_generous": "grim_trigger",
-        "against_grim": "bully", "against_alternators": "suspicious_tit_for_tat",
-    },
-    "staged_v0": {
+    }),
+    "team_battle_v0": ("bully", {
+        "against_tit_for_tat": "alternator", "against_bullies": "grim_trigger",
+        "against_generous": "grim_trigger", "against_alternators": "suspicious_tit_for_tat",
+    }),
+    "staged_v0": ("tit_for_tat", {
         "among_bullies": "bully", "adversary_of_a_cooperator": "bully",
-        "adversary_of_a_bully": "grim_trigger",
+        "adversary_of_a_bully": "grim_trigger", "adversary_of_a_generous_one": "alternator",
         "adversary_of_an_alternator": "suspicious_tit_for_tat",
-        "adversary_of_a_generous_one": "alternator",
-    },
-    "bandit_v0": {
-        "right_improves": "thompson_sampling", "right_spoils": "thompson_sampling",
-        "among_learners": "win_stay_lose_shift", "right_improves_late": "thompson_sampling",
-        "right_spoils_unseen": "win_stay_lose_shift",
-    },
-    "coop_compete_v1": dict.fromkeys(
-        ("among_explorers", "three_and_a_stranger"), "explore_then_commit"
-    ),
-    "coop_compete_pair_v1": {},
-    "team_battle_v1": dict.fromkeys(
-        ("duel", "three_and_a_stranger", "duel_unseen"), "explore_then_commit"
-    ),
-    "staged_v1": dict.fromkeys(
-        ("pair", "three_and_a_follower", "pair_unseen"), "explore_then_commit"
-    ),
-    "bandit_v1": dict.fromkeys(
-        ("alone", "among_learners", "alone_unseen"), "win_stay_lose_shift"
-    ),
+    }),
+    "bandit_v0": ("thompson_sampling", {
+        "among_learners": "win_stay_lose_shift", "right_spoils_unseen": "win_stay_lose_shift",
+    }),
+    "coop_compete_v1": ("explore_then_commit", {"strangers_unseen": "tit_for_tat"}),
+    "coop_compete_pair_v1": ("tit_for_tat", {}),
+    "team_battle_v1": ("explore_then_commit", {}),
+    "staged_v1": ("explore_then_commit", {}),
+    "bandit_v1": ("win_stay_lose_shift", {}),
 }  # fmt: skip
-"""Matrix-game scenario -> scripted policy that beats every constant."""
 
 
 @pytest.mark.parametrize("game", ADAPTS)
@@ -204,11 +189,11 @@ def test_adaptation_beats_every_constant_in_matrix_games(game):
         if name == "coop_compete_pair_v0.pavlov":
             continue
         found = scenario(name)
-        best = ADAPTS[game].get(name.partition(".")[2], "tit_for_tat")
-        players = (classic_policy(best, found.make()), Named("0", 0), Named("1", 1))
+        usual, others = ADAPTS[game]
+        best = classic_policy(others.get(name.partition(".")[2], usual), found.make())
         adapted, *constant = (
             np.array([one.focal_return for one in score(found, who, episodes=48).episodes])
-            for who in players
+            for who in (best, Named("0", 0), Named("1", 1))
         )
         for returns in constant:
             low, _ = bootstrap_interval((adapted - returns).tolist(), seed=0)
@@ -216,7 +201,7 @@ def test_adaptation_beats_every_constant_in_matrix_games(game):
 
 
 def test_a_third_of_the_matrix_scenarios_is_held_out():
-    matrix = [n for n in scenarios.names() if n.rpartition("_v")[0] in MATRIX]
+    matrix = [name for game in ADAPTS for name in scenarios.names(game)]
     held_out = sum(scenario(name).holdout for name in matrix)
     assert len(matrix) >= 24 and 3 * held_out >= len(matrix)
 
