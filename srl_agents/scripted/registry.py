@@ -35,8 +35,8 @@ class PolicyEntry:
 
     name: str
     games: tuple[str, ...] = ()
-    """Metadata names of the environments it can play, of which `_v0` stands for all versions. Empty
-    for any environment with discrete actions."""
+    """Metadata names of the environments it can play, with `_v0` for all versions; empty for any
+    with discrete actions."""
     holdout: bool = False
     """True for a policy that is reserved for evaluation."""
     constructor: Callable[[Any], Policy] | None = None

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srl_envs.games import base
-from srl_envs.games.hidden import HiddenRules, grid
+from srl_envs.games.hidden import grid, with_split
 from srl_envs.text import FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
-    parallel_form,
     true_or_false,
     whole_number,
 )
@@ -220,17 +219,4 @@ DRAWN = {
 }
 """Arguments that are drawn in each episode, by split."""
 
-
-def parallel_env(*, split: str | None = None, **arguments: Any) -> Bandit | HiddenRules:
-    """Make Bandit, or with a `split` a game that draws and hides the arguments of DRAWN.
-
-    Args:
-        split: None, "train", "test" or "any".
-        **arguments: Arguments of Bandit.
-    """
-    if split is None:
-        return Bandit(**arguments)
-    return HiddenRules(Bandit, OBSERVATION_FIELDS, DRAWN, split, **arguments)
-
-
-parallel_form(parallel_env, Bandit)
+parallel_env = with_split(Bandit, OBSERVATION_FIELDS, DRAWN)

@@ -23,14 +23,13 @@ import numpy as np
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.choices import ChoiceGame, ChoiceRules
-from srl_envs.games.hidden import FIND_OUT, HiddenRules, grid
+from srl_envs.games.hidden import FIND_OUT, grid, with_split
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     LARGEST,
     MOST_PLAYERS,
     check_choice,
     number_between,
-    parallel_form,
     set_fields,
     whole_number,
 )
@@ -253,17 +252,4 @@ DRAWN = {
 }
 """Arguments that are drawn in each episode, by split."""
 
-
-def parallel_env(*, split: str | None = None, **arguments: Any) -> CoopCompete | HiddenRules:
-    """Make CoopCompete, or with a `split` a game that draws and hides the arguments of DRAWN.
-
-    Args:
-        split: None, "train", "test" or "any".
-        **arguments: Arguments of CoopCompete.
-    """
-    if split is None:
-        return CoopCompete(**arguments)
-    return HiddenRules(CoopCompete, OBSERVATION_FIELDS, DRAWN, split, **arguments)
-
-
-parallel_form(parallel_env, CoopCompete)
+parallel_env = with_split(CoopCompete, OBSERVATION_FIELDS, DRAWN)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from statistics import fmean
 from typing import Any
@@ -22,7 +23,7 @@ FIND_OUT = (
 )
 """Sentence of the rules in text."""
 STREAM = 1
-"""Second part of the seed of the random stream that draws variants, after the seed of `reset`."""
+"""Second part of the seed of the random stream that draws rule sets, after the seed of `reset`."""
 
 
 def grid(**values: Sequence[Any]) -> tuple[dict[str, Any], ...]:
@@ -30,15 +31,42 @@ def grid(**values: Sequence[Any]) -> tuple[dict[str, Any], ...]:
     return tuple(dict(zip(values, row, strict=True)) for row in product(*values.values()))
 
 
+def with_split(
+    kind: Any, fields: Sequence[str], drawn: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Callable[..., Any]:
+    """Return the constructor of a game with the arguments of `kind` and `split`.
+
+    It makes a `kind` if `split` is None, the default, and a HiddenRules otherwise.
+
+    Args:
+        kind: Class of the game.
+        fields: Names of the entries of its observation vectors.
+        drawn: Arguments of each rule set, by split.
+    """
+
+    def parallel_env(*, split: str | None = None, **arguments: Any) -> Any:
+        if split is None:
+            return kind(**arguments)
+        return HiddenRules(kind, fields, drawn, split, **arguments)
+
+    signature = inspect.signature(kind)
+    last = inspect.Parameter("split", inspect.Parameter.KEYWORD_ONLY, default=None)
+    named: Any = parallel_env
+    named.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])
+    named.__module__, named.__qualname__ = kind.__module__, named.__name__  # so that it pickles
+    named.__doc__ = f"Make {kind.__name__}, or HiddenRules if `split` is not None."
+    return parallel_env
+
+
 class HiddenRules(base.SimultaneousGame):
     """Game that draws its rules in every episode and hides them from the agents.
 
     Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly, with
     agents agent_0, agent_1, ... in a random order. Infos are those of `kind`, with `rule_set` (its
-    number) and, in a game of teams, `side` (the agent's team). Observations have HIDDEN in place of
+    number) and, in a game of teams, `side` (the agent's team). Observations have HIDDEN instead of
     drawn arguments.
 
-    The draws have a random stream of their own. `reset(options={"rule_set": k})` selects the rule
+    The draws have a separate random stream. `reset(options={"rule_set": k})` selects the rule
     set of one episode.
 
     Args:

@@ -24,13 +24,12 @@ from typing import Any, ClassVar
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.choices import ChoiceGame, ChoiceRules
-from srl_envs.games.hidden import FIND_OUT, HiddenRules, grid
+from srl_envs.games.hidden import FIND_OUT, grid, with_split
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     LARGEST,
     MOST_PLAYERS,
     number_between,
-    parallel_form,
     set_fields,
     whole_number,
 )
@@ -301,17 +300,4 @@ DRAWN = {
 }
 """Arguments that are drawn in each episode, by split."""
 
-
-def parallel_env(*, split: str | None = None, **arguments: Any) -> TeamBattle | HiddenRules:
-    """Make TeamBattle, or with a `split` a game that draws and hides the arguments of DRAWN.
-
-    Args:
-        split: None, "train", "test" or "any".
-        **arguments: Arguments of TeamBattle.
-    """
-    if split is None:
-        return TeamBattle(**arguments)
-    return HiddenRules(TeamBattle, OBSERVATION_FIELDS, DRAWN, split, **arguments)
-
-
-parallel_form(parallel_env, TeamBattle)
+parallel_env = with_split(TeamBattle, OBSERVATION_FIELDS, DRAWN)

@@ -206,9 +206,10 @@ def test_the_text_names_the_own_team_only():
 
 
 def test_negative_weights_by_hand():
-    # .7 base, all cooperate: -.5 * (1 - .5); all compete: +.25
-    env = registry.make("team_battle_v0", cooperation_weight=-0.5, noise_std=0.0)
-    for action, reward in ((1, 0.45), (0, 0.95)):
+    # All cooperate: .7 - 2 * (1 - .5), at least 0; all compete: .7 + 1
+    env = registry.make("team_battle_v0", cooperation_weight=-2, noise_std=0.0)
+    for action, reward in ((1, 0.0), (0, 1.7)):
         env.reset(seed=0)
-        rewards = env.step(dict.fromkeys(env.agents, action))[1]
+        observations, rewards, *_ = env.step(dict.fromkeys(env.agents, action))
         assert rewards == approx(dict.fromkeys(rewards, reward))
+        assert observations["red_0"] in env.observation_space("red_0")
