@@ -1,58 +1,68 @@
-"""Score a policy of your own in scenarios, with partners that training does not include.
+"""Compare the best scripted policy, or your own, with the best constant action in scenarios.
 
-    python examples/evaluate_scenarios.py
+    python examples/evaluate_scenarios.py coop_compete_pair_v0 team_battle_v0 --episodes 256
+    python examples/evaluate_scenarios.py bandit_v0 --policy mybot:Sticky
 
-The policy repeats an action whose reward was at least the mean so far. The scenarios belong to the
-two-player benchmark game. In scenarios marked with *, training excludes the partner.
+All policies play the same starts with the same draws of partners. The first half of the episodes
+selects the best ones, the second half measures them. A scenario rewards adaptation if the interval
+of the difference is above 0. In scenarios marked with *, training excludes a partner or the levels.
 """
 
+import argparse
 from dataclasses import dataclass
 
+import numpy as np
+
 from srl_agents.episode import Decision
+from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_agents.scripted.registry import classic_policy
+from srl_agents.scripted.registry import classic_policy, names
 from srl_envs import scenarios
 from srl_extensions.judging.scenarios import score
 
-GAME, EPISODES = "coop_compete_pair_v0", 48
+CONSTANT = ("always_cooperate", "always_compete")
 
 
-@dataclass
-class Memory:
-    """Mean and number of an agent's rewards."""
+@dataclass(frozen=True)
+class Always(PerAgentPolicy):
+    """Policy that always chooses the same action, by its number."""
 
-    mean: float = 0.0
-    rounds: int = 0
+    action: int
 
-
-class Content(PerAgentPolicy):
-    """Policy that repeats its action if the last reward was at least the mean, else switches."""
-
-    name = "content"
-
-    def start(self, seed: int) -> Memory:
-        """Return the initial memory of an agent."""
-        return Memory()
-
-    def decide(self, seen: AgentObservation, state: Memory) -> Decision:
+    def decide(self, seen: AgentObservation, state: object) -> Decision:
         """Return the decision of one agent."""
-        # srl_envs.games.coop_compete.OBSERVATION_FIELDS lists the fields.
-        first, own, _, reward, *_ = seen.observation.tolist()
-        if first:
-            return Decision(1)
-        stays = reward >= state.mean
-        state.rounds += 1
-        state.mean += (reward - state.mean) / state.rounds
-        return Decision(int(own) if stays else 1 - int(own))
+        return Decision(self.action)
 
 
-for name in scenarios.names(GAME):
+def compared(name: str, own: str | None, episodes: int) -> list[str]:
+    """Return the row of a scenario: its name, then policies with their mean returns."""
     scenario = scenarios.scenario(name)
-    print(f"{name}{' *' if scenario.holdout else ''}: {scenario.description}")
-    for policy in (Content(), classic_policy("pavlov", scenario.make())):
-        result = score(scenario, policy, EPISODES, seed=0)
-        low, high = result.focal_interval or (float("nan"),) * 2
-        print(
-            f"  {policy.name}: {result.focal_return:.2f} ({low:.2f} to {high:.2f}), "
-            f"its partner {result.background_return:.2f}"
-        )
+    env = scenario.make()
+    actions = range(int(env.action_space(scenario.focal[0]).n))
+    constants = {f"action {action}": Always(action) for action in actions}
+    scripted = [name for name in names(env) if name not in CONSTANT] if own is None else [own]
+    policies = constants | {name: classic_policy(name, env) for name in ("uniform", *scripted)}
+    returns = {
+        name: np.array([one.focal_return for one in score(scenario, policy, episodes).episodes])
+        for name, policy in policies.items()
+    }
+    half = episodes // 2
+    chosen = [max(group, key=lambda n: returns[n][:half].mean()) for group in (scripted, constants)]
+    means = {name: returns[name][half:].mean() for name in (*chosen, "uniform")}
+    gains = (returns[chosen[0]] - returns[chosen[1]])[half:]
+    low, high = bootstrap_interval(gains.tolist(), seed=0) or (float("nan"),) * 2
+    return [
+        scenario.name + (" *" if scenario.holdout else ""),
+        *(f"{name} {mean:.2f}" for name, mean in means.items()),
+        f"{gains.mean():+.2f} ({low:+.2f} to {high:+.2f})",
+    ]
+
+
+parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+parser.add_argument("environments", nargs="*", default=["coop_compete_pair_v0"])
+parser.add_argument("--policy", help="MODULE:CLASS instead of the best scripted policy")
+parser.add_argument("--episodes", type=int, default=128)
+given = parser.parse_args()
+for environment in given.environments:
+    for name in scenarios.names(environment):
+        print(" | ".join(compared(name, given.policy, given.episodes)))

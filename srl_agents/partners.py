@@ -12,6 +12,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.event_loop import finished, run
 from srl_agents.policy import AgentObservation, Policy, waits
 from srl_agents.rollout import played_action, query_policies, start_policies
+from srl_agents.scripted.registry import policies_by_agent
 from srl_envs.validation import Step
 
 
@@ -101,3 +102,11 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
             if waits(policy):
                 policy.leave(memory)
         self._memories = {}
+
+
+def with_scripted(env: Any, partners: Mapping[str, str]) -> WithPartners:
+    """Return `env` with new scripted policies as `partners` (agent -> name).
+
+    Raises PolicyError if an agent or a name is unknown, or a policy cannot play the environment.
+    """
+    return WithPartners(env, policies_by_agent(partners, env))

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Any
 
@@ -19,9 +20,12 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.loading import read_yaml
 from srl_envs.tasks.multitask import Multitask
 from srl_envs.validation import likely
+from srl_envs.wrappers import SingleAgentEnv
 
 OWN_PROBLEMS = ("path", "problems", "topics")
 """Options that replace the problems of this package by the user's."""
+PARTNERS = "srl_agents.partners:with_scripted"
+"""Function (environment, agent -> scripted policy) -> environment. Policies are a higher layer."""
 ALL_FOCAL = ".all"
 """End of the name of the scenario of a user's environment."""
 
@@ -37,7 +41,10 @@ class Scenario:
     focal: tuple[str, ...]
     """Agents that are scored."""
     background: Mapping[str, str] = field(default_factory=dict)
-    """Policy of each agent that is not focal: a scripted policy, or any other name of a policy."""
+    """Policy of each agent that is not focal: a scripted policy, or any other name of a policy.
+
+    Of 'a|b', each episode draws one policy, the same for all agents with this name.
+    """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment."""
     held_out_partners: tuple[str, ...] = ()
@@ -57,9 +64,33 @@ class Scenario:
         levels = ("held-out levels",) if self.held_out_options else ()
         return (*partners, *levels)
 
-    def make(self) -> Any:
-        """Return a new ParallelEnv of the scenario, or raise an error as `registry.make` does."""
-        return registry.make(self.environment, **self.options)
+    def make(self, **options: Any) -> Any:
+        """Return a new ParallelEnv with all agents; `options` add to those of the scenario.
+
+        Raises the errors of `registry.make`.
+        """
+        return registry.make(self.environment, **{**self.options, **options})
+
+    def parallel_env(self, **options: Any) -> Any:
+        """Return a new ParallelEnv of the focal agents, with new scripted background policies.
+
+        Args:
+            **options: Arguments of the environment that add to those of the scenario, such as
+                render_mode.
+
+        Raises:
+            EnvConfigError: An option is invalid.
+            PolicyError: A background policy is not scripted.
+        """
+        env: Any = resolve_name(PARTNERS)(self.make(**options), self.background)
+        return env
+
+    def gym_env(self, **options: Any) -> SingleAgentEnv:
+        """Return the Gymnasium environment of `parallel_env`, for scenarios with one focal agent.
+
+        Raises EnvConfigError for several focal agents, and the errors of `parallel_env`.
+        """
+        return SingleAgentEnv(self.parallel_env(**options))
 
 
 def _listed() -> Iterator[Scenario]:
@@ -74,7 +105,7 @@ def _listed() -> Iterator[Scenario]:
                 tuple(row.get("focal", game["focal"])),
                 {agent: partner for partner, agents in partners.items() for agent in agents},
                 {**game.get("options", {}), **row.get("options", {})},
-                held_out_partners=tuple(partners) if hold_out.get("partners") else (),
+                held_out_partners=tuple(hold_out.get("partners", ())),
                 held_out_options=tuple(hold_out.get("options", ())),
             )
 

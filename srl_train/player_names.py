@@ -17,7 +17,7 @@ from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.context import ContextFunction, context_function
 from srl_agents.llm.model_folders import is_gguf
 from srl_agents.llm.sampling import Sampling
-from srl_agents.scripted.registry import POLICIES, is_scripted
+from srl_agents.scripted.registry import POLICIES, alternatives, is_scripted
 from srl_envs import loading
 from srl_envs.errors import UntrustedError
 from srl_train.errors import ConfigError
@@ -56,7 +56,8 @@ def parse_player(name: str) -> PlayerSpec:
 
     A name is one of these; a run's folder takes precedence over a module of the same name:
 
-    - a scripted policy, or 'module:Class', a policy of the user's own
+    - a scripted policy, or 'module:Class', a policy of the user's own; of 'a|b', each episode
+      draws one
     - 'tiny'
     - a folder with a model or PEFT adapter, a GGUF file, or a hub name (NAME or NAME@REVISION)
     - a folder of a run or of one of its checkpoints; 'RUN:model_2' is one model of either
@@ -65,7 +66,7 @@ def parse_player(name: str) -> PlayerSpec:
     Raises ConfigError if no player has this name, and UntrustedError if loading is restricted to
     this library (`loading.closed`) and the player is not part of it.
     """
-    if name in POLICIES:
+    if all(one in POLICIES for one in alternatives(name)):
         return PlayerSpec(name, "scripted")
     if name == TINY:
         return PlayerSpec(name, "tiny", {TINY: TINY})

@@ -32,6 +32,9 @@ STRATEGIES: Mapping[str, Sequence[float]] = {
     "alternator": (1.0, 1.0, 1.0, 0.0, 0.0),
     "mostly_cooperate": (0.8, 0.8, 0.8, 0.8, 0.8),
     "mostly_compete": (0.2, 0.2, 0.2, 0.2, 0.2),
+    "bully": (0.0, 1.0, 0.0, 1.0, 0.0),
+    "leader": (0.5, 0.1, 0.1, 0.9, 0.9),
+    "deserter": (1.0, 0.0, 0.0, 0.9, 0.9),
 }
 """Strategy -> probabilities of cooperation: tit for tat (Axelrod 1984), grim trigger (Friedman
 1971), generous tit for tat (Nowak and Sigmund 1992), Pavlov (Nowak and Sigmund 1993)."""

@@ -15,12 +15,15 @@ from gymnasium.spaces import Discrete
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.policy import Policy, missing_methods
+from srl_agents.scripted.basic import OneOf
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.tables import Plugin, PluginTable
 from srl_envs.validation import likely
 
 ANY = "any game of discrete actions"
+ALTERNATIVES = "|"
+"""Separator of names of which each episode draws one."""
 BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
 BANDIT, MAZE = ("bandit_v0",), ("maze_v0",)
 TRADING, NEGOTIATION = ("social_trading_v0",), ("social_negotiation_v0",)
@@ -60,6 +63,9 @@ _OWN = (
     PolicyEntry("tit_for_tat", BINARY),
     PolicyEntry("suspicious_tit_for_tat", BINARY),
     PolicyEntry("mostly_compete", BINARY),
+    PolicyEntry("bully", BINARY),
+    PolicyEntry("leader", BINARY),
+    PolicyEntry("deserter", BINARY),
     PolicyEntry("mostly_cooperate", BINARY, holdout=True),
     PolicyEntry("grim_trigger", BINARY, holdout=True),
     PolicyEntry("pavlov", BINARY, holdout=True),
@@ -99,6 +105,11 @@ def action_counts(env: Any) -> dict[str, int]:
     return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
 
 
+def alternatives(name: str) -> list[str]:
+    """Return the names in 'a|b', of which each episode draws one; [name] for other names."""
+    return name.split(ALTERNATIVES)
+
+
 def entry_of(name: str) -> PolicyEntry:
     """Return the PolicyEntry of a name in POLICIES; PolicyError for other names.
 
@@ -111,8 +122,8 @@ def entry_of(name: str) -> PolicyEntry:
 
 
 def is_held_out(name: str) -> bool:
-    """Return True if `name` is in POLICIES and reserved for evaluation."""
-    return name in POLICIES and entry_of(name).holdout
+    """Return True if `name`, or one of "a|b", is in POLICIES and reserved for evaluation."""
+    return any(one in POLICIES and entry_of(one).holdout for one in alternatives(name))
 
 
 def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
@@ -130,28 +141,27 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 
 
 def is_scripted(name: str) -> bool:
-    """Return True if `name` is in POLICIES or has the form 'module:Class', which is not imported.
+    """Return True if each alternative is in POLICIES or a 'module:Class', which is not imported.
 
     Names of models, such as 'RUN:model_0' and 'openai:MODEL', are not scripted.
     """
-    if name in POLICIES:
-        return True
-    is_model = is_api_name(name) or re.search(r":model_\d+$", name)
-    return loading.names_code(name) and not is_model
+    return all(one in POLICIES or _names_policy(one) for one in alternatives(name))
 
 
 def classic_policy(name: str, env: Any) -> Policy:
     """Construct a policy for agents of an environment.
 
     Args:
-        name: A name in POLICIES, or 'module:Class' for a user's policy
-            (docs/agents/own_opponent.md).
+        name: A name in POLICIES, 'module:Class' for a user's policy
+            (docs/agents/own_opponent.md), or several with "|" between them (OneOf).
         env: Environment. The policy may read its rules and sizes.
 
     Raises:
         PolicyError: The name is unknown or no policy, or the policy cannot play `env`.
         UntrustedError: The name 'module:Class' is from a recorded episode (`loading.closed`).
     """
+    if ALTERNATIVES in name:
+        return OneOf([classic_policy(one, env) for one in alternatives(name)])
     if is_scripted(name) and name not in POLICIES:
         try:
             return _constructed(name, loading.code(name), env)
@@ -169,6 +179,21 @@ def classic_policy(name: str, env: Any) -> Policy:
             f"{env.metadata['name']} can be played by {', '.join(names(env)) or 'models only'}"
         )
     return entry.make(env)
+
+
+def policies_by_agent(partners: Mapping[str, str], env: Any) -> dict[str, Policy]:
+    """Return agent -> new policy, for agent -> name.
+
+    Agents with the same name share the policy. Raises the errors of `classic_policy`.
+    """
+    policies = {name: classic_policy(name, env) for name in dict.fromkeys(partners.values())}
+    return {agent: policies[name] for agent, name in partners.items()}
+
+
+def _names_policy(name: str) -> bool:
+    """Return True if `name` has the form 'module:Class' and names no model."""
+    is_model = is_api_name(name) or re.search(r":model_\d+$", name)
+    return loading.names_code(name) and not is_model
 
 
 def _constructed(name: str, constructor: Any, env: Any) -> Policy:

@@ -1,6 +1,6 @@
 """Scores of policies in scenarios: mean returns of the focal agents, and outcomes.
 
-score(scenario("coop_compete_pair_v0.tit_for_tat"), Uniform(), episodes=64).focal_return
+score(scenario("coop_compete_pair_v0.leader"), Uniform(), episodes=64).focal_return
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.evaluation.episode_stats import cooperation_rate, parse_failures
 from srl_agents.policy import Policy, missing_methods
 from srl_agents.rollout import policy_name
-from srl_agents.scripted.registry import classic_policy
+from srl_agents.scripted.registry import policies_by_agent
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
@@ -160,8 +160,7 @@ def play_scenario(
     seed = whole_number("seed", seed, low=0, high=MOST)
     with closing(scenario.make()) as env:
         if background is None:
-            scripted = {w: classic_policy(w, env) for w in set(scenario.background.values())}
-            background = {agent: scripted[name] for agent, name in scenario.background.items()}
+            background = policies_by_agent(scenario.background, env)
     seeds, policy_seeds = of_games(generator(seed, "scenario"), episodes * samples, samples)
     plans = []
     for number, (env_seed, policy_seed) in enumerate(zip(seeds, policy_seeds, strict=True)):

@@ -30,18 +30,16 @@ def add_arguments(servers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the address, serve the environment until interrupted, and return 0."""
-    from srl_agents.partners import WithPartners
-    from srl_agents.scripted.registry import classic_policy
+    from srl_agents.partners import with_scripted
     from srl_train.players import refuse_partners
 
     with needed_by("`srl serve openenv`"):
         from srl_extensions.remote.openenv_server import ServedGame, create_app, serve
 
     def with_partners(env: Any) -> Any:
-
         named = players_of("--partner", args.partner, env.possible_agents)
         refuse_partners(named, (), env)
-        return WithPartners(env, {a: classic_policy(who, env) for a, who in named.items()})
+        return with_scripted(env, named)
 
     game = ServedGame(args.env, settings(args.options), around=with_partners)
     app = create_app({args.env: game}, max_sessions=args.max_sessions)

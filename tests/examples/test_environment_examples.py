@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from srl_agents.episode import read_jsonl
+from srl_envs.scenarios import names
 from srl_extensions.offline.data import read_episodes
 from tests.srl_extensions.pages.pages import blocks, document
 
 ROOT = Path(__file__).parents[2]
 
 
-def output_of(example):
+def output_of(example, *words):
     return subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / example)],
+        [sys.executable, "-W", "error", str(ROOT / "examples" / example), *words],
         capture_output=True,
         text=True,
         check=True,
@@ -42,14 +43,14 @@ def test_custom_environment():
 
 
 def test_evaluate_scenarios():
-    said = output_of("evaluate_scenarios.py")
-    scored = re.findall(r"  (\w+): (\d+\.\d+) \((\d+\.\d+) to (\d+\.\d+)\)", said)
-    assert [who for who, *_ in scored] == ["content", "pavlov"] * 5
-    assert said.count(" *: ") == 2
-    for _, mean, low, high in scored:
-        assert float(low) <= float(mean) <= float(high)
-    # With a partner that always cooperates, agreeing in all 16 rounds earns 0.85 each.
-    assert float(scored[1][1]) == pytest.approx(13.6, abs=0.2)
+    said = output_of("evaluate_scenarios.py", "coop_compete_pair_v0", "--episodes", "8")
+    rows = [line.split(" | ") for line in said.splitlines()]
+    assert [row[0].removesuffix(" *") for row in rows] == [*names("coop_compete_pair_v0")]
+    for _, best, constant, uniform, difference in rows:
+        assert constant.startswith("action ") and uniform.startswith("uniform ")
+        gain, low, high = map(float, re.findall(r"[+-]\d+\.\d+", difference))
+        assert low <= gain <= high
+        assert gain == pytest.approx(float(best.split()[1]) - float(constant.split()[2]), abs=0.02)
 
 
 @pytest.mark.slow

@@ -2,10 +2,13 @@
 
 import inspect
 import re
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from gymnasium.utils.env_checker import check_env
+from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from srl_envs import registry, scenarios
 from srl_envs.errors import EnvConfigError
@@ -35,9 +38,25 @@ def test_every_agent_is_focal_or_background(name):
     assert sorted((*found.focal, *found.background)) == sorted(env.possible_agents)
     assert len(set(found.focal)) == len(found.focal) > 0
     assert not set(found.focal) & set(found.background)
-    assert set(found.held_out_partners) <= set(found.background.values())
+    assert set(found.held_out_partners) <= set("|".join(found.background.values()).split("|"))
     assert set(found.held_out_options) <= set(found.options)
     assert found.holdout == any(tag.startswith("held-out") for tag in found.tags)
+
+
+@pytest.mark.parametrize("name", scenarios.names())
+def test_focal_agents_play_alone_among_new_seeded_partners(name):
+    found = scenarios.scenario(name)
+    with closing(found.parallel_env()) as env:
+        assert env.possible_agents == [a for a in found.make().possible_agents if a in found.focal]
+    if not found.background:
+        return
+    parallel_api_test(found.parallel_env(), num_cycles=20)
+    parallel_seed_test(found.parallel_env, num_cycles=20)
+    if len(found.focal) == 1:
+        check_env(found.gym_env(), skip_render_check=True)
+    else:
+        with pytest.raises(EnvConfigError, match="num_agents"):
+            found.gym_env()
 
 
 @pytest.mark.parametrize("name", [n for n in scenarios.names() if n.startswith("maze")])
@@ -87,8 +106,8 @@ def test_unknown_name_error_contains_the_nearest(name, says):
 
 def test_held_out_levels_are_found_in_every_entry_of_a_game():
     kept = scenarios.kept_for_evaluation
-    arms = scenarios.scenario("bandit_v0.left_is_better").options
-    assert kept("bandit_v0", arms).name == "bandit_v0.left_is_better"
+    arms = scenarios.scenario("bandit_v0.right_improves_late").options
+    assert kept("bandit_v0", arms).name == "bandit_v0.right_improves_late"
     assert kept("bandit_v0", {**arms, "num_agents": 3, "max_cycles": 7}) is not None
     assert kept("bandit_v0", {**arms, "arm0_prob": 0.7}) is None
     assert kept("maze_race_v0", {"split": "test"}) is not None
@@ -124,10 +143,12 @@ def row(found):
     agents = {}
     for agent, policy in found.background.items():
         agents.setdefault(policy, []).append(agent)
-    background = "; ".join(f"{', '.join(names)}: `{policy}`" for policy, names in agents.items())
+    policies = {p: "/".join(f"`{one}`" for one in p.split("|")) for p in agents}
+    listed = [f"{', '.join(agents[p])}: {named}" for p, named in policies.items()]
+    alike = found.focal == ("agent_0",) and len(agents) == 1
+    background = "; ".join(policies.values() if alike else listed)
     held_out = (*found.held_out_partners, *found.held_out_options)
-    focal = ", ".join(found.focal)
-    return (found.name, focal, background, ", ".join(f"`{name}`" for name in held_out))
+    return (found.name, background, ", ".join(f"`{name}`" for name in held_out))
 
 
 def test_docs_list_all_scenarios():

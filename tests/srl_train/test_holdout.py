@@ -32,7 +32,9 @@ def test_only_partners_that_are_not_held_out_may_train():
     for who in names(holdout=True):
         with pytest.raises(ConfigError, match=r"seats\.agent_0"):
             refuse_partners({"agent_0": who}, ("model_0",), PAIR)
-    for who in ("model_0", *names(PAIR, holdout=False)):
+    with pytest.raises(ConfigError, match=r"seats\.agent_0"):
+        refuse_partners({"agent_0": "leader|pavlov"}, ("model_0",), PAIR)
+    for who in ("model_0", "leader|bully", *names(PAIR, holdout=False)):
         refuse_partners({"agent_0": who}, ("model_0",), PAIR)
 
 

@@ -1,6 +1,6 @@
 """Behavior of the scripted policies."""
 
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.rollout import play, play_many
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator, Talks
-from srl_agents.scripted.registry import classic_policy
+from srl_agents.scripted.registry import classic_policy, policies_by_agent
 from srl_envs import registry
 from srl_envs.games import bargaining
 from srl_envs.games import trading_market as market
@@ -41,10 +41,7 @@ def games(name, seats, count, **options):
     """Return episodes of scripted policies: one name for all agents, or one per agent in turn."""
     env = registry.make(name, **options)
     who = [seats] if isinstance(seats, str) else list(seats)
-    held = {
-        agent: classic_policy(who[place % len(who)], env)
-        for place, agent in enumerate(env.possible_agents)
-    }
+    held = policies_by_agent(dict(zip(env.possible_agents, cycle(who), strict=False)), env)
     late = [{"episode": LONG_AFTER}] * count
     return play_many(lambda: registry.make(name, **options), held, range(count), reset_options=late)
 
@@ -62,6 +59,7 @@ ANSWERS = {
     "grim_trigger": [1, 1, 0, 0, 0, 0, 0, 0],
     "pavlov": [1, 1, 0, 1, 1, 1, 0, 0],
     "alternator": [1, 0, 1, 0, 1, 0, 1, 0],
+    "bully": [0, 0, 1, 1, 0, 0, 1, 0],
 }
 
 
@@ -86,6 +84,25 @@ def test_answers_the_majority_in_the_staged_game(who):
     seats = dict.fromkeys(env.possible_agents, Plays(GIVEN))
     seats["agent_3"] = classic_policy(who, env)
     assert actions(play(env, seats, seed=0), "agent_3") == ANSWERS[who]
+
+
+def test_leaders_keep_their_action_and_deserters_never_return():
+    seats = ["leader", "deserter"]
+    played = games("coop_compete_pair_v0", seats, 40, max_cycles=50)
+    led = np.array([actions(episode, "agent_0") for episode in played])
+    assert 0.86 < (led[:, 1:] == led[:, :-1]).mean() < 0.94 and 0.4 < led.mean() < 0.6
+    left = np.array([actions(episode, "agent_1") for episode in played])
+    assert (np.diff(left) <= 0).all() and 5 < left.sum(axis=1).mean() < 20
+
+
+def test_of_several_names_each_episode_draws_one_policy_for_all_its_agents():
+    seats = ["always_compete|always_cooperate|always_cooperate", "uniform"]
+    played = games("coop_compete_v0", seats, 60, max_cycles=3)
+    drawn = [{*actions(e, "agent_0"), *actions(e, "agent_2")} for e in played]
+    assert all(len(each) == 1 for each in drawn), "both agents, in all rounds"
+    assert 0.5 < np.mean([each == {1} for each in drawn]) < 0.85
+    again = games("coop_compete_v0", seats, 60, max_cycles=3)
+    assert [actions(e, "agent_0") for e in again] == [actions(e, "agent_0") for e in played]
 
 
 # ---- bandits -------------------------------------------------------------------------------------

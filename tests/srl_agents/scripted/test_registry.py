@@ -9,7 +9,16 @@ from gymnasium.spaces import Box, Discrete
 from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
-from srl_agents.scripted.registry import ANY, POLICIES, classic_policy, entry_of, names
+from srl_agents.scripted.registry import (
+    ANY,
+    POLICIES,
+    alternatives,
+    classic_policy,
+    entry_of,
+    is_held_out,
+    is_scripted,
+    names,
+)  # fmt: skip
 from srl_envs import registry, scenarios
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -75,6 +84,15 @@ def test_a_policy_for_another_game_is_rejected():
         classic_policy("explorr", maze)
 
 
+def test_several_names_are_a_policy_with_the_restrictions_of_each():
+    pair = registry.make("coop_compete_pair_v0")
+    assert classic_policy("leader|bully", pair).name == "leader|bully"
+    assert is_scripted("leader|mybot:Bot") and not is_scripted("leader|openai:gpt")
+    assert is_held_out("leader|pavlov") and not is_held_out("leader|bully")
+    with pytest.raises(PolicyError, match="no scripted policy 'bullie'"):
+        classic_policy("leader|bullie", pair)
+
+
 def test_uniform_plays_any_game_of_discrete_actions():
     env = registry.make("bandit_v0")
     env.metadata = {"name": "my_own_v0"}
@@ -85,9 +103,9 @@ def test_uniform_plays_any_game_of_discrete_actions():
 def test_scenarios_name_playable_and_held_out_policies(name):
     scenario = scenarios.scenario(name)
     env = scenario.make()
-    for who in scenario.background.values():
-        assert entry_of(who).can_play(env)
-    holdout = {who for who in scenario.background.values() if entry_of(who).holdout}
+    background = {who for names in scenario.background.values() for who in alternatives(names)}
+    assert all(entry_of(who).can_play(env) for who in background)
+    holdout = {who for who in background if entry_of(who).holdout}
     assert holdout == set(scenario.held_out_partners)
 
 

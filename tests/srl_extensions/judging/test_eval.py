@@ -187,8 +187,10 @@ def test_any_policy_plays_the_background(trained, tmp_path, capsys):
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
     assert "must be one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
     every = ["--environment", "coop_compete_pair_v0", "--policy", "tit_for_tat"]
-    scores = evaluated([*every, "--episodes", "2", "--background", "uniform"], tmp_path)["scores"]
-    assert all(one["scenario"]["background"] == {"agent_1": "uniform"} for one in scores)
+    scores = evaluated([*every, "--episodes", "2", "--background", "bully|uniform"], tmp_path)[
+        "scores"
+    ]
+    assert all(one["scenario"]["background"] == {"agent_1": "bully|uniform"} for one in scores)
     alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
     assert "AGENT=explorer with one of the agents agent_0" in refused([*alone, "explorer"], capsys)
     assert "must leave one agent" in refused([*alone, "agent_0=explorer"], capsys)
