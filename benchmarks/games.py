@@ -254,10 +254,8 @@ POKER_TEXTS = {
     for card, name in enumerate(CARDS)
 } | {(len(OPEN), card): "The game is over." for card in range(len(CARDS))}
 """Situations by (number of the history, card)."""
-POKER_RULES = (
-    "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, a bet adds 1. "
-    f"Write {any_of(BETS)} alone."
-)
+POKER_RULES = "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, "
+POKER_RULES += "a bet adds 1. Write 'pass' or 'bet' alone."
 
 
 class PokerView(Choices):

@@ -474,18 +474,14 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         """
         view: TextView = self.env.unwrapped.text_view
         agents = self.agents = self.env.agents
-        masks: dict[str, Any] = {}
-        situations: dict[str, str] = {}
-        only_actions: dict[str, int] = {}
+        self._seen, self._masks, self._situations, self._only_actions = seen, {}, {}, {}
         for agent, observation in seen.items():
             info = infos.get(agent, {})
             only = only_action(info) if agent in agents else None
             if only is not None:
-                only_actions[agent], situations[agent] = only, WAITING
+                self._only_actions[agent], self._situations[agent] = only, WAITING
                 continue
             mask = info.get("action_mask")
             # Masks are copied, because callers may change infos.
-            masks[agent] = None if mask is None else mask.copy()
-            situations[agent] = view.describe(agent, observation)[:TEXT_LENGTH]
-        self._seen, self._masks = seen, masks
-        self._situations, self._only_actions = situations, only_actions
+            self._masks[agent] = None if mask is None else mask.copy()
+            self._situations[agent] = view.describe(agent, observation)[:TEXT_LENGTH]
