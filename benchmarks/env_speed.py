@@ -37,9 +37,9 @@ TEXTARENA = {
     "IteratedRockPaperScissors-v0": ("[rock]", "[paper]", "[scissors]"),
     "KuhnPoker-v0": ("[check]", "[bet]", "[fold]", "[call]"),
     "IteratedPrisonersDilemma-v0": ("[Cooperate]", "[Defect]"),
-    "SimpleNegotiation-v0": ("I have [Offer: 1 Wheat -> 1 Wood]", "[Deny]", "What do you want?"),
+    "SimpleNegotiation-v0": ("[Offer: 1 Wheat -> 1 Wood]", "[Offer: 2 Ore -> 9 Wood]", "[Deny]"),
 }
-"""Answers by game of TextArena."""
+"""Answers by game of TextArena; most are offers, as in our negotiation."""
 
 Play = Callable[[int], tuple[int, float]]
 """Function from a number of rounds to (agent-steps, CPU seconds)."""
@@ -159,11 +159,12 @@ def textarena(name: str) -> Play:
     """Play a game of TextArena, in which every answer is a step.
 
     Each episode has a new environment: one that is reset keeps the text of all former episodes.
+    An episode of Kuhn poker is one hand, as in ours.
     """
     import textarena as arena
 
     def begun() -> Any:
-        env = arena.make(name)
+        env = arena.make(name, **({"max_rounds": 1} if "Kuhn" in name else {}))
         env.reset(num_players=2)
         return env
 
@@ -189,7 +190,7 @@ BATTLE: dict[str, Any] = {"team_size": 4, "warmup_episodes": 0}  # a warm-up is 
 LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
 in_text = partial(partial, single, text=True)
 SHORT = in_text(make, "coop_compete_v0", **TWO, max_cycles=10)
-TRADE = in_text(make, "social_negotiation_v0", **TWO)
+TRADE = in_text(make, "social_negotiation_v0", **TWO, offers="simultaneous")
 ROCKS, POKER, DILEMMA, NEGOTIATION = TEXTARENA
 ROWS = (
     Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3, RPS, 10),
@@ -209,7 +210,7 @@ ROWS = (
     Row("Kuhn poker in text", in_text(KuhnPoker), 20_000, peer=POKER),
     Row(f"{KUHN} in text", in_text(make, KUHN), 10_000, peer=POKER, needs="pyspiel"),
     Row(f"{SINGLE}, in text", SHORT, 20_000, peer=DILEMMA),
-    Row("negotiation, 2 agents, in text", TRADE, 20_000, peer=NEGOTIATION),
+    Row("negotiation, both at once, in text", TRADE, 20_000, peer=NEGOTIATION),
     Row(RPS, partial(rps, single, "parallel_env"), 3000, needs="pygame"),
     Row(RPS_AEC, partial(rps, in_turn, "env"), 15_000, needs="pygame"),
     Row(OPENSPIEL, openspiel, 20_000, needs="pyspiel"),

@@ -254,6 +254,8 @@ POKER_TEXTS = {
     for card, name in enumerate(CARDS)
 } | {(len(OPEN), card): "The game is over." for card in range(len(CARDS))}
 """Situations by (number of the history, card)."""
+POKER_RULES = "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, "
+POKER_RULES += "a bet adds 1. Write 'pass' or 'bet' alone."
 
 
 class PokerView(Choices):
@@ -262,10 +264,7 @@ class PokerView(Choices):
     choices = BETS
 
     def rules(self, agent: str) -> str:
-        return (
-            "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, a bet adds 1. "
-            f"Write {any_of(BETS)} alone."
-        )
+        return POKER_RULES
 
     def describe(self, agent: str, observation: Any) -> str:
         card, _, history = observation.tolist()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress, count
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -239,6 +240,7 @@ def parse_statement(
     return ParseFailure("two different choices were stated") if found else failure
 
 
+@lru_cache(maxsize=1024)
 def round_of(time: float, rounds: int) -> str:
     """Return 'Round 3 of 8' for time 2/8, the share of `rounds` played; the last round for 1."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
@@ -321,8 +323,8 @@ def only_action(info: Mapping[str, Any]) -> int | None:
     mask = None if info.get(TO_MOVE, True) else info.get("action_mask")
     if mask is None:
         return None
-    legal = np.asarray(mask).nonzero()[0]
-    return int(legal[0]) if len(legal) == 1 else None
+    legal = list(compress(count(), np.asarray(mask).tolist()))
+    return legal[0] if len(legal) == 1 else None
 
 
 ANSWER_SHOWN = 500  # characters at the end of an earlier answer, where the choice is
@@ -406,13 +408,16 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self._only_actions: dict[str, int] = {}
         self._situations: dict[str, str] = {}
         self._past: dict[str, TextHistory] = {}
+        self._rules: dict[str, str] = {}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observations, infos = self.env.reset(seed=seed, options=options)
         self._keep(observations, infos)
         self._begun = True
-        turns = self.history or 0
-        self._past = {a: TextHistory(turns, TEXT_LENGTH) for a in self.possible_agents if turns}
+        if self.history:
+            turns = self.history
+            self._past = {a: TextHistory(turns, TEXT_LENGTH) for a in self.possible_agents}
+        self._rules = {}
         return self._with_history(self._situations), infos
 
     def step(self, actions: Mapping[str, str]) -> Step:
@@ -454,7 +459,9 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return agent -> rules, turns of `history` and situation of `texts` (agent -> text)."""
         view: TextView = self.env.unwrapped.text_view
-        rules = {agent: view_for(view, self._seen[agent]).rules(agent) for agent in texts}
+        rules = self._rules  # They are constant in an episode.
+        for agent in texts.keys() - rules.keys():
+            rules[agent] = view_for(view, self._seen[agent]).rules(agent)
         if self.history:
             return {a: self._past[a].with_rules(rules[a], now) for a, now in texts.items()}
         return {a: f"{rules[a]}\n\n{now}"[:TEXT_LENGTH] for a, now in texts.items()}
@@ -470,11 +477,11 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self._seen, self._masks, self._situations, self._only_actions = seen, {}, {}, {}
         for agent, observation in seen.items():
             info = infos.get(agent, {})
-            mask = info.get("action_mask")
             only = only_action(info) if agent in agents else None
             if only is not None:
                 self._only_actions[agent], self._situations[agent] = only, WAITING
                 continue
+            mask = info.get("action_mask")
             # Masks are copied, because callers may change infos.
             self._masks[agent] = None if mask is None else mask.copy()
             self._situations[agent] = view.describe(agent, observation)[:TEXT_LENGTH]

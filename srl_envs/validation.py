@@ -140,7 +140,7 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
     Raises:
         EnvError: No episode is running, or `actions` is no mapping with exactly `agents` as keys.
     """
-    if agents and isinstance(actions, dict) and actions.keys() == set(agents):
+    if agents and isinstance(actions, dict) and list(actions) == agents:
         return False  # the usual step, without the other checks
     if begun and not agents and isinstance(actions, Mapping) and not actions:
         return True

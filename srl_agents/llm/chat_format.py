@@ -109,7 +109,7 @@ class ChatFormat:
             template_kwargs: Arguments of the template.
 
         Raises:
-            BackendError: The template is missing, fails, is not append-only, or has no end token.
+            BackendError: There is no append-only template, it fails, or no token ends a turn.
         """
         if not tokenizer.chat_template:
             raise BackendError(

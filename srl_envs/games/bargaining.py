@@ -108,6 +108,18 @@ class NegotiationRules:
         """All deals in action order (last issue fastest), each an option number per issue."""
         return tuple(product(*(range(len(options)) for _, options in self.issues)))
 
+    @cached_property
+    def flags(self) -> list[tuple[float, ...]]:
+        """Per deal: 1.0 for each option that it has, 0.0 for the others, issue by issue."""
+        return [
+            tuple(
+                float(option == chosen)
+                for (_, options), chosen in zip(self.issues, deal, strict=True)
+                for option in range(len(options))
+            )
+            for deal in self.deals
+        ]
+
     @property
     def num_actions(self) -> int:
         return FIRST_PROPOSAL + len(self.deals)
@@ -126,22 +138,24 @@ class NegotiationRules:
         evenly from 0 to its share, from the first option to the last or in reverse. Per issue, an
         agent has the reverse direction of the agent before it with probability `conflict`.
         """
+        # Drawing single integers takes less time than drawing a small array.
         count = len(self.issues)
-        rising = generator.random(count) < 0.5
+        rising = [number < 0.5 for number in generator.random(count).tolist()]
         points = []
         for _ in range(self.num_agents):
-            cuts = sorted(generator.integers(0, POINTS + 1, count - 1).tolist())
+            cuts = sorted(int(generator.integers(POINTS + 1)) for _ in range(count - 1))
             points.append(
                 tuple(
                     _ramp(after - before, len(options), up)
                     for before, after, (_, options), up in zip(
-                        [0, *cuts], [*cuts, POINTS], self.issues, rising.tolist(), strict=True
+                        [0, *cuts], [*cuts, POINTS], self.issues, rising, strict=True
                     )
                 )
             )
-            rising = rising ^ (generator.random(count) < self.conflict)
+            reverse = [number < self.conflict for number in generator.random(count).tolist()]
+            rising = list(map(operator.ne, rising, reverse))
         low, high = RESERVATIONS
-        return points, generator.integers(low, high + 1, self.num_agents).tolist()
+        return points, [int(generator.integers(low, high + 1)) for _ in range(self.num_agents)]
 
 
 @lru_cache(maxsize=1024)

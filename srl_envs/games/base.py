@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from operator import index
+from operator import index, itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -422,6 +422,8 @@ def vector_of(observation: Any) -> Any:
     Args:
         observation: Observation in any `obs_mode`: the vector, or a mapping with "observation".
     """
+    if isinstance(observation, np.ndarray):
+        return observation  # the usual observation; a check for a Mapping takes longer
     return observation["observation"] if isinstance(observation, Mapping) else observation
 
 
@@ -429,7 +431,7 @@ class VectorLayout:
     """Layout of observation vectors.
 
     Args:
-        sizes: Name of each field, in order -> number of its values.
+        sizes: Name of each of at least two fields, in order -> number of its values.
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -438,6 +440,7 @@ class VectorLayout:
         for name, size in sizes.items():
             self._places[name] = slice(self._length, self._length + size)
             self._length += size
+        self._fields_of = itemgetter(*self._places.values())
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
         """Return field name -> float64 values; raise ValueError for another length."""
@@ -449,7 +452,7 @@ class VectorLayout:
             )
         return {name: vector[place] for name, place in self._places.items()}
 
-    def lists(self, observation: Any) -> dict[str, list[float]]:
-        """Return field name -> list of values of an observation; its length is not checked."""
-        values = vector_of(observation).tolist()
-        return {name: values[place] for name, place in self._places.items()}
+    def lists(self, observation: Any) -> tuple[list[float], ...]:
+        """Return the values of each field, in order; the observation's length is not checked."""
+        fields: tuple[list[float], ...] = self._fields_of(vector_of(observation).tolist())
+        return fields

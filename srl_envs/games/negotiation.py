@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import compress
+from itertools import islice
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -62,10 +62,17 @@ def _points(
     """
     points = iter(utility)
     listed = [
-        f"{issue} " + ", ".join(f"{option} {100 * next(points):.0f}" for option in options)
+        _points_of_issue(issue, options, tuple(islice(points, len(options))))
         for issue, options in issues
     ]
     return f"Your points: {'; '.join(listed)}. No deal: {100 * reservation:.0f}."
+
+
+@lru_cache(maxsize=1024)
+def _points_of_issue(issue: str, options: tuple[str, ...], utility: tuple[float, ...]) -> str:
+    """Return the points of an issue's options, such as "price low 0, high 30"."""
+    points = (f"{option} {100 * part:.0f}" for option, part in zip(options, utility, strict=True))
+    return f"{issue} {', '.join(points)}"
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,15 @@ class NegotiationView:
         return VectorLayout(field_sizes(self.bargain))
 
     @cached_property
-    def _terms_of_options(self) -> list[str]:
-        return [f"{issue}={option}" for issue, options in self.bargain.issues for option in options]
+    def _others(self) -> dict[str, list[str]]:
+        """Names of all other agents, by agent."""
+        return {agent: [other for other in self.agents if other != agent] for agent in self.agents}
+
+    @cached_property
+    def _terms_of_flags(self) -> dict[tuple[float, ...], str]:
+        """Mapping of the flags of each deal to its terms, such as "price=low delivery=early"."""
+        flags = self.bargain.flags
+        return {own: _terms(self.bargain.named(deal)) for deal, own in enumerate(flags)}
 
     @cached_property
     def _actions(self) -> dict[str, int]:
@@ -96,10 +110,15 @@ class NegotiationView:
         return {answer: action for action, answer in enumerate(answers)}
 
     def rules(self, agent: str) -> str:
-        others = [other for other in self.agents if other != agent]
+        others = self._others[agent]
         partners = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
         issues = [issue for issue, _ in self.bargain.issues]
         about = f"{', '.join(issues[:-1])} and {issues[-1]}" if issues[1:] else issues[0]
+        return f"You are {agent} and settle {about} with {partners}. {self._procedure}"
+
+    @cached_property
+    def _procedure(self) -> str:
+        """Part of the rules that is the same for all agents."""
         if self.bargain.offers == "alternating":
             procedure = "You take turns to propose, or to accept the proposal that stands; "
             procedure += "a deal needs all."
@@ -108,30 +127,31 @@ class NegotiationView:
                 "Each round both propose, or accept the other's last proposal; equal proposals "
                 "make a deal too. If both accept at once, the lot decides whose proposal it is."
             )
-        answers = self.answers(agent)
+        answers = tuple(self._actions)
         shown = answers if len(answers) <= LISTED else (answers[-1], *answers[:3])
         discount = self.bargain.discount
         shrinking = f", times {discount:g} for each round played before" if discount < 1 else ""
         cost = cost_of_unread(self.parse_penalty)
         talk = f" {MESSAGE_RULE}" if self.messages else ""
         return (
-            f"You are {agent} and settle {about} with {partners}. {procedure} A deal pays you its "
-            f"points / 100{shrinking}; without one by the last round, or if anyone walks away, you "
-            "get what no deal is worth to you. Write alone on the last line "
-            f"{any_of(shown)}.{cost}{talk}"
+            f"{procedure} A deal pays you its points / 100{shrinking}; without one by the last "
+            "round, or if anyone walks away, you get what no deal is worth to you. Write alone on "
+            f"the last line {any_of(shown)}.{cost}{talk}"
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        seen = self._layout.lists(observation)
-        parts = [f"{round_of(seen['time'][0], self.rounds)}."]
-        if seen["settled"][0]:
-            parts.append("There is a deal." if seen["settled"][0] > 0 else "Somebody walked away.")
-        elif seen["may_move"][0]:
+        [time], [may_move], [settled], [reservation], utility, *proposals = self._layout.lists(
+            observation
+        )
+        parts = [f"{round_of(time, self.rounds)}."]
+        if settled:
+            parts.append("There is a deal." if settled > 0 else "Somebody walked away.")
+        elif may_move:
             parts.append("Your move.")
         else:
             parts.append("Not your move, so you can only pass.")
-        parts.append(_points(self.bargain.issues, tuple(seen["utility"]), *seen["reservation"]))
-        parts += self._proposals(agent, seen)
+        parts.append(_points(self.bargain.issues, tuple(utility), reservation))
+        parts += self._proposals(agent, proposals)
         return " ".join(parts) + (message_lines(observation) if self.messages else "")
 
     def answers(self, agent: str) -> tuple[str, ...]:
@@ -170,23 +190,25 @@ class NegotiationView:
         terms = _terms({issue: chosen[issue] for issue in issues})
         return self._actions[f"propose {terms}"]
 
-    def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
-        """Return sentences on proposals and (of 3 agents or more) consents in the fields `seen`."""
-        names = ["You", *self.agents]
-        names.remove(agent)
-        sentences, size = [], len(seen["utility"])
+    def _proposals(self, agent: str, fields: Sequence[list[float]]) -> list[str]:
+        """Return sentences on proposals and, from 3 agents on, consents.
+
+        `fields` are the fields of an observation from "proposal" on.
+        """
+        flags, worths, stands, consents = fields
+        names, sentences = ("You", *self._others[agent]), []
+        size = len(flags) // len(names)
         for place, name in enumerate(names):
-            chosen = seen["proposal"][place * size : (place + 1) * size]
-            if any(chosen):
-                terms = " ".join(compress(self._terms_of_options, chosen))
-                earlier = "" if seen["stands"][place] else "earlier "
-                worth = f"{100 * seen['worth'][place]:.0f} points for you"
+            terms = self._terms_of_flags.get(tuple(flags[place * size : (place + 1) * size]))
+            if terms is not None:
+                earlier = "" if stands[place] else "earlier "
+                worth = f"{100 * worths[place]:.0f} points for you"
                 sentences.append(f"{name} {earlier}proposed {terms} ({worth}).")
         if len(names) > 2:
             sentences += [
                 f"{name} agreed."
-                for place, name in enumerate(names)
-                if seen["consents"][place] and not seen["stands"][place]
+                for name, consented, made in zip(names, consents, stands, strict=True)
+                if consented and not made
             ]
         return sentences
 
@@ -238,14 +260,6 @@ class SocialNegotiation(TalkingGame):
         self._may_move = (actions != bargaining.ACCEPT).astype(np.int8)
         self._may_accept = np.ones_like(self._may_move)
         self._pass_only = (actions == bargaining.PASS).astype(np.int8)
-        self._flags = [
-            tuple(
-                float(option == chosen)
-                for (_, options), chosen in zip(self.rules.issues, deal, strict=True)
-                for option in range(len(options))
-            )
-            for deal in self.rules.deals
-        ]
         agents = range(self.rules.num_agents)
         # Functions that return an agent's entry of a list, then those of the others.
         self._in_order = [itemgetter(a, *agents[:a], *agents[a + 1 :]) for a in agents]
@@ -300,8 +314,9 @@ class SocialNegotiation(TalkingGame):
         bargain, size, deals = self.bargain, self.rules.num_agents, self.bargain.proposals
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
-        no_flags, no_points = (0.0,) * len(self._flags[0]), (0,) * size
-        flags = [no_flags if deal is None else self._flags[deal] for deal in deals]
+        flags_of = self.rules.flags
+        no_flags, no_points = (0.0,) * len(flags_of[0]), (0,) * size
+        flags = [no_flags if deal is None else flags_of[deal] for deal in deals]
         utilities = [no_points if deal is None else bargain.utilities[deal] for deal in deals]
         rows: list[base.Row] = []
         self._legal_now: list[np.ndarray] = []

@@ -162,7 +162,8 @@ class TradingView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        seen = self._layout.lists(observation)
+        fields = self._layout.lists(observation)
+        seen = dict(zip(OBSERVATION_FIELDS, fields, strict=True))
         phase, others, values = seen["phase"].index(1), self._others(agent), seen["own_value"]
         goods = list(zip(self.market.names, seen["own_stock"], values, strict=True))
         holdings = ", ".join(

@@ -113,7 +113,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return environment variables: `inherited` without NOT_INHERITED, and those for vLLM."""
+    """Return `inherited` without NOT_INHERITED and TORCHELASTIC_*, and variables for vLLM."""
     kept = {
         name: value
         for name, value in inherited.items()

@@ -128,7 +128,10 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy` or the config's model, and link FINAL to it; return run folder and results."""
+    """Train `policy` or the config's model, and link FINAL to it; return run folder and results.
+
+    The run continues from `checkpoint`; without one, a run in the folder is moved next to it.
+    """
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":
         environment = named_environment(environments)
