@@ -121,7 +121,7 @@ class MultiModelTrainer:
 
     @property
     def current_episode(self) -> int:
-        """Number of episodes played so far, which is the number of the next episode."""
+        """Number of episodes played, so the next one's number; builds `trainer` at first use."""
         run = self.run
         played = len(self._engine.episodes) if self._engine else 0
         return run.next_round * run.config.rollout.episodes + played

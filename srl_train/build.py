@@ -148,8 +148,8 @@ def _with_objects_named(
 ) -> RunConfig:
     """Return a copy of the configuration that records the passed environment and strategy.
 
-    None is an object that was not passed. Raises ConfigError for a strategy object with a
-    configured strategy, or a recorded strategy without its object.
+    None was not passed; make_env is called once. Raises ConfigError for a strategy object with a
+    synchronized, federated or selective `updates` section, or a recorded one without its object.
     """
     if make_env is not None:
         with closing(make_env()) as env:
