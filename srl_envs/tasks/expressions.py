@@ -165,7 +165,7 @@ class _Reader:
             raise Unreadable("it is nested too deep")
         kind, text = self._next()
         if kind == "number":
-            return ("number", _literal(text))
+            return ("number", bounded(Fraction(text.replace(",", ""))))
         if kind == "frac":
             return ("/", self._atom(depth + 1), self._atom(depth + 1))
         if kind == "word":
@@ -204,10 +204,6 @@ class _Reader:
             raise Unreadable("it ends too early")
         self._place += 1
         return self._tokens[self._place - 1]
-
-
-def _literal(text: str) -> Fraction:
-    return bounded(Fraction(text.replace(",", "")))
 
 
 def number(text: str) -> Fraction:

@@ -293,7 +293,7 @@ class PpoLearner(PlayedLearner):
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         if gradients is not None:
-            critic = _critics(gradients)
+            critic = {n: g for n, g in gradients.items() if n.startswith(LEARNER_ONLY)}
             norm = torch.nn.utils.get_total_norm(list(critic.values()))
             scale = min(1.0, self._config.max_grad_norm / (float(norm) + 1e-6))
             gradients = {**gradients, **{n: g * scale for n, g in critic.items()}}
@@ -321,7 +321,3 @@ def _whole(values: Floats) -> tuple[Floats, slice]:
 def _padded(rows: Sequence[Tensor], like: Tensor) -> Tensor:
     """Return the rows as one tensor, padded with 0, on the device of `like`."""
     return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True).to(like.device)
-
-
-def _critics(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: gradient for name, gradient in gradients.items() if name.startswith(LEARNER_ONLY)}

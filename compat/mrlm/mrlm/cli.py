@@ -29,10 +29,7 @@ MAX_NEW_TOKENS = "256"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code, 2 after an error, or 130 after SIGINT.
-
-    Raises SystemExit with 2 for wrong arguments, and with 0 after --help.
-    """
+    """Run a command; return its exit code, or raise SystemExit(2) for wrong arguments."""
     parser = _parser()
     args, rest = parser.parse_known_args(argv)
     if args.command is None:
