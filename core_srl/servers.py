@@ -265,8 +265,8 @@ class DistributedLoRAScheduler(_Servers):
         Args:
             base_port: Port of the first server, 1 to 65535.
             num_gpus: Number of servers; 0 is one server on the CPU.
-            manager: Manager whose base and adapters are served; by default a new one of the
-                default base on the CPU, with adapter i on GPU i.
+            manager: Manager whose base and adapters are served (ConfigError unless each port is
+                base_port + gpu_id); by default a new one on the CPU, with adapter i on GPU i.
             python: Interpreter of the environment with vLLM; by default the running one.
         """
         super().__init__(base_port, num_gpus, python)

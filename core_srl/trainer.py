@@ -144,7 +144,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Train the rest of the next round; return `row` and `episodes`.
+        """Play the rest of the next round and update; return `row` (metrics) and `episodes`.
 
         Raises TrainingError if no round is left, training was stopped or too many episodes failed.
         """

@@ -109,7 +109,8 @@ class ChatFormat:
             template_kwargs: Arguments of the template.
 
         Raises:
-            BackendError: There is no append-only template, it fails, or no token ends a turn.
+            BackendError: There is no append-only template, it fails, or neither it nor the
+                tokenizer has a token that ends a turn.
         """
         if not tokenizer.chat_template:
             raise BackendError(

@@ -47,7 +47,7 @@ def train(
     trainer: Any = PPOTrainer,
     **sections: Any,
 ) -> dict[str, Any]:
-    """Load a policy and train it with the class `trainer`; print and return the results."""
+    """Train model `args.model` by the options `args` and config `sections`; return the results."""
     config = experiment(args, **sections)
     results: dict[str, Any] = trainer(load(args, environments), environments, config).train()
     print_results(results)

@@ -29,7 +29,7 @@ MAX_NEW_TOKENS = "256"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code, 2 after an error, or 130 after SIGINT."""
+    """Run command `argv` (None: sys.argv); return its exit code, 2 on errors, 130 on SIGINT."""
     parser = _parser()
     args, rest = parser.parse_known_args(argv)
     if args.command is None:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train by file `args.config`, `args.output` and `args.resume`; print results and return 0."""
+    """Train by file `args.config`, into `args.output` or on from checkpoint `args.resume`."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -65,7 +65,7 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def print_results(results: Mapping[str, Any]) -> bool:
-    """Leave the process group. In the main process, print rewards and losses and return True."""
+    """Leave the process group; print rewards and losses and return True in the main process."""
     from srl_train import processes
 
     processes.leave()

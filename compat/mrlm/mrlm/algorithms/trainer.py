@@ -128,7 +128,7 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy` or the config's model, and link FINAL to it; return run folder and results.
+    """Train `policy` or the config's model, link FOLDER/final to it; return (folder, results).
 
     The run continues from `checkpoint`; without one, a run in the folder is moved next to it.
     """
@@ -166,7 +166,6 @@ def _train(
 
 
 def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
-    """Return the environment that an entry of `eval_envs` describes."""
     kind, server, options = section.env_type, section.server_address, dict(section.options)
     if section.max_turns is not None:
         options["max_turns" if kind == "debate" else "max_cycles"] = section.max_turns
