@@ -130,7 +130,7 @@ class SharedWeights:
         self.backend.release(state.number)
 
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
-        """Make one AdamW step with tensors, by names of some or all weights; then clear all `.grad`.
+        """Make one AdamW step with tensors by names of some or all weights; then clear all `.grad`.
 
         Returns {"version": new number, "parameters": number of gradients, "gradient_norm": L2
         norm}. Raises UpdateError for wrong gradients or learning rates; nothing changes.

@@ -166,7 +166,7 @@ class Game:
         return None if action is None else Decision(action, asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
-        """Return the agent's observation in this step; `messages` are (speaker, text) pairs."""
+        """Return the agent's observation and mask now; `messages` are (speaker, text) pairs."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 

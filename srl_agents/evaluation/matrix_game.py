@@ -298,8 +298,7 @@ def _cell(value_N: Floats) -> dict[str, float]:
 def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
     """Return the number of runs with the lower-paying agreement in over half of the late rounds.
 
-    Late is the last tenth of the episodes. The agreements are that both cooperate or both compete;
-    the number is 0 if both pay the same.
+    Agreements are that both cooperate or both compete (0 if they pay the same), late the last 10 %.
     """
     gap = payoff_22[1, 1] - payoff_22[0, 0]
     if abs(gap) < 1e-12:

@@ -109,8 +109,7 @@ class ChatFormat:
             template_kwargs: Arguments of the template.
 
         Raises:
-            BackendError: There is no append-only template, it fails, or neither it nor the
-                tokenizer has a token that ends a turn.
+            BackendError: No append-only template, it fails, or it and tokenizer lack an end token.
         """
         if not tokenizer.chat_template:
             raise BackendError(

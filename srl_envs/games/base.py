@@ -165,7 +165,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return first
 
     def state(self) -> np.ndarray:
-        """Return all agents' vectors as one float32 array; raise EnvError before `reset`."""
+        """Return all agents' vectors in one flat float32 array; raise EnvError before `reset`."""
         if not self._begun:
             raise EnvError("state() before the first reset(): call reset() first")
         return np.array(self._vectors(), FLOAT).ravel()

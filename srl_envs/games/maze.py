@@ -427,7 +427,7 @@ class Maze(base.SimultaneousGame):
         )
 
     def _farthest(self) -> list[int]:
-        """Return, for each agent, the cell number of the farthest other agent."""
+        """Return each agent's farthest other agent's cell number, by Manhattan distance."""
         return [
             max(self._others(agent), key=partial(self._board.distance, place))
             for agent, place in enumerate(self._places)

@@ -478,7 +478,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add surpluses, gain, reputation and network, as in the class, to `infos` (by agent)."""
+        """Add gain, reputation, network (deals per pair) and the market's surpluses to `infos`."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)
