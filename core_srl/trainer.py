@@ -153,7 +153,7 @@ class MultiModelTrainer:
             return trainer.train_round()
 
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
-        """Play the next episode, without play-ahead; the models update after a round of episodes.
+        """Play the next episode (sets enable_areal to False); models update after a whole round.
 
         Args:
             episode_num: Number of the next episode, `current_episode`, from 0.

@@ -286,7 +286,7 @@ async def query_policies(
 def messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return the (leader, text or str(action)) pairs of unforced decisions that `agent` reads."""
+    """Return (leader, text or str(action)) of each queried leader that `agent` reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()

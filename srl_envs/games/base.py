@@ -171,7 +171,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return the last round as text ("ansi") or uint8 picture ("rgb_array"); "human" prints it.
+        """Return the last round as text ("ansi"), picture ("rgb_array") or None, printed ("human").
 
         Raises EnvError without a render mode or before the first reset.
         """

@@ -47,7 +47,7 @@ def train(
     trainer: Any = PPOTrainer,
     **sections: Any,
 ) -> dict[str, Any]:
-    """Train model `args.model` by the options `args` and config `sections`; return the results."""
+    """Train `args.model` with `trainer` by `args` and config `sections`; print, return results."""
     config = experiment(args, **sections)
     results: dict[str, Any] = trainer(load(args, environments), environments, config).train()
     print_results(results)

@@ -69,7 +69,7 @@ class PolicyTrainer:
 
         The run is written to `config.output_dir`, or else outputs/ALGORITHM. A run that the folder
         already contains is moved to a folder next to it. `num_iterations` replaces
-        `config.training.num_epochs`.
+        `config.training.num_epochs`. A policy on the CPU is moved to a GPU if there is one.
         """
         training: dict[str, Any] = {"algorithm": self.algorithm}
         if num_iterations is not None:
@@ -128,7 +128,7 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy` or the config's model, link FOLDER/final to it; return (folder, results).
+    """Train `policy` (None: the config's model), link FOLDER/final to it; return folder, results.
 
     The run continues from `checkpoint`; without one, a run in the folder is moved next to it.
     """
