@@ -90,7 +90,7 @@ class Matchmaking:
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return agent -> player of the first evaluation groups; "uniform" is "round_robin"."""
+        """Return agent -> player by evaluation group, from 0; "uniform" is "round_robin" here."""
         return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:

@@ -369,7 +369,7 @@ def play(
         seats: Agent -> policy.
         seed: Seed of `env.reset`.
         policy_seed: Seed of the policies; by default `seed`.
-        speaks_first: Leaders, as in `PlaySettings`.
+        speaks_first: Leader -> agents that read its answer before they decide; by default none.
 
     Returns:
         The record of the episode. After a BackendError or EnvError its `failure` is set.

@@ -115,7 +115,7 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode of random legal actions; return copies of all results.
+    """Play and check a random legal episode; return copies of the results of reset and each step.
 
     Raises ConformanceError for a violation, such as over `max_turns` or `max_cycles` rounds.
     """

@@ -197,7 +197,7 @@ class Bargain:
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
-        """Return True if the agent may move now, and accept a proposal that it has not accepted."""
+        """Return True if the agent may move now and has another's proposal yet to accept."""
         if not self.may_move(agent) or self.consents[agent]:
             return False
         return sum(self.stands) > self.stands[agent]

@@ -178,7 +178,7 @@ class HiddenRules(base.SimultaneousGame):
         return self._shown_rows(rows), earned, told
 
     def _shown_rows(self, rows: Sequence[base.Row]) -> Sequence[base.Row]:
-        """Return vectors in agent order, given those by place, with HIDDEN in hidden fields."""
+        """Return vectors in agent order, given `rows` in the game's; hidden fields are HIDDEN."""
         shown = np.array(rows)[self._places]
         shown[:, self._hidden] = base.HIDDEN
         found: list[list[float]] = shown.tolist()

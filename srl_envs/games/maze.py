@@ -427,7 +427,7 @@ class Maze(base.SimultaneousGame):
         )
 
     def _farthest(self) -> list[int]:
-        """Return, by agent, the cell number of the other agent with most Manhattan distance."""
+        """Return, by agent, the cell of the other agent at the greatest Manhattan distance."""
         return [
             max(self._others(agent), key=partial(self._board.distance, place))
             for agent, place in enumerate(self._places)

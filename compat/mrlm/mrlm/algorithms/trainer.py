@@ -105,7 +105,7 @@ def load_policy(
     environments: Sequence[SimulatedEnvironment],
     generation_config: GenerationConfig | None = None,
 ) -> LLMEnvironment:
-    """Load a model as a policy in SERVER mode, on an accelerator if there is one.
+    """Load a model as a policy in SERVER mode, on a GPU if there is one.
 
     Args:
         name: Folder, hub name, or "tiny": the embedded model, made for `environments`.
