@@ -81,7 +81,7 @@ class CompetenceFactor(Section):
 
 
 def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor) -> dict[str, Any]:
-    """Return the settings of both factors by dotted name, for `yaml_file.from_tree({}, ...)`.
+    """Return the factors' RunConfig settings, as {"mode.name": ..., "credit.name": ..., ...}.
 
     Raises:
         ConfigError: For TEAM_BASED with SPECIALIZED, which assign credit in different ways.

@@ -69,7 +69,7 @@ def is_large(name: str) -> bool:
 
 
 def is_cached(name: str) -> bool:
-    """Return True if huggingface_hub is installed and has cached a model, NAME or NAME@REVISION."""
+    """Return True if huggingface_hub has cached config.json of a model, NAME or NAME@REVISION."""
     if importlib.util.find_spec("huggingface_hub") is None:
         return False
     from huggingface_hub import try_to_load_from_cache
@@ -97,6 +97,6 @@ def get_available_models() -> dict[str, list[str]]:
 
 
 def get_version_info() -> dict[str, str]:
-    """Return package -> version, as `versions`; "version" is Core SRL's, or "not installed"."""
+    """Return "version" (Core SRL's or "not installed"), and those of 7 packages, if installed."""
     found = versions()
     return {"version": found.get("core-srl", "not installed"), **found}

@@ -122,7 +122,7 @@ class UnifiedScheduler(_Servers):
             model_name: Folder or hub name; None selects MODERN_MODELS[model_id].
 
         Raises:
-            ConfigError: For a used id, None for an id not in MODERN_MODELS, and after `start`.
+            ConfigError: For a used id, no name for an id not in MODERN_MODELS, and after `start`.
         """
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:
@@ -264,9 +264,9 @@ class DistributedLoRAScheduler(_Servers):
 
         Args:
             base_port: Port of the first server, 1 to 65535.
-            num_gpus: Number of servers; 0 is one server on the CPU.
-            manager: Manager whose base and adapters are served; by default a new one of the
-                default base on the CPU, with adapter i on GPU i.
+            num_gpus: Number of servers, one per GPU; 0 is one server on the CPU.
+            manager: Manager whose base and adapters are served (ConfigError unless each port is
+                base_port + gpu_id); by default a new one on the CPU, with adapter i on GPU i.
             python: Interpreter of the environment with vLLM; by default the running one.
         """
         super().__init__(base_port, num_gpus, python)
@@ -313,7 +313,7 @@ class DistributedLoRAScheduler(_Servers):
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:
-        """Stop the servers, if they run, and reset `manager.on_version`."""
+        """Stop the servers, if they run; delete adapter files, reset `manager.on_version`."""
         self.manager.on_version = lambda lora_id: None
         await super().stop()
         if self._publisher is not None:

@@ -144,7 +144,7 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Train the rest of the next round; return `row` and `episodes`.
+        """Play the rest of the next round and update; return `row` (metrics) and `episodes`.
 
         Raises TrainingError if no round is left, training was stopped or too many episodes failed.
         """
@@ -153,7 +153,7 @@ class MultiModelTrainer:
             return trainer.train_round()
 
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
-        """Play the next episode, without play-ahead; the models update after a round of episodes.
+        """Play the next episode (sets enable_areal to False); models update after a whole round.
 
         Args:
             episode_num: Number of the next episode, `current_episode`, from 0.

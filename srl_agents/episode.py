@@ -161,7 +161,7 @@ class Episode:
         return next((step.info for step in self.steps_of(agent)[-1:]), {})
 
     def returns(self) -> dict[str, float]:
-        """Return agent -> sum of its rewards, before shaping."""
+        """Return agent -> sum of its rewards, before shaping; 0 without steps."""
         totals = dict.fromkeys(self.seats, 0.0)
         for step in chain.from_iterable(self.turns):
             totals[step.agent] = totals.get(step.agent, 0.0) + step.reward

@@ -90,11 +90,11 @@ class Matchmaking:
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return agent -> player of each evaluation group; "uniform" is as "round_robin" here."""
+        """Return agent -> player by evaluation group, from 0; "uniform" is "round_robin" here."""
         return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """Return all agents that the player may play in a group, in the environment's order."""
+        """Return all agents that the player may play, in the environment's order; may be empty."""
         if self.varies:
             own = self._free if player in (self._models if self.draws else self._in_turn) else ()
             return tuple(a for a in self.agents if self._fixed.get(a) == player or a in own)

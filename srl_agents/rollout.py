@@ -166,7 +166,7 @@ class Game:
         return None if action is None else Decision(action, asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
-        """Return the agent's observation in this step; `messages` are (speaker, text) pairs."""
+        """Return the agent's observation and mask now; `messages` are (speaker, text) pairs."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
@@ -286,7 +286,7 @@ async def query_policies(
 def messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return the (leader, text or str(action)) pairs of unforced decisions that `agent` reads."""
+    """Return (leader, text or str(action)) of each queried leader that `agent` reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()
@@ -369,7 +369,7 @@ def play(
         seats: Agent -> policy.
         seed: Seed of `env.reset`.
         policy_seed: Seed of the policies; by default `seed`.
-        speaks_first: Leaders, as in `PlaySettings`.
+        speaks_first: Leader -> agents that read its answer before they decide; by default none.
 
     Returns:
         The record of the episode. After a BackendError or EnvError its `failure` is set.

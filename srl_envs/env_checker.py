@@ -61,7 +61,7 @@ def check_environment(
     """Check that environments fulfill the contract in POINTS.
 
     Args:
-        make: Function that returns a new environment, called twice. Both are closed at the end.
+        make: Function that returns a new environment, called twice; closed if all checks pass.
         seed: Seed of every reset.
         options: Options of every reset.
         max_turns: Number of rounds after which an episode counts as endless.
@@ -115,7 +115,7 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check an episode of random legal actions; return copies of all results.
+    """Play and check a random legal episode; return copies of the results of reset and each step.
 
     Raises ConformanceError for a violation, such as over `max_turns` or `max_cycles` rounds.
     """

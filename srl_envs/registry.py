@@ -209,7 +209,7 @@ def as_module(name: str) -> ModuleType:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all environments: this package's, then those of installed packages."""
+    """Return the names of all environments: first this package's, then those of plugins."""
     return tuple(ENVS)
 
 

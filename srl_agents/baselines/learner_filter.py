@@ -103,7 +103,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return a learner's share of action 1 in LOOKAHEAD episodes: [push -1 or +1; rate; logit]."""
+    """Return a learner's mean share of action 1 in LOOKAHEAD episodes [push -1, 1; rate; logit]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

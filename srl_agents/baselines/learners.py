@@ -21,7 +21,7 @@ class Uniforms:
         self._drawn_KN = np.empty((0, len(seeds)))
 
     def take(self, rounds: int) -> Floats:
-        """Draw the next `rounds` numbers of every stream: (rounds, N)."""
+        """Draw the next `rounds` numbers, from 0 to below 1, of every stream: (rounds, N)."""
         while len(self._drawn_KN) < rounds:
             drawn = [generator.random(_BLOCK) for generator in self._generators]
             self._drawn_KN = np.concatenate([self._drawn_KN, np.stack(drawn, axis=1)])

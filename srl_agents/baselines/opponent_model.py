@@ -131,7 +131,7 @@ class PartnerModel:
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> Floats:
-        """Return action distributions by situation (N, C, K) of a partner that is not a learner."""
+        """Return a non-learner's action distributions by last joint action or start: (N, C, K)."""
         return self._mean_by_belief([_mean(counts) for counts in self._counts_by_type()])
 
     def doubt(self, rounds: int) -> Floats:

@@ -168,7 +168,7 @@ class OurMethodRuns:
                 self._handshakes[n].know(mean_NKK[n], self._payoffs.count[n], float(noise_N[n]))
 
     def _response(self) -> tuple[Actions, Floats]:
-        """Return actions and their probabilities (N,): maximin if guarded, else the plan if any."""
+        """Return actions, probabilities (N,): maximin if guarded, else plan, at first in turn."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # Before the first update: each action twice, in turn.

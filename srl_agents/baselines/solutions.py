@@ -131,7 +131,7 @@ class Plan(NamedTuple):
 def best_plan(
     reply_NCK: Floats, payoff_NKK: Floats, rounds: int, doubt_NC: Floats | None = None
 ) -> Plan:
-    """Compute the best response to known partners, by backward induction over the situations.
+    """Return the best Plan of `rounds` rounds against known partners, by backward induction.
 
     `reply_NCK` are the partners' action distributions per situation: 0 is the start of an episode,
     1 + K * own + other follows a joint action. Payoffs are [own, other]. With `doubt_NC`, the plan

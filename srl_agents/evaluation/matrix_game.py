@@ -132,8 +132,8 @@ def play_match(
 ) -> MatchOutcome:
     """Play two players against each other, in episodes of `horizon` rounds and independent runs.
 
-    Rewards are `payoff_22` [own, other's action] plus normal noise, at least 0. The players are
-    updated after each episode. Every run has its own generators, seeded from `seed`.
+    Rewards are `payoff_22` [own, other's action] plus normal noise; negative sums become 0. The
+    players are updated after each episode. Every run has its own generators, seeded from `seed`.
     """
     a, b = (make(run_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
     noises = [[np.random.default_rng(s) for s in run_seeds(seed, role, runs)] for role in (2, 3)]
@@ -298,7 +298,7 @@ def _cell(value_N: Floats) -> dict[str, float]:
 def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
     """Return the number of runs with the lower-paying agreement in over half of the late rounds.
 
-    The agreements are that both cooperate or both compete. 0 if both pay the same.
+    Agreements are that both cooperate or both compete (0 if they pay the same), late the last 10 %.
     """
     gap = payoff_22[1, 1] - payoff_22[0, 0]
     if abs(gap) < 1e-12:

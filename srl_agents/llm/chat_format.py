@@ -109,7 +109,7 @@ class ChatFormat:
             template_kwargs: Arguments of the template.
 
         Raises:
-            BackendError: There is no append-only template, it fails, or no token ends a turn.
+            BackendError: No append-only template, it fails, or it and tokenizer lack an end token.
         """
         if not tokenizer.chat_template:
             raise BackendError(

@@ -63,9 +63,9 @@ class LLMJudge:
             debate: Motion and speeches.
 
         Returns:
-            The scores of both sides. `info` contains `orders` (both verdicts: "pro", "con", "tie",
-            or None for one that could not be parsed, which counts as a tie), `agreed` (True if
-            both are parsed and equal) and `unreadable` (number of verdicts that are not parsed).
+            The share of verdicts (tie: 1/2) for each side. `info` contains `orders` (both verdicts,
+            one per order of speakers: "pro", "con", "tie", or None if not parsed, as a tie),
+            `agreed` (True if both are parsed and equal) and `unreadable` (number not parsed).
 
         Raises:
             JudgeError: The backend failed.
@@ -124,7 +124,7 @@ def question(debate: Debate, first: str) -> str:
 def parse_verdict(answer: str, first: str) -> str | None:
     """Return "pro", "con" or "tie" from an answer's last line, or None for another last line.
 
-    The line must be 'Verdict: A', B or tie. `first` is the side of speaker A, "pro" or "con".
+    The line is 'Verdict: A', B or tie, in any case. `first` is speaker A's side, "pro" or "con".
     """
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None

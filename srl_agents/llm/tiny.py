@@ -235,7 +235,7 @@ def folder(
         turns: Maximum number of steps per training episode.
         steps: Optimizer steps, times the number of environments of multitask_v0; repeated up to
             ROUNDS times, until nearly all answers are legal.
-        size: Shape of the model.
+        size: Shape of the model; by default TinySize().
 
     Returns:
         Folder with model and tokenizer in the format of transformers.

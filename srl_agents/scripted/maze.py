@@ -68,7 +68,7 @@ class MazeWalker(PerAgentPolicy):
         return Decision(0 if sight.arrived else self.step(sight, state))
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """Return 0 (up), 1 (down), 2 (left) or 3 (right); may change `walk`. Unused at the goal."""
+        """Return 0 (up), 1 (down), 2 (left), 3 (right); may change `walk`. Unused at the goal."""
         raise NotImplementedError
 
     def look(self, seen: AgentObservation) -> Sight:

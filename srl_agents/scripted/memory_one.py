@@ -43,7 +43,7 @@ STRATEGIES: Mapping[str, Sequence[float]] = {
 def situations(own_NT: Actions, other_NT: Actions, actions: int = 2) -> Actions:
     """Return the situation (N, T) before each step of an episode, for N pairs of players.
 
-    Values are START, then 1 + actions * own + other of the step before, for `actions` actions.
+    Values are START (0), then 1 + actions * own + other action of the step before.
     """
     before_NT = np.empty_like(own_NT)
     before_NT[:, 0] = START

@@ -132,7 +132,7 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
-        """Update `ledger.favourite[slot]`: this agent agreed to `change` (goods,) of its stock."""
+        """Update `ledger.favourite[slot]`: that agent agreed to `change` (goods,) of its stock."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

@@ -251,7 +251,7 @@ class VectorMaze(ArrayGame):
         self._look(env_ids)
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
-        """Return Boards of new episodes at `env_ids`: of `level_seed`, or each drawn if None."""
+        """Return Boards of one drawn maze per entry of `env_ids`, or of the one of `level_seed`."""
         game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task)

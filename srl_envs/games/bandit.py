@@ -102,7 +102,7 @@ class Bandit(base.SimultaneousGame):
         }
 
     def constants(self) -> list[float]:
-        """Return the mean reward per step of each arm."""
+        """Return the mean reward per step of always pulling the left, and the right arm."""
         early = self._early()
         return [
             early * before + (1.0 - early) * after

@@ -197,7 +197,7 @@ class Bargain:
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
-        """Return True if the agent may move now and has another agent's proposal to accept."""
+        """Return True if the agent may move now and has another's proposal yet to accept."""
         if not self.may_move(agent) or self.consents[agent]:
             return False
         return sum(self.stands) > self.stands[agent]
@@ -251,11 +251,11 @@ def assessment(
         agreed: Number of the deal, None without one.
 
     Returns:
-        `utilities`: utility of each agent. `pareto_efficient`: no deal is better for one agent and
-        worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal or of the
-        reservations, None if 0. `nash_product`: product of the gains over the reservations, losses
-        counting as 0. `nash_share`: `nash_product` / the greatest of any deal, None if that is 0.
-        `individually_rational`: marks of the agents with at least their reservation.
+        `utilities`: points / 100 of each agent. `pareto_efficient`: no deal is better for one agent
+        and worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal or of
+        the reservations, None if 0. `nash_product`: product of the gains over the reservations,
+        losses counting as 0. `nash_share`: `nash_product` / the greatest of any deal, None if that
+        is 0. `individually_rational`: a bool per agent, True with at least its reservation.
     """
     ends = tuple(reservations) if agreed is None else utilities[agreed]
     by_agent = zip(zip(*utilities, ends, strict=True), reservations, strict=True)

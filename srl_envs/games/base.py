@@ -165,13 +165,13 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return first
 
     def state(self) -> np.ndarray:
-        """Return all agents' vectors as one float32 array; raise EnvError before `reset`."""
+        """Return all agents' vectors in one flat float32 array; raise EnvError before `reset`."""
         if not self._begun:
             raise EnvError("state() before the first reset(): call reset() first")
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return the last round as text ("ansi") or uint8 picture ("rgb_array"); "human" prints it.
+        """Return the last round as text ("ansi"), picture ("rgb_array") or None, printed ("human").
 
         Raises EnvError without a render mode or before the first reset.
         """

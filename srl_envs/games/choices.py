@@ -46,7 +46,7 @@ class ChoiceRules:
         return max(self.mean_reward(*counts) for counts in self._all_counts())
 
     def constants(self) -> list[float]:
-        """Return the mean reward per agent for each choice of one action per group."""
+        """Return the mean reward per agent for each action per group, in the order of `product`."""
         sizes = self.group_sizes
         return [
             self.mean_reward(*(size * action for size, action in zip(sizes, actions, strict=True)))

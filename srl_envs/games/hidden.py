@@ -153,7 +153,7 @@ class HiddenRules(base.SimultaneousGame):
         return super().reset(seed, given)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Draw the rule set (or take option "rule_set") and the agents' order; start an episode."""
+        """Draw the rule set (option "rule_set": its index) and agents' order; start an episode."""
         rng, last = self._draws.np_random, len(self.rule_sets) - 1
         number = options.get("rule_set", rng.integers(last + 1))
         self._number = whole_number('options["rule_set"]', number, 0, last)
@@ -178,7 +178,7 @@ class HiddenRules(base.SimultaneousGame):
         return self._shown_rows(rows), earned, told
 
     def _shown_rows(self, rows: Sequence[base.Row]) -> Sequence[base.Row]:
-        """Return vectors in agent order, given those by place, with HIDDEN in hidden fields."""
+        """Return vectors in agent order, given `rows` in the game's; hidden fields are HIDDEN."""
         shown = np.array(rows)[self._places]
         shown[:, self._hidden] = base.HIDDEN
         found: list[list[float]] = shown.tolist()

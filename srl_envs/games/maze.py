@@ -385,7 +385,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move an agent unless it has arrived; return the fields last_dx, last_dy and blocked."""
+        """Move an agent unless arrived or blocked; return fields last_dx, last_dy and blocked."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -427,7 +427,7 @@ class Maze(base.SimultaneousGame):
         )
 
     def _farthest(self) -> list[int]:
-        """Return, for each agent, the cell number of the farthest other agent."""
+        """Return, by agent, the cell of the other agent at the greatest Manhattan distance."""
         return [
             max(self._others(agent), key=partial(self._board.distance, place))
             for agent, place in enumerate(self._places)

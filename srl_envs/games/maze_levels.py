@@ -123,7 +123,7 @@ class Level:
 
     @cached_property
     def doors(self) -> tuple[tuple[int, ...], ...]:
-        """Target of each action, by cell: a cell number, or -1 if blocked. Walls have ()."""
+        """Target of up, down, left, right by cell: a number, or -1 if blocked. Walls have ()."""
         shut = [False] * (self.width * self.height) + [True]  # The last entry is the outside.
         for x, y in self.walls:
             shut[y * self.width + x] = True

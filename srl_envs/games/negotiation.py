@@ -337,7 +337,7 @@ class SocialNegotiation(TalkingGame):
         return rows
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add `outcome`, `agreement` and the keys of `assessment` to `infos`, a dict per agent."""
+        """Add `outcome`, `agreement` (or None) and the keys of `assessment` to each of `infos`."""
         bargain, agreed = self.bargain, self.bargain.agreed
         measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:

@@ -230,7 +230,7 @@ class TradingView:
     def _offered(
         self, agent: str, given: str, give: str, wanted: str, want: str, partner: str
     ) -> int | ParseFailure:
-        """Return the action of the offer in five words of an answer, or a ParseFailure."""
+        """Return the action of "offer GIVEN GIVE for WANTED WANT to PARTNER", or ParseFailure."""
         if partner not in self._others(agent):
             return self._no_partner(agent, partner)
         # A good may be in the singular or the plural.
@@ -478,7 +478,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add surpluses, gain, reputation and network, as in the class, to `infos` (by agent)."""
+        """Add gain, reputation, network (deals per pair) and the market's surpluses to `infos`."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)

@@ -228,7 +228,7 @@ class Market:
         return illegal
 
     def _answer(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """Play a round of answers; return each agent's gain, and True for each illegal action."""
+        """Play answers; return each agent's gain (0 unless binding), True per illegal action."""
         illegal = []
         for agent, (action, makers) in enumerate(zip(chosen, self.incoming, strict=True)):
             legal = action == PASS

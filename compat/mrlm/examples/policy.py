@@ -47,7 +47,7 @@ def train(
     trainer: Any = PPOTrainer,
     **sections: Any,
 ) -> dict[str, Any]:
-    """Load a policy and train it with the class `trainer`; print and return the results."""
+    """Train `args.model` with `trainer` by `args` and config `sections`; print, return results."""
     config = experiment(args, **sections)
     results: dict[str, Any] = trainer(load(args, environments), environments, config).train()
     print_results(results)

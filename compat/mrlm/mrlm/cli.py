@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train by file `args.config`, `args.output` and `args.resume`; print results and return 0."""
+    """Train by `args.config`, in `args.output` or from checkpoint `args.resume`; return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -65,7 +65,7 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def print_results(results: Mapping[str, Any]) -> bool:
-    """Leave the process group. In the main process, print rewards and losses and return True."""
+    """Leave the process group. Main process: print rewards and losses, return True; else False."""
     from srl_train import processes
 
     processes.leave()

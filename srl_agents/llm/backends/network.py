@@ -99,8 +99,8 @@ async def within(seconds: float, name: str, request: Awaitable[T]) -> T:
 def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[None]:
     """Convert errors of an SDK, raised in the block, to BackendErrors about the server `name`.
 
-    An HTTP error other than 408, 409, 429 and 5xx becomes RejectedError, a failed connection
-    ServerUnavailable. Other errors of the class `any_error`, the base class of the SDK's
+    An HTTP error other than 408, 409, 429 and 5xx becomes RejectedError, a server that cannot be
+    reached ServerUnavailable. Other errors of the class `any_error`, the base class of the SDK's
     exceptions, and ValueError and RecursionError become BackendError.
     """
     try:

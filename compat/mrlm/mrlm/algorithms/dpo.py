@@ -86,7 +86,10 @@ class DPOTrainer(PolicyTrainer):
         super().__init__(policy_env, (), config)
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Write `OUTPUT_preferences.jsonl` (main process only), train, return a dict of results."""
+        """Train for `num_iterations` passes (None: training.num_epochs); return a dict of results.
+
+        Before, the main process writes the pairs to OUTPUT_DIR_preferences.jsonl.
+        """
         if processes.is_main():
             self.dataset.to_json(self._path)
         return super().train(num_iterations)

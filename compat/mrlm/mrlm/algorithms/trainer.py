@@ -69,7 +69,7 @@ class PolicyTrainer:
 
         The run is written to `config.output_dir`, or else outputs/ALGORITHM. A run that the folder
         already contains is moved to a folder next to it. `num_iterations` replaces
-        `config.training.num_epochs`.
+        `config.training.num_epochs`. A policy on the CPU is moved to a GPU if there is one.
         """
         training: dict[str, Any] = {"algorithm": self.algorithm}
         if num_iterations is not None:
@@ -105,7 +105,7 @@ def load_policy(
     environments: Sequence[SimulatedEnvironment],
     generation_config: GenerationConfig | None = None,
 ) -> LLMEnvironment:
-    """Load a model as a policy in SERVER mode, on an accelerator if there is one.
+    """Load a model as a policy in SERVER mode, on a GPU if there is one.
 
     Args:
         name: Folder, hub name, or "tiny": the embedded model, made for `environments`.
@@ -128,7 +128,7 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy` or the config's model, and link FINAL to it; return run folder and results.
+    """Train `policy` (None: the config's model), link FOLDER/final to it; return folder, results.
 
     The run continues from `checkpoint`; without one, a run in the folder is moved next to it.
     """
@@ -166,7 +166,6 @@ def _train(
 
 
 def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
-    """Return the environment that an entry of `eval_envs` describes."""
     kind, server, options = section.env_type, section.server_address, dict(section.options)
     if section.max_turns is not None:
         options["max_turns" if kind == "debate" else "max_cycles"] = section.max_turns

@@ -57,7 +57,7 @@ class LLMEnvironment:
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Send a user message; return (conversation including the answer, reward 0)."""
+        """Append user message `action` and sample the answer; return (conversation, reward 0)."""
         chat, first = self._backend.chat, not self._ids
         rules = self.system_prompt or "" if first else None
         turn = ChatTurn(action.content, rules, None if first else self._ids[-1])

@@ -22,10 +22,7 @@ REGISTERED: Mapping[str, str] = MappingProxyType(
 
 
 def registered_name(name: str) -> str:
-    """Return the registry's name of an environment type; names that end in _v0 are unchanged.
-
-    Raises EnvConfigError for other names.
-    """
+    """Return the registry's name of an environment type, or NAME_v0 itself; else EnvConfigError."""
     if name not in REGISTERED and not name.endswith("_v0"):
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, REGISTERED)}")
     return REGISTERED.get(name, name)

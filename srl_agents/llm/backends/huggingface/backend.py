@@ -282,7 +282,7 @@ class HuggingFaceBackend:
     def _read(
         self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
     ) -> torch.Tensor:
-        """Append `feeds` (ids per row) to the cache; return the next logits (rows, vocabulary)."""
+        """Append `feeds` (ids per row) to cache `kept`; return next logits (rows, vocabulary)."""
         if not kept.keeps or any(kept.read):
             return self._forward(kept, feeds, adapters)
         # Equal first prompts, as in a group of episodes, are read once and then copied to all rows.

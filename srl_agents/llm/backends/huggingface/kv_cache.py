@@ -59,8 +59,8 @@ class AttentionMasks:
 def masks_for(model: Any) -> AttentionMasks | None:
     """Return the masks that a model accepts, or None if the model must compute its own.
 
-    Supported are models that use `create_causal_mask` of transformers and no position biases such
-    as ALiBi.
+    Supported are models with sdpa or eager attention that use `create_causal_mask` of transformers,
+    without position biases such as ALiBi.
     """
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     written_in = sys.modules[type(whole).__module__]
