@@ -129,7 +129,7 @@ def printable(text: object, *, multiline: bool = True) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return `text`, beyond `length` cut and followed by " […<number> more characters]"."""
+    """Return `text`, or its first `length` characters and " […<number> more characters]"."""
     left = len(text) - length
     return text if left <= 0 else f"{text[:length]} […{left} more characters]"
 

@@ -213,7 +213,7 @@ def _literal(text: str) -> Fraction:
 def number(text: str) -> Fraction:
     """Return the number in a text, in plain notation or LaTeX; raise Unreadable for other texts.
 
-    The forms are 12, -3.50, 1,234, 3/4, 1 1/2, 2.5e3 and 2.5*10^3.
+    The forms are 12, -3.50, 1,234, 3/4, 1 1/2, 2.5e3 and 2.5*10^3. 1/0 is a ZeroDivisionError.
     """
     tree = parse(text)
     sign = 1
@@ -238,7 +238,7 @@ def names(tree: Tree) -> frozenset[str]:
 
 
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
-    """Return the value of a tree, with the values of its variables in `at`.
+    """Return the value of a tree; `at` must have the values of all its variables.
 
     Raises:
         Unreadable: The value is no fraction (a root, pi) or too large.
@@ -251,7 +251,7 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 def same(one: Tree, other: Tree) -> bool:
     """Return True if two trees have equal values at many fixed values of their variables.
 
-    Both must be defined at the same ones of them, and at one at least.
+    Both must be undefined at the same ones of these values, and at least once defined.
 
     Raises:
         ImportError: Roots, pi or functions need mpmath, and mpmath is missing.

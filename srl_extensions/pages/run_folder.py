@@ -157,7 +157,7 @@ class RecordedRun:
         return list(found)
 
     def total(self, *keys: str) -> float:
-        """Return the sum over rows of the number at a path of keys, without missing numbers."""
+        """Return the sum over rows of the finite numbers at a path of keys, 0 without any."""
         return math.fsum(value for value in self.series(*keys) if math.isfinite(value))
 
     def _named(self, key: str, section: str, field: str) -> str:
@@ -168,7 +168,7 @@ class RecordedRun:
 
 
 def number_at(tree: Any, *keys: str) -> float:
-    """Return the number at a path of keys; NaN if missing, no number, or finite above LARGEST."""
+    """Return the number at a path of keys; NaN if missing, no number, or finite beyond ±LARGEST."""
     for key in keys:
         if not isinstance(tree, Mapping):
             return math.nan

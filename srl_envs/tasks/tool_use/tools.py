@@ -195,7 +195,7 @@ class ToolRegistry:
 
 
 def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Call the function of a tool; return its result as text, other values as JSON.
+    """Call the function of a tool; return a text unchanged, and other results as JSON.
 
     An EnvError of the function passes unchanged; others are logged and become a ToolError.
     """
