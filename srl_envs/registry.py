@@ -292,7 +292,7 @@ def served_name(name: str) -> str:
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
-    """Make an AECEnv of `make(name, **parameters)`, with PettingZoo's checks of call and action."""
+    """Make an AECEnv of `make(name, **parameters)`, with PettingZoo's checks of each call."""
     return CheckedAECEnv(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
 
 

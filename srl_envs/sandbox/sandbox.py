@@ -108,7 +108,7 @@ class Sandbox:
             name: `__name__` of the program.
 
         Returns:
-            Record with an outcome per call; after an early end, its verdict once, then NOT_RUN.
+            Record with an outcome per call; after an early end, one with its verdict, then NOT_RUN.
 
         Raises:
             NotPlainError: An argument of a call is no plain data.

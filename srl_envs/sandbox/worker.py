@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write `line`, with its end; block until done or the run ends; or WorkerLostError."""
+        """Write `line`, with its end, while the run lasts, and block; may raise WorkerLostError."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -151,7 +151,7 @@ class Running:
         self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
-        """Read once from each of `ready`, close it at its end, and stop the run beyond a limit."""
+        """Read once from each of `ready` to its buffer or close it; stop the run at a size limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]

@@ -72,7 +72,7 @@ class Problem:
 
     @property
     def split(self) -> str:
-        """Split of the problem: "train", or "test" for one key in five."""
+        """Split of the problem, fixed by `identity`: "train", or "test" for about one in five."""
         return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
 
 

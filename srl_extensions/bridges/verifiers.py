@@ -136,7 +136,7 @@ class _Player:
         """Accept all settings, because the run determines the sampling."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Return the reply to the last message; at the run's end, set `over`, raise BackendError."""
+        """Return the reply to the last message; at a run's end, set `over`, raise BackendError."""
         segment = await self._interaction.turn(request.messages[-1]["content"])
         if segment.terminated:
             self.over = True

@@ -125,7 +125,7 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
 
 
 def _described(kind: Any, error: Any, trace: Any) -> str:
-    """Return "Class: message (line N)" of an exception; N, if any: its last line in the program."""
+    """Return "Class: message (line N)"; N is the last line of the program in `trace`, if any."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<program>":
