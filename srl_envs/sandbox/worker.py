@@ -151,7 +151,7 @@ class Running:
         self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
-        """Read once from each of `ready` to its buffer or close it; stop the run at a size limit."""
+        """Read once from each of `ready` to its buffer or close it; stop a run at a size limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]

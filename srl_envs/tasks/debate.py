@@ -300,8 +300,8 @@ def _topics(
 ) -> tuple[str, ...]:
     """Return the distinct motions of a split; raise EnvConfigError if there are none.
 
-    `topics` are motions or a JSONL file of them, None the shipped ones. A `split` of None is "train"
-    for the shipped motions, and "any" (all of them) for others.
+    `topics` are motions or a JSONL file of them, None the shipped ones. If `split` is None, it is
+    "train" for the shipped motions, and "any" (all of them) for others.
     """
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))

@@ -127,7 +127,7 @@ class _Reader:
         self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
-        """Return the tree of terms joined by + and -, of which there may be one."""
+        """Skip one or more terms, `depth` deep, and return their sum's tree; may raise Unreadable."""
         tree = self._product(depth)
         while sign := self._take("+", "-"):
             tree = (sign, tree, self._product(depth + 1))
@@ -251,7 +251,7 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 def same(one: Tree, other: Tree) -> bool:
     """Return True if two trees have equal values at many fixed values of their variables.
 
-    Both must be undefined at the same ones of these values, and at least once defined.
+    Both must be defined at the same of these values, and at one at least.
 
     Raises:
         ImportError: Roots, pi or functions need mpmath, and mpmath is missing.

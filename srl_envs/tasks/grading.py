@@ -306,7 +306,7 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the Reading of (a union of) intervals or inequalities, None, or raise Unreadable."""
+    """Return the Reading of intervals or inequalities, else None; Unreadable for invalid ends."""
     pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
     spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
     if None in spans or len(spans) > MOST:

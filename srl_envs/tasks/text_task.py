@@ -293,9 +293,10 @@ def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
 
 
 def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
-    """Return name -> (function, weight, default 1) of TextTask's `reward`: one, a list, or a dict.
+    """Return name -> (function, weight) of TextTask's `reward`.
 
-    Raises EnvConfigError for no or a repeated function, another type, or a weight not finite.
+    This is a function or 'module:function', a list of these (weight 1), or a dict of weights.
+    Raises EnvConfigError for none, a repeated name, another type, or a weight that is not finite.
     """
     if callable(reward) or isinstance(reward, str):
         reward = {reward: 1.0}

@@ -144,7 +144,7 @@ class Place:
         os.chdir(WORK)
 
     def check_unprivileged_reading(self) -> None:
-        """Become the user `user` irrevocably; raise OSError if a `readable` path cannot be opened."""
+        """Become `user` irrevocably; raise OSError if one of `readable` cannot be opened."""
         become(self.user)
         for path in self.readable:
             os.close(os.open(path, os.O_RDONLY))

@@ -251,7 +251,7 @@ def _failed(complaint: str) -> ToolResult:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text with escapes for lone surrogates; if over `length` characters, cut with CUT."""
+    """Return a text, lone surrogates escaped, and if too long cut to `length`, ending with CUT."""
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
 
