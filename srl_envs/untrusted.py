@@ -77,7 +77,7 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -
         pipes: Also accept named pipes, whose reading may block.
 
     Raises:
-        DocumentError: The file has more than `max_bytes`, or is a folder, a device or a pipe.
+        DocumentError: The file has over `max_bytes`, or is a folder, device or other pipe.
         OSError: The file cannot be read.
     """
     if path.exists() and not path.is_file() and not (pipes and path.is_fifo()):

@@ -127,7 +127,7 @@ class _Reader:
         self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
-        """Skip one or more terms, `depth` deep, and return their sum's tree; may raise Unreadable."""
+        """Skip one or more terms, `depth` deep, and return the tree of their sum, or Unreadable."""
         tree = self._product(depth)
         while sign := self._take("+", "-"):
             tree = (sign, tree, self._product(depth + 1))

@@ -194,7 +194,7 @@ def all_agents(marks: np.ndarray) -> np.ndarray:
 
 
 def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
-    """Return copies of infos (see VectorGame), with the entries of some environments removed.
+    """Return copies of VectorGame's infos, with the entries of some environments set to 0 or None.
 
     `kept_envs` (N,) marks the environments that keep theirs. Keys without entries are left out.
     """

@@ -102,7 +102,7 @@ class LearnerWorker:
         return result, moved(self._learner.state(), CPU) if saves else None
 
     def _make(self, call: Call) -> Any:
-        """Make a call, with references resolved; a learner's or stage's result is on the CPU."""
+        """Make a call, with references resolved; results of learner methods are on the CPU."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
         if call.target == "worker":
             return getattr(self, f"_{call.method}")(*arguments)

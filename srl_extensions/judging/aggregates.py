@@ -60,7 +60,7 @@ def _estimate(
     """Return a statistic of all scores with its interval, by a bootstrap within each task.
 
     `statistic` maps arrays of shape (resample, run), one per task, to one value per resample. The
-    interval is None if no task has two runs. Raise ValueError for missing or infinite scores.
+    interval is None if no task has two runs. Raise ValueError for missing or non-finite scores.
     """
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
     if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):

@@ -92,7 +92,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first non-empty line has "schema_version"; DataError if it has none."""
+    """Return True if the first non-empty line has "schema_version"; DataError if none exists."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")

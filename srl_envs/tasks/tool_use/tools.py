@@ -328,7 +328,7 @@ def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
 
 
 def _call(message: Any) -> ToolCall:
-    """Return the call that a JSON value is; raise _NoCall if it is none."""
+    """Return the call in a JSON value, by default without arguments; raise _NoCall if invalid."""
     if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
         raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
     arguments = message.get("arguments", message.get("parameters", {}))
@@ -374,6 +374,6 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result (or "Error: ...") in <tool_response> tags, cut so that all `results` fit."""
+    """Return a result (or "Error: ...") in <tool_response> tags, cut so that `results` such fit."""
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
