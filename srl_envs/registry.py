@@ -223,8 +223,8 @@ def entry(name: str) -> Entry:
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `options` with the `max_cycles` for language models, unless they have one.
 
-    Games whose default suits language models, and unknown ones, get none. The options of each
-    member of multitask_v0 are completed in the same way. `name` may be one on a server.
+    Games whose default suits language models, and unknown ones, get none. For multitask_v0, the
+    options of each member are completed instead, in the same way. `name` may be one on a server.
     """
     members = options.get("environments")
     if isinstance(members, Mapping) and "max_cycles" not in options:
@@ -240,7 +240,7 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(name: Any) -> int | None:
-    """Return an environment's `max_cycles` for language models, None if default or unknown."""
+    """Return an environment's `max_cycles` for language models; None if unknown or not needed."""
     found = ENVS.get(served_name(name)) if isinstance(name, str) else None
     return None if found is None else found.turns_to_remember
 
@@ -292,7 +292,7 @@ def served_name(name: str) -> str:
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
-    """Make an AECEnv of `make(name, **parameters)` that checks the order of calls and actions."""
+    """Make an AECEnv of `make(name, **parameters)`, with PettingZoo's checks of each call."""
     return CheckedAECEnv(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
 
 
@@ -327,8 +327,8 @@ def remake(
     """Return a new environment, made as a record says.
 
     Unless the record is trusted, its name and options, nested ones included, may not name code
-    (except `allowing`), files or folders, and their size is limited (loading.LARGEST_RECORDED).
-    Environments that were on a server are made in this process.
+    (except `allowing`), files or folders, their size is limited (loading.LARGEST_RECORDED), and
+    environments that were on a server are made in this process.
 
     Args:
         name: Name in the record, as for `make`.

@@ -65,7 +65,7 @@ class Scenario:
         return (*partners, *levels)
 
     def make(self, **options: Any) -> Any:
-        """Return a new ParallelEnv with all agents; `options` add to those of the scenario.
+        """Return a new ParallelEnv with all agents; `options` override those of the scenario.
 
         Raises the errors of `registry.make`.
         """
@@ -75,7 +75,7 @@ class Scenario:
         """Return a new ParallelEnv of the focal agents, with new scripted background policies.
 
         Args:
-            **options: Arguments of the environment that add to those of the scenario, such as
+            **options: Arguments of the environment that override those of the scenario, such as
                 render_mode.
 
         Raises:
@@ -197,7 +197,7 @@ def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -
         where: Name of the section of settings in errors, such as "environment".
         name: Name of the environment.
         options: Options with which the environment was made.
-        env: The environment; each member of a Multitask is checked.
+        env: The environment, or a Multitask of several. Split "any" of drawn problems counts too.
     """
     game = env.unwrapped
     if isinstance(game, Multitask):

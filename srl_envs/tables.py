@@ -78,7 +78,7 @@ class PluginTable(Mapping[str, P]):
         """Return the part (not its Plugin) with this name, imported if necessary.
 
         Raises:
-            EnvConfigError: The name is unknown (or the class given as `error`).
+            EnvConfigError: The name is unknown (another class if the table has one as `error`).
             ImportError: An optional dependency of the part is missing.
         """
         if name not in self:

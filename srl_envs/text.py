@@ -347,7 +347,7 @@ class TextHistory:
         self._count = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn (the end of `answer`), drop the oldest; `unread`: reason, None if parsed."""
+        """Add a turn with the end of `answer` and the reason `unread`, if any; drop one if full."""
         self._count += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:

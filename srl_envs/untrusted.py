@@ -77,7 +77,7 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -
         pipes: Also accept named pipes, whose reading may block.
 
     Raises:
-        DocumentError: The file has more than `max_bytes`, or is a folder, a device or a pipe.
+        DocumentError: The file has over `max_bytes`, or is a folder, device or other pipe.
         OSError: The file cannot be read.
     """
     if path.exists() and not path.is_file() and not (pipes and path.is_fifo()):
@@ -129,7 +129,7 @@ def printable(text: object, *, multiline: bool = True) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return `text`, beyond `length` cut and followed by " […<number> more characters]"."""
+    """Return `text`, or its first `length` characters and " […<number> more characters]"."""
     left = len(text) - length
     return text if left <= 0 else f"{text[:length]} […{left} more characters]"
 

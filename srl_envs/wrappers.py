@@ -438,7 +438,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """Function of the rewards, None for the environment's; EnvConfigError if not callable."""
+        """Reward function, or None for the environment's; EnvConfigError if set to another type."""
         return self._reward_function
 
     @reward_function.setter

@@ -104,11 +104,11 @@ class Sandbox:
 
         Args:
             source: Source of the program.
-            calls: Calls of its functions.
+            calls: Calls of its functions. An exception in a call does not end the run.
             name: `__name__` of the program.
 
         Returns:
-            Record of the run, with an outcome for each call.
+            Record with an outcome per call; after an early end, one with its verdict, then NOT_RUN.
 
         Raises:
             NotPlainError: An argument of a call is no plain data.
@@ -151,8 +151,8 @@ class Sandbox:
             functions: Names of functions of the program.
 
         Returns:
-            Record with verdict OK if the trial ends without an exception, WRONG for an
-            AssertionError, and otherwise that of the program, its failed call or the trial.
+            Record of the program, without outcomes: OK if the trial ends without exception, WRONG
+            for an AssertionError, else the verdict of the program, its failed call or the trial.
         """
         test = _request(trial, name="trial", elsewhere=sorted(functions))
         try:
@@ -208,7 +208,7 @@ class Sandbox:
                 self._returned.notify_all()
 
     def _usable(self, worker: Worker | None) -> Worker:
-        """Return `worker`, or a new one if it ended or is None; raise SandboxError like Worker."""
+        """Return `worker`, or a new one if it ended or is None; SandboxError if none starts."""
         if worker is not None and not worker.is_lost():
             return worker
         self._end([worker])

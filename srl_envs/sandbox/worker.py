@@ -91,7 +91,7 @@ class Running:
                 os.close(descriptor)
 
     def line(self) -> bytes | None:
-        """Wait for the next line of results; return it without its end, or None after the last."""
+        """Wait for the next line of results; None after the last, or raise WorkerLostError."""
         while (end := self.received.find(b"\n")) < 0:
             if self.status is not None:
                 return None
@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write `line`, which includes its end, and block until it is written or the run ends."""
+        """Write `line`, with its end, while the run lasts, and block; may raise WorkerLostError."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -123,14 +123,14 @@ class Running:
             self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
 
     def finish(self) -> None:
-        """Wait for the end of the run; read the rest to `printed` and `received`."""
+        """Read the rest to `printed` and `received` until the end, or raise WorkerLostError."""
         while self.status is None:
             self._pump()
         while ready := _ready(self._open):
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        """Wait for output, the end of the run, or `writing` to be writable.
+        """Wait for output, the end of the run, or `writing` to be ready; or raise WorkerLostError.
 
         Add the output to `printed` and `received`, and set `status`, `cpu` and `cause` at the end.
         """
@@ -151,7 +151,7 @@ class Running:
         self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
-        """Read once from each of `ready` into its buffer, or close it; stop the run at a limit."""
+        """Read once from each of `ready` to its buffer or close it; stop a run at a size limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]

@@ -66,13 +66,13 @@ class Problem:
 
     @property
     def identity(self) -> str:
-        """Hash of `key`, or of the question without one: 16 hexadecimal digits."""
+        """Hash of `key`, or of the question if `key` is None: 16 hexadecimal digits."""
         key = self.question if self.key is None else self.key
         return blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
     @property
     def split(self) -> str:
-        """Split of the problem: "train", or "test" for one key in five."""
+        """Split of the problem, fixed by `identity`: "train", or "test" for about one in five."""
         return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
 
 
@@ -215,7 +215,7 @@ class Task(ABC):
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the answer in an agent's text, or a ParseFailure with the reason; never raise.
+        """Return the answer in a text, by default its `final_answer`, or a ParseFailure; no error.
 
         Args:
             text: Text that is neither empty nor too long.
@@ -242,7 +242,7 @@ class Task(ABC):
         return self.grade(attempt.problem, answer)
 
     def question(self, attempt: Attempt) -> str:
-        """Return the question that is shown before the next turn of an attempt.
+        """Return the question shown before the next turn, by default that of the attempt's problem.
 
         Args:
             attempt: State of the attempt.
@@ -250,7 +250,7 @@ class Task(ABC):
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return a tuple of texts in the right form that do not reveal the truth, None without any.
+        """Return a tuple of texts in the right form that do not reveal the truth; None by default.
 
         Args:
             rng: Source of all randomness.
@@ -360,7 +360,7 @@ class TaskEnv(FreeTextGame):
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return a tuple of texts in the right form for an agent, None if there are none.
+        """Return a tuple of texts in the right form for an agent, or None; EnvError before reset.
 
         Args:
             agent: Name of the agent.

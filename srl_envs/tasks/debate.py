@@ -113,10 +113,7 @@ class Judge(Protocol):
     """Judge of debates."""
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return the Verdict on a debate, deterministic if possible.
-
-        Raises JudgeError if the debate cannot be judged.
-        """
+        """Return the Verdict on a debate, deterministic if possible; JudgeError if impossible."""
         ...
 
 
@@ -301,7 +298,11 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return a split's distinct motions, defaults as in DebateEnv; EnvConfigError if none."""
+    """Return the distinct motions of a split; raise EnvConfigError if there are none.
+
+    `topics` are motions or a JSONL file of them, None the shipped ones. If `split` is None, it is
+    "train" for the shipped motions, and "any" (all of them) for others.
+    """
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:

@@ -127,7 +127,7 @@ class _Reader:
         self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
-        """Return the tree of terms joined by + and -, of which there may be one."""
+        """Skip one or more terms, `depth` deep, and return the tree of their sum, or Unreadable."""
         tree = self._product(depth)
         while sign := self._take("+", "-"):
             tree = (sign, tree, self._product(depth + 1))
@@ -209,7 +209,7 @@ class _Reader:
 def number(text: str) -> Fraction:
     """Return the number in a text, in plain notation or LaTeX; raise Unreadable for other texts.
 
-    The forms are 12, -3.50, 1,234, 3/4, 1 1/2, 2.5e3 and 2.5*10^3.
+    The forms are 12, -3.50, 1,234, 3/4, 1 1/2, 2.5e3 and 2.5*10^3. 1/0 is a ZeroDivisionError.
     """
     tree = parse(text)
     sign = 1
@@ -234,7 +234,7 @@ def names(tree: Tree) -> frozenset[str]:
 
 
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
-    """Return the value of a tree, with the values of its variables in `at`.
+    """Return the value of a tree; `at` must have the values of all its variables.
 
     Raises:
         Unreadable: The value is no fraction (a root, pi) or too large.
@@ -247,7 +247,7 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 def same(one: Tree, other: Tree) -> bool:
     """Return True if two trees have equal values at many fixed values of their variables.
 
-    Both must be defined at the same ones of them, and at one at least.
+    Both must be defined at the same of these values, and at one at least.
 
     Raises:
         ImportError: Roots, pi or functions need mpmath, and mpmath is missing.

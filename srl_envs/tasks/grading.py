@@ -143,7 +143,7 @@ def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
 
     Args:
         truth: Right answer.
-        answer: Answer of an agent.
+        answer: Answer of an agent. One of more than LONGEST characters is wrong.
         units: Words that may follow a number, in addition to those in the truth.
 
     Raises:
@@ -160,7 +160,7 @@ def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     """Return True if two numbers have the same value, or two other texts the same words.
 
     Neither text is an expression: 2024-01-05 is no difference. Case, spaces and marks around a text
-    do not count. `units` are words that may follow a number.
+    do not count. `units` are words that may follow a number. Blank texts never agree.
     """
     units = frozenset(units) | _percent(truth)
     one, other = (_number_alone(text, units) for text in (truth, answer))
@@ -306,7 +306,7 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the Reading of intervals or inequalities joined by "or" or UNION, None for others."""
+    """Return the Reading of intervals or inequalities, else None; Unreadable for invalid ends."""
     pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
     spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
     if None in spans or len(spans) > MOST:

@@ -110,7 +110,7 @@ def read_problem(row: Any, number: int) -> Problem:
     with the final answer under "answer", else in the last `\boxed{...}` of the solution.
 
     `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for another layout and
-    for a missing final answer.
+    for a missing final answer. The difficulty is the level of MATH, otherwise 1.
     """
     if not isinstance(row, dict) or not {"question", "problem"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")

@@ -156,7 +156,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Start an episode of one environment; return observations and infos, both by agent.
 
         The option "environment" is a label, drawn by default. The environment receives all options,
-        and as "episode" the number since the seed. Raises EnvConfigError if an option is invalid.
+        and as "episode" its number since the seed, from 0. EnvConfigError if an option is invalid.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:

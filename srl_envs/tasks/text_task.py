@@ -200,8 +200,8 @@ class TextTask(FreeTextGame):
     def _next_message(self, talk: _Conversation) -> str | None:
         """Return the text of the next turn, or None if the conversation is over.
 
-        Makes the tool calls in the last completion, or calls `respond`. Raises EnvError if
-        `respond` returns neither a text nor None.
+        Makes the tool calls in the last completion, or else calls `respond`, if there is one.
+        Raises EnvError if `respond` returns neither a text nor None.
         """
         if self.tools.tools:
             results = tool_turn(self.tools, talk.completions[-1])
@@ -215,7 +215,7 @@ class TextTask(FreeTextGame):
         return message
 
     def _rewards_of(self, talks: Sequence[_Conversation]) -> list[dict[str, float]]:
-        """Call all rewards; return name -> value for each of `talks`; EnvError if not finite."""
+        """Call all rewards; return name -> unweighted value per talk; EnvError if not finite."""
         calls = [
             function("\n\n".join(talk.completions), self.rows[talk.index])
             for talk in talks
@@ -226,7 +226,7 @@ class TextTask(FreeTextGame):
 
 
 def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
-    """Return the rows of a list, of the file, folder or hub dataset that `rows` names.
+    """Return the rows of a list, or of the file, folder or hub dataset ("train") that `rows` names.
 
     Raises EnvConfigError for unreadable, invalid or no rows, ImportError if datasets is missing.
     """
@@ -284,7 +284,7 @@ def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
 
 
 def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
-    """Return a Tool, made of a function or 'module:function'; EnvConfigError if none or async."""
+    """Return a Tool, made of a function or 'module:function'; EnvConfigError if async or other."""
     if isinstance(tool, str):
         tool = loading.code(tool, "tools")
     if not isinstance(tool, Tool) and (not callable(tool) or iscoroutinefunction(tool)):
@@ -293,9 +293,10 @@ def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
 
 
 def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
-    """Return name -> (function, weight) of the argument `reward` of TextTask.
+    """Return name -> (function, weight) of TextTask's `reward`.
 
-    Raises EnvConfigError for none, a repeated name, no function, or a weight that is not finite.
+    This is a function or 'module:function', a list of these (weight 1), or a dict of weights.
+    Raises EnvConfigError for none, a repeated name, another type, or a weight that is not finite.
     """
     if callable(reward) or isinstance(reward, str):
         reward = {reward: 1.0}

@@ -40,7 +40,7 @@ class BatchedRng:
                 self._used[i] = len(self._block)
 
     def next(self, idle: np.ndarray) -> np.ndarray:
-        """Return the next numbers (N, A), not to be written to; rows in `idle` repeat next time."""
+        """Return the next standard normals (N, A), read-only; `idle` rows (N,) repeat next time."""
         rounds, _, num_agents = self._block.shape
         spent = (self._used == rounds).nonzero()[0]
         for start in range(0, len(spent), TOGETHER):

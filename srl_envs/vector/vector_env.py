@@ -78,7 +78,7 @@ class VectorGame:
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        """Return infos in the form of VectorGame; `fresh` (N,) marks environments just reset."""
+        """Return key -> array (N, A, ...), "_key" -> marks (N, A); `fresh` (N,) are just reset."""
         raise NotImplementedError
 
     def reset(
@@ -104,10 +104,10 @@ class VectorGame:
         return self._observations.copy(), self._report(everywhere)
 
     def step(self, actions: Any) -> Step:
-        """Play one round, or restart ended episodes; return the five results that VectorGame lists.
+        """Play one round, or restart the environments whose episodes ended in the last step.
 
-        Raises EnvError if the actions have another shape or dtype or are out of range, or before
-        the first reset.
+        Returns observations, rewards, terminations, truncations (all 0 for a restart) and infos.
+        Raises EnvError before the first reset, and for actions of another shape, dtype or range.
         """
         chosen = self._checked(actions)
         resting = self._ended
@@ -194,7 +194,7 @@ def all_agents(marks: np.ndarray) -> np.ndarray:
 
 
 def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
-    """Return copies of infos (see VectorGame), with the entries of some environments removed.
+    """Return copies of VectorGame's infos, with the entries of some environments set to 0 or None.
 
     `kept_envs` (N,) marks the environments that keep theirs. Keys without entries are left out.
     """

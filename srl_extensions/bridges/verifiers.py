@@ -136,10 +136,7 @@ class _Player:
         """Accept all settings, because the run determines the sampling."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Send the last message and return the model's reply.
-
-        Raise BackendError and set `over` if the run ended.
-        """
+        """Return the reply to the last message; at a run's end, set `over`, raise BackendError."""
         segment = await self._interaction.turn(request.messages[-1]["content"])
         if segment.terminated:
             self.over = True

@@ -53,7 +53,7 @@ class History(NamedTuple):
     """Changes after the snapshot."""
 
     def after(self, call: Call) -> History:
-        """Return the history with one more change."""
+        """Return the history with `call` as one more change."""
         return History(self.changes + 1, self.snapshot, (*self.calls, call))
 
 
@@ -102,7 +102,7 @@ class LearnerWorker:
         return result, moved(self._learner.state(), CPU) if saves else None
 
     def _make(self, call: Call) -> Any:
-        """Make a call, with references resolved; a learner's or stage's result is on the CPU."""
+        """Make a call, with references resolved; results of learner methods are on the CPU."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
         if call.target == "worker":
             return getattr(self, f"_{call.method}")(*arguments)
@@ -169,7 +169,7 @@ class RemoteLearner:
         changes: bool = False,
         saves: bool = False,
     ) -> Any:
-        """Return the result of a method of the target in the actor.
+        """Return the result of a method of the learner, or of the worker's `_method`, in the actor.
 
         The call is added to the history if it `changes` the learner. If it `saves`, a snapshot of
         the state after it replaces the history.
@@ -187,7 +187,7 @@ class RemoteLearner:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Return a copy of nested mappings, lists and tuples, with all tensors on `device`."""
+    """Return a copy of nested mappings, lists and tuples, with detached tensors on `device`."""
     return mapped(
         value, lambda one: one.detach().to(device, copy=True) if isinstance(one, Tensor) else one
     )

@@ -35,7 +35,8 @@ class Estimate(NamedTuple):
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean of the middle half of the pooled scores of all tasks, with 95 % interval.
 
-    `seed` is that of the bootstrap. Raise ValueError for missing scores, NaN and infinities.
+    `scores` maps tasks to scores of runs, `seed` is that of the bootstrap. The interval is None
+    if no task has two runs. Raise ValueError for missing scores, NaN and infinities.
     """
     return _estimate(lambda by_task: _trimmed(np.concatenate(by_task, axis=1)), scores, seed)
 
@@ -43,7 +44,8 @@ def interquartile_mean(scores: Scores, seed: int) -> Estimate:
 def mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean over tasks of the mean over runs, with its 95 % interval.
 
-    `seed` is that of the bootstrap. Raise ValueError for missing scores, NaN and infinities.
+    `scores` maps tasks to scores of runs, `seed` is that of the bootstrap. The interval is None
+    if no task has two runs. Raise ValueError for missing scores, NaN and infinities.
     """
 
     def of_means(by_task: Sequence[Floats]) -> Floats:
@@ -57,8 +59,8 @@ def _estimate(
 ) -> Estimate:
     """Return a statistic of all scores with its interval, by a bootstrap within each task.
 
-    `statistic` maps arrays of shape (resample, run), one per task, to one value per resample. Raise
-    ValueError for missing scores, NaN and infinities.
+    `statistic` maps arrays of shape (resample, run), one per task, to one value per resample. The
+    interval is None if no task has two runs. Raise ValueError for missing or non-finite scores.
     """
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
     if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):

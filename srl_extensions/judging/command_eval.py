@@ -151,7 +151,8 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
     """Return the scenario with background policies from `words`, the values of --background.
 
     A value is NAME for all background agents, or AGENT=NAME for one agent, which is then not focal.
-    Raise ConfigError for an invalid value, or if no focal agent is left.
+    Any value removes the held-out partners. Raise ConfigError for an invalid one, or if no focal
+    agent is left.
     """
     if not words:
         return scenario

@@ -108,7 +108,7 @@ def play_cross(
         runner: Limits of the episodes, and the folder of their records.
 
     Returns:
-        All games. A failed game has its failure, and None as returns.
+        All games, by pair, place and start. A failed game has its failure, and None as returns.
 
     Raises:
         ValueError: If there are fewer than two players or one episode, or the seed is invalid.

@@ -102,7 +102,7 @@ class EpisodeRunner:
         *,
         last: bool,
     ) -> None:
-        """Play the episodes that `done` lacks, and add them; failed ones only if `last`."""
+        """Play the episodes that `done` lacks; add and write them, failed ones only if `last`."""
         numbers = [number for number in range(len(plans)) if number not in done]
         left = [plans[number] for number in numbers]
 

@@ -65,12 +65,12 @@ class Preference:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in one forward pass: the prompt with either answer."""
+        """Number of tokens in one forward pass: the prompt twice, with each answer."""
         return 2 * len(self.prompt_ids) + len(self.chosen_ids) + len(self.rejected_ids)
 
     @property
     def longest(self) -> int:
-        """Length of the longest sequence in tokens."""
+        """Number of tokens of the prompt and the longer answer."""
         return len(self.prompt_ids) + max(len(self.chosen_ids), len(self.rejected_ids))
 
 
@@ -92,7 +92,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first line contains "schema_version"; DataError if empty or unreadable."""
+    """Return True if the first non-empty line has "schema_version"; DataError if none exists."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
@@ -191,7 +191,7 @@ def best_of(
     `returns` maps an episode to agent -> return. The best `top_fraction` (rounded up) is selected
     per start and agent, so that easy starts and better positions are not preferred. Of equal
     returns the first is selected. The result keeps the order of `parts`. Raise DataError if
-    `top_fraction` is below 1 and every start was played once.
+    `top_fraction` is below 1 and no agent has several parts from one start.
     """
     worth = [returns(episode) for episode in episodes]
     alike: dict[tuple[str, int, str], list[Part]] = defaultdict(list)

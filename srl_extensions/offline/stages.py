@@ -271,7 +271,7 @@ class Stage:
             )
 
     def _built(self, samples: int) -> dict[str, Any]:
-        """Build and enter the learner of each model, for `samples` samples per pass, by model."""
+        """Return model -> learner, new and entered, each for `samples` samples per pass."""
         run, config = self._run, self._config
         make, players = resolve_name(config.LEARNER), run.players
         steps = config.epochs * -(-samples // config.batch_size)

@@ -184,7 +184,7 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
 
     Dataclasses become mappings with the class name as `kind`. Texts are made printable and cut to
     `longest` characters (LONGEST_TEXT in Text and Transcript), bytes become Base64. Floats are
-    rounded to six digits; NaN and infinities become null.
+    rounded to six significant digits; NaN and infinities become null.
     """
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

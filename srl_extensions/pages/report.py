@@ -80,7 +80,7 @@ def report(
 ) -> Document:
     """Return the report of a run with its `name`, without sections that have no content.
 
-    The blocks of `top` are before the headline; those of `samples` are the section of sample
+    The blocks of `top` follow title and warnings; those of `samples` are the section of sample
     episodes.
     """
     returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}

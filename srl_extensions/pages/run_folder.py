@@ -130,7 +130,7 @@ class RecordedRun:
         return sorted(path for path in self.folder.glob("episodes/*.jsonl") if path.is_file())
 
     def series(self, *keys: str) -> list[float]:
-        """Return the number at a path of keys in each row, NaN where it is missing."""
+        """Return the number at a path of keys in the row of each round, NaN where it is missing."""
         return [number_at(row, *keys) for row in self.rows]
 
     def edges(self, key: str) -> tuple[float, float]:
@@ -147,7 +147,7 @@ class RecordedRun:
         return number_at(self.summary, "evaluation", when, *keys)
 
     def names(self, *keys: str) -> list[str]:
-        """Return the distinct keys of the mappings at a path of keys in the rows, by appearance."""
+        """Return the distinct keys of the mappings at a path of keys in rounds, by appearance."""
         found: dict[str, None] = {}
         for row in self.rows:
             place: Any = row
@@ -157,7 +157,7 @@ class RecordedRun:
         return list(found)
 
     def total(self, *keys: str) -> float:
-        """Return the sum over rows of the number at a path of keys, without missing numbers."""
+        """Return the sum over rounds of the finite numbers at a path of keys, 0 without any."""
         return math.fsum(value for value in self.series(*keys) if math.isfinite(value))
 
     def _named(self, key: str, section: str, field: str) -> str:
@@ -168,7 +168,7 @@ class RecordedRun:
 
 
 def number_at(tree: Any, *keys: str) -> float:
-    """Return the number at a path of keys; NaN if missing, no number, or finite above LARGEST."""
+    """Return the number at a path of keys; NaN if missing, no number, or finite beyond ±LARGEST."""
     for key in keys:
         if not isinstance(tree, Mapping):
             return math.nan

@@ -56,7 +56,7 @@ def transcript(
     """Return the first SHOWN_TURNS turns of an episode as a table, or all as an animation.
 
     Without a `view`, observations and actions are numbers. The animation shows `frames`, PNG files
-    of the start and of each turn, for `seconds` each; None selects the table.
+    of the start and of each turn, for `seconds` each. Without `frames`, the result is the table.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))

@@ -205,7 +205,7 @@ class PlayAhead:
         return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
-        """Clear `_news`; return True if all models trained on a round. Raise a learner's error."""
+        """Clear `_news`; return True if all models trained on round `number`, or raise an error."""
         self._news.clear()
         for learner in self._learners:
             for learning in learner.updates.values():

@@ -71,7 +71,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         """Normalization of the critic's targets; None if they are returns."""
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """Return TRL's new optimizer, with the critic's group: no weight decay, own rate if set."""
+        """Return TRL's new optimizer, with the critic added: no weight decay, own rate if set."""
         super().create_optimizer(model)
         rate = self.settings.value_learning_rate
         parameters = [p for p in self.critic.parameters() if p.requires_grad]

@@ -66,7 +66,7 @@ class Place:
         """Enter new namespaces with a new root; raise OSError if the kernel refuses.
 
         The worker continues in a fork, the first process of the new process namespace. The calling
-        process waits for its end and exits.
+        process waits for its end and exits with status 0, or 1 if the fork failed.
         """
         processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if os.geteuid() == 0:
@@ -144,7 +144,7 @@ class Place:
         os.chdir(WORK)
 
     def check_unprivileged_reading(self) -> None:
-        """Become the user `user` irrevocably; raise OSError if `readable` cannot be opened."""
+        """Become `user` irrevocably; raise OSError if one of `readable` cannot be opened."""
         become(self.user)
         for path in self.readable:
             os.close(os.open(path, os.O_RDONLY))
@@ -169,7 +169,7 @@ class Place:
             resource.setrlimit(kind, (allowed, last))
 
     def _build_root(self) -> None:
-        """Make a new file system the root: the readable files, read-only, and an empty WORK."""
+        """Make a new root of the readable files, read-only, and an empty WORK, or raise OSError."""
         kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
         closed = kernel.NO_SETUID | kernel.NO_DEVICES
         kernel.mount("tmpfs", self.folder, "tmpfs", closed, "size=256k,mode=755")
@@ -192,7 +192,7 @@ class Place:
 
 
 def become(user: int) -> None:
-    """Change this process irrevocably to the user and the group with this id, and no others."""
+    """Change this process irrevocably to this user and its group only; OSError if not permitted."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)

@@ -146,10 +146,7 @@ def restrict_files(rules: int) -> None:
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """Context that ends this process, a fork: with status 0, or with 1 after an exception.
-
-    The exception is printed on standard error.
-    """
+    """Context that ends this forked process: with status 0, or 1 after printing an exception."""
     code = 1
     try:
         yield
@@ -162,7 +159,7 @@ def leaving() -> Iterator[None]:
 
 
 def output_of_fork(step: Callable[[int], None]) -> bytes:
-    """Call `step` in a fork with a descriptor; wait, and return all bytes written to it."""
+    """Call `step` in a fork with a descriptor; wait, and return all it wrote, even on failure."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

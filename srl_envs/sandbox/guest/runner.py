@@ -86,7 +86,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Let the other process make the call; return its result, or raise RuntimeError."""
+        """Return the result of a call in the other process; raise RuntimeError if it fails."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()
@@ -125,7 +125,7 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
 
 
 def _described(kind: Any, error: Any, trace: Any) -> str:
-    """Return "Class: message (line N)" of an exception; N is the last line in the program."""
+    """Return "Class: message (line N)"; N is the last line of the program in `trace`, if any."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<program>":

@@ -171,7 +171,7 @@ def _sweep() -> None:
 
 
 def _attempted(step: Callable[[], None]) -> str:
-    """Call `step` in a fork; return the reason if it raises OSError or ends, otherwise ""."""
+    """Call `step` in a fork; return why it failed (an OSError, or an early end), otherwise ""."""
 
     def attempt(writer: int) -> None:
         try:

@@ -179,7 +179,7 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """Return a cell's output and last expression; ToolError if it fails or exceeds a limit."""
+        """Run a cell after the earlier successful ones; return its output, or raise ToolError."""
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:

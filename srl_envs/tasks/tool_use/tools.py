@@ -195,7 +195,7 @@ class ToolRegistry:
 
 
 def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Call the function of a tool; return its result as text, other values as JSON.
+    """Call the function of a tool; return a text unchanged, and other results as JSON.
 
     An EnvError of the function passes unchanged; others are logged and become a ToolError.
     """
@@ -251,7 +251,7 @@ def _failed(complaint: str) -> ToolResult:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text with escapes for lone surrogates; if over `length` characters, cut with CUT."""
+    """Return a text, lone surrogates escaped, and if too long cut to `length`, ending with CUT."""
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
 
@@ -328,7 +328,7 @@ def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
 
 
 def _call(message: Any) -> ToolCall:
-    """Return the call that a JSON value is; raise _NoCall if it is none."""
+    """Return the call in a JSON value, by default without arguments; raise _NoCall if invalid."""
     if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
         raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
     arguments = message.get("arguments", message.get("parameters", {}))
@@ -374,6 +374,6 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result (or "Error: ...") in <tool_response> tags, cut so that all `results` fit."""
+    """Return a result (or "Error: ...") in <tool_response> tags, cut so that `results` such fit."""
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
