@@ -105,7 +105,7 @@ class ValueScale:
         return values * self.deviation + self._mean
 
     def state(self) -> list[float]:
-        """Return weight, mean and variance."""
+        """Return [weight, mean, variance] for `load_state`; weight is the decayed update count."""
         return [self._weight, self._mean, self._variance]
 
     def load_state(self, state: Sequence[float]) -> None:

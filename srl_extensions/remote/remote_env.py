@@ -67,7 +67,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Same environment in this process, for texts and rules; EnvError if releases differ."""
+        """Same environment, made in this process once, for texts; EnvError if releases differ."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
@@ -78,7 +78,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @property
     def text_view(self) -> TextView | None:
-        """Text view of `local`, or None if the environment on the server has none."""
+        """Text view of `local`, with its errors, or None if the server's environment has none."""
         return self.local.text_view if self._described.has_text else None
 
     def baselines(self) -> dict[str, float]:
@@ -115,7 +115,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def close(self) -> None:
-        """End the session."""
+        """End the session on the server; failures of the call are ignored."""
         self._finalizer()
 
     def _received(
@@ -128,7 +128,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def _open(self) -> Description:
-        """Open and store a session; return the description. Raises RemoteError if it is invalid."""
+        """Open a session and store its id; return the description. RemoteError if invalid."""
         request = pb.OpenRequest(environment=self._name, options=pack(self._options))
         reply = self._server.call("Open", request)
         self._session = reply.session
