@@ -228,7 +228,7 @@ def completion(
 
 
 def _allowed(ids: Sequence[int], trie: TokenTrie) -> tuple[tuple[int, ...], ...]:
-    """Return the token ids legal at each token; raise BackendError for an illegal answer."""
+    """Return the legal token ids at each position; BackendError for an illegal or cut answer."""
     allowed, node = [], trie
     for token in ids:
         allowed.append(node.allowed)

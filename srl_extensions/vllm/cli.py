@@ -35,7 +35,7 @@ def add_arguments(subparsers: Any) -> None:
 
 
 def models(args: argparse.Namespace) -> int:
-    """Start the servers of a configuration, keep them up until an interrupt, and return 0."""
+    """Run a configuration's servers, return 0 at Ctrl-C or SIGTERM; ServingError if one fails."""
     from srl_train.config.yaml_file import load
 
     config = load(args.config, settings(args.overrides))

@@ -79,7 +79,7 @@ class VLLMClient:
         )
 
     async def models(self) -> list[str]:
-        """Return the served names: the base and its adapters; BackendError for an invalid reply."""
+        """Return the served names: the base and its adapters; BackendError if the request fails."""
         reply = await self._run("get", "/v1/models")
         try:
             return [str(one["id"]) for one in reply["data"]]
@@ -137,7 +137,7 @@ class VLLMClient:
         return _sampled(self.name, reply, model, len(prompts), max_tokens)
 
     async def load_adapter(self, name: str, folder: Path) -> None:
-        """Serve the PEFT adapter of `folder` (on the server's disk) as `name`.
+        """Serve the PEFT adapter of `folder` (on the server's disk) as `name`, or BackendError.
 
         The name must not have been used for other weights, because it identifies cached prefixes.
         """
@@ -145,14 +145,15 @@ class VLLMClient:
         await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
-        """Stop serving `name`, which must have no open requests, and whose folder must exist."""
+        """Stop serving `name`, which must have no open requests; its folder must exist still."""
         await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
 
         Open requests end with the old weights, and new ones wait for the update. After a failure
-        the weights may be mixed, so the server stays paused until an update succeeds.
+        (BackendError) the weights may be mixed, so the server stays paused until an update
+        succeeds.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
         await self._run("post", "/pause?mode=wait")

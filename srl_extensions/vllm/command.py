@@ -58,7 +58,7 @@ class ServerSpec:
 
     @property
     def name(self) -> str:
-        """Name of the server in messages."""
+        """Name of the server in messages, "SERVED_NAME at URL"."""
         return f"{self.served_name} at {self.url}"
 
 
@@ -113,7 +113,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` without NOT_INHERITED and TORCHELASTIC_*, and variables for vLLM."""
+    """Return `inherited` without NOT_INHERITED and TORCHELASTIC_*, with variables for vLLM, GPUs."""
     kept = {
         name: value
         for name, value in inherited.items()

@@ -98,7 +98,7 @@ class Router(Generic[S]):
         self._dispatch()
 
     def remove(self, server: S) -> None:
-        """Send no further request to a server; a server that is not here is ignored."""
+        """Send no further request to a server; its open ones continue. Ignores unknown servers."""
         self._states.pop(server, None)
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Router(Generic[S]):
                 turn.set_exception(BackendError("no server takes part any more"))
 
     def set_score(self, owner: str, score: float) -> None:
-        """Give an owner a share in proportion to exp(score), which is 1 without a score.
+        """Give an owner a share of tokens in proportion to exp(score), which is 1 without a score.
 
         Raises ServingError if the score is not -10 to 10.
         """
@@ -122,11 +122,11 @@ class Router(Generic[S]):
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
         """Return the result of `call`, a function that sends the request `task` to a server.
 
-        If `call` raises ServerUnavailable, the request moves to another server.
+        If `call` raises ServerUnavailable, the server rests, and the request is sent to the next.
 
         Raises:
             BackendError: After `close`, after `max_wait` seconds without a server, after more than
-                MOST_MOVES failed servers, and as raised by `call`.
+                MOST_MOVES failed attempts, and as raised by `call`.
         """
         owner, trouble = self.owners[task.owner], None
         for _ in range(MOST_MOVES + 1):

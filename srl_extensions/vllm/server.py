@@ -122,7 +122,7 @@ class ModelServer:
 
 
 def logs_folder() -> Path:
-    """Return the folder of logs that belong to no run, in the cache."""
+    """Return the cache's folder "server-logs", for logs that belong to no run."""
     return cache_folder() / "server-logs"
 
 
