@@ -129,7 +129,7 @@ def trackio_run(opening: Opening) -> TrackerRun:
 
 
 def mlflow_run(opening: Opening) -> TrackerRun:
-    """Open a run of MLflow or continue `run_id`, active in this thread; may set the tracking URI."""
+    """Open a run of MLflow, or continue `run_id`, in this thread; may set the tracking URI."""
     import mlflow
     from accelerate.tracking import MLflowTracker
 

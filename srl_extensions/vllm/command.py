@@ -113,7 +113,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` without NOT_INHERITED and TORCHELASTIC_*, with variables for vLLM, GPUs."""
+    """Return `inherited` without NOT_INHERITED and TORCHELASTIC_*, plus variables for vLLM, GPUs."""
     kept = {
         name: value
         for name, value in inherited.items()

@@ -54,7 +54,7 @@ class Learner(Protocol):
         """Return the next step's unclipped gradients by name. TrainingError: loss not finite."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip by norm, then step optimizer and scheduler once; None leaves the model unchanged."""
+        """Clip by norm, then step optimizer and scheduler once; None makes neither step."""
 
     def end_update(self) -> dict[str, float]:
         """End the update, and return metric -> its mean over the update's steps."""
