@@ -159,7 +159,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
-    """Return metadata.json of a checkpoint in `directory`; CheckpointError if absent or unreadable."""
+    """Return metadata.json of a checkpoint in `directory`; CheckpointError if absent or damaged."""
     found = find(directory, checkpoint_id)
     metadata = _read_json(found / "metadata.json")
     if not isinstance(metadata, dict):

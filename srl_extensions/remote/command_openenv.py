@@ -13,7 +13,7 @@ PORT = 8000
 
 
 def add_arguments(servers: Any) -> None:
-    """Add the command `srl serve openenv` to the subparsers `servers`."""
+    """Add the command `srl serve openenv`, which calls `run`, to the subparsers `servers`."""
     purpose = "serve an environment by OpenEnv's protocol on this machine, until Ctrl-C"
     parser = add_command(servers, "openenv", purpose)
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")

@@ -64,8 +64,8 @@ class Service:
     def handler(self, method: Any) -> Any:
         """Return the gRPC handler of a method of the protocol, given by its descriptor.
 
-        gRPC reads the message of a unary call before it runs the handler, without a deadline.
-        Therefore every handler takes a stream, which is the same on the wire.
+        A RemoteError becomes the call's status. The handler takes a stream, which is the same on
+        the wire, because gRPC reads unary messages before it runs the handler, without a deadline.
         """
         kind, write = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         answer = getattr(self, method.name.lower())

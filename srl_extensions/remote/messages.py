@@ -62,7 +62,7 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return {"type": name, argument: value, ...}; RemoteError if not in SPACES nor a nested Dict."""
+    """Return {"type": name, argument: value, ...}, "Dict" nested; RemoteError if not in SPACES."""
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}

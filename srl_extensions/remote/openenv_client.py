@@ -146,7 +146,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: {}}
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one step; return texts, rewards, terminations, truncations and infos by agent."""
+        """Play a step; return its results by agent. EnvError for a wrong action or failed call."""
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         action, space = actions[AGENT], self.action_spaces[AGENT]
@@ -197,7 +197,6 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return EnvError(f"{self._url}: {message[:QUOTED]}")
 
     def _sent(self, action: Any) -> Mapping[str, Any]:
-        """Return the server's action for an agent's text, {field: text}."""
         return {self._field: action}
 
     def _text(self, observation: Mapping[str, Any]) -> str:

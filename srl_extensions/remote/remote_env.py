@@ -121,7 +121,6 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     def _received(
         self, frame: pb.Frame, kinds: Sequence[type] = (), required: Iterable[str] = ()
     ) -> Any:
-        """Store the active agents of a frame in `agents`; return its result (`unpack_outcome`)."""
         self.agents, outcome = unpack_outcome(
             frame.content, kinds, self.observation_spaces, required
         )

@@ -78,9 +78,10 @@ class VLLMBackend:
     ):
         """Create a backend for a base that the router's servers hold as `base`.
 
-        `name` is used in records (None: `base`), `positions` is the longest context in tokens,
-        `vocabulary` the number of token ids (None: those of the tokenizer), `stop_ids` are further
-        ids that end an answer, and `chat_template_kwargs` arguments of the chat template.
+        `name` is used in records (None: `base`), `positions` is the longest context in tokens
+        (None: no limit), `vocabulary` the number of token ids (None: those of the tokenizer),
+        `stop_ids` are further ids that end an answer, `chat_template_kwargs` arguments of the chat
+        template.
         """
         self.name, self.base = name or base, base
         self.tokenizer, self.positions = tokenizer, positions

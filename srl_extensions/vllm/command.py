@@ -53,7 +53,7 @@ class ServerSpec:
 
     @property
     def url(self) -> str:
-        """Address of the server."""
+        """Address of the server, "http://" with host and port."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -113,7 +113,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` without NOT_INHERITED and TORCHELASTIC_*, plus variables for vLLM, GPUs."""
+    """Return `inherited` without NOT_INHERITED, TORCHELASTIC_*, and variables for vLLM and GPUs."""
     kept = {
         name: value
         for name, value in inherited.items()

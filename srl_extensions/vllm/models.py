@@ -175,7 +175,6 @@ def _attach(
 def _backends(
     fleet: Fleet, facts: Mapping[str, Mapping[str, Any]], served: Mapping[str, str]
 ) -> dict[str, VLLMBackend]:
-    """Return name -> backend for `served` (name -> served base); names of one base share it."""
     of_bases = {
         base: VLLMBackend(fleet.routers[base], base=base, **arguments)
         for base, arguments in facts.items()

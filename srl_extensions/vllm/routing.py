@@ -202,6 +202,5 @@ class Router(Generic[S]):
             turn.set_result(chosen)
 
     def _leave(self, state: ServerState) -> None:
-        """Count one open request less for a server, and send waiting requests."""
         state.running -= 1
         self._dispatch()

@@ -80,7 +80,7 @@ class JsonlSink:
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; a second call has no effect."""
         self._file.close()
 
 
