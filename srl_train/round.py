@@ -99,7 +99,7 @@ class RoundPlan:
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
     def part(self, numbers: Sequence[int]) -> PlannedGames:
-        """Return the episodes of the indices `numbers`; `extra` has the round, their opponents."""
+        """Return the episodes of the indices `numbers`; `extra` has the round and opponents."""
         opponents = self.opponents[numbers[0]]
         extra = {"round": self.number, **({"opponents": dict(opponents)} if opponents else {})}
         return self.games.part(numbers, extra=extra)

@@ -56,7 +56,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address, serve until SIGINT or SIGTERM, return 0; EnvConfigError if args are bad"""
+    """Print the address, serve until SIGINT or SIGTERM, return 0; EnvConfigError for bad args."""
     with needed_by("`srl serve env`"):
         from srl_extensions.remote.settings import ServerSettings, read_tokens
 

@@ -127,7 +127,7 @@ class Service:
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
-        """Open a session (or RemoteError); return its id and the Description as JSON."""
+        """Open a session; return its id and its Description as JSON. RemoteError if refused."""
 
         def make() -> tuple[Any, bytes]:
             env = self._settings.make(request.environment, unpack_options(request.options))

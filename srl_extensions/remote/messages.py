@@ -62,7 +62,7 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return {"type": name, argument: value, ...}, "Dict" nested; RemoteError if not in SPACES."""
+    """Return {"type": class name, argument: value, ...}; RemoteError unless in SPACES or Dict."""
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}
@@ -106,7 +106,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return [active agents, observations, ..., infos] of a reset or step as JSON (RemoteError)."""
+    """Return JSON [active agents, observations, ..., infos] of the result of a reset or step."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:

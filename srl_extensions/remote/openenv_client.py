@@ -207,7 +207,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
 
 def listed(observation: Mapping[str, Any]) -> str:
-    """Return "key: value" lines of the fields but None, "", [] and {}; without any, a sentence."""
+    """Return "key: value" lines of fields except None, "", [], {}; a sentence if none is left."""
     lines = [
         f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
         for key, value in observation.items()

@@ -50,7 +50,7 @@ class ServedGame:
     """Wrapper of the environment, such as partners that play some of its agents."""
 
     def make(self) -> Any:
-        """Return a new TextEnv in `around`; EnvConfigError for wrong options, held-out levels."""
+        """Return a new TextEnv. Raises EnvConfigError for wrong options and held-out levels."""
         env = registry.make(self.name, **self.options)
         refuse_levels(self.name, self.name, self.options, env)
         return TextEnv(self.around(env) if self.around else env)
@@ -135,7 +135,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play a turn with all active agents' answers (EnvError for others, and before a reset)."""
+        """Play a turn with each active agent's answer; EnvError for a wrong set or before reset."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
@@ -177,7 +177,7 @@ class OwnRequests:
         self._app, self._names = app, tuple(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; answer one for another host, or of another site, with status 421."""
+        """Pass a request on; answer one with a foreign Host or Origin header with status 421."""
         app: ASGIApp = self._app
         if scope["type"] != "lifespan":
             sent = Headers(scope=scope)

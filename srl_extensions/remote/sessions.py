@@ -113,7 +113,7 @@ class Sessions:
         """Return `act(environment)` for a session of the client, called in a thread.
 
         Raises RemoteError if the client has no such session, another call uses it, or `act` fails.
-        If `act` takes longer than `step_seconds`, or raises no EnvError, the session ends.
+        If `act` exceeds `step_seconds`, or raises an error other than EnvError, the session ends.
         """
         session = self.open_sessions.get(session_id)
         if session is None or session.client != client:

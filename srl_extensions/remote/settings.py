@@ -108,7 +108,7 @@ class ServerSettings(SessionLimits):
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:
-    """Return the tokens of a file, separated by white space; without a file, SRL_ENV_TOKEN or none.
+    """Return the tokens of a file, separated by white space; None: SRL_ENV_TOKEN, () if unset.
 
     Raises EnvConfigError if the file cannot be read or contains no token.
     """

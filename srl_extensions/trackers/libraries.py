@@ -63,7 +63,10 @@ def _started(tracker: Any) -> Any:
 
 
 def tensorboard_run(opening: Opening) -> TrackerRun:
-    """Open `folder`/tensorboard or `directory`/`name` (TrackerError if new, but with events)."""
+    """Open a run of TensorBoard in `folder`/tensorboard, or in `config.directory`/`name`.
+
+    Raises TrackerError if a new run (step 0) finds events in the latter.
+    """
     from accelerate.tracking import TensorBoardTracker
 
     folder = opening.folder / "tensorboard"

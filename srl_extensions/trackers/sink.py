@@ -161,7 +161,7 @@ class TrackerSink:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log a step later than its kind's last and save both; skip a failed run at the close."""
+        """Log and save a step later than its kind's last; skip a failed run while closing."""
         if step > run.last.get(kind, -1) and not (run.failed and self._closing):
             run.log(numbers, step)
             run.last[kind] = step

@@ -78,10 +78,9 @@ class VLLMBackend:
     ):
         """Create a backend for a base that the router's servers hold as `base`.
 
-        `name` is used in records (None: `base`), `positions` is the longest context in tokens
-        (None: no limit), `vocabulary` the number of token ids (None: those of the tokenizer),
-        `stop_ids` are further ids that end an answer, `chat_template_kwargs` arguments of the chat
-        template.
+        `name` is for records (None: `base`), `positions` the longest context in tokens (None: no
+        limit), `vocabulary` the number of token ids (None: the tokenizer's), `stop_ids` further ids
+        that end an answer, `chat_template_kwargs` arguments of the chat template.
         """
         self.name, self.base = name or base, base
         self.tokenizer, self.positions = tokenizer, positions

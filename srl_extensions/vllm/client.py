@@ -137,23 +137,22 @@ class VLLMClient:
         return _sampled(self.name, reply, model, len(prompts), max_tokens)
 
     async def load_adapter(self, name: str, folder: Path) -> None:
-        """Serve the PEFT adapter of `folder` (on the server's disk) as `name`, or BackendError.
+        """Serve the PEFT adapter of `folder` (on the server's disk) as `name`.
 
-        The name must not have been used for other weights, because it identifies cached prefixes.
+        `name` must be new, because it identifies cached prefixes. Raises BackendError if refused.
         """
         body = {"lora_name": name, "lora_path": str(folder)}
         await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
-        """Stop serving `name`, which must have no open requests; its folder must exist still."""
+        """Stop serving `name`, which must have no open requests, and whose folder must exist."""
         await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
 
         Open requests end with the old weights, and new ones wait for the update. After a failure
-        (BackendError) the weights may be mixed, so the server stays paused until an update
-        succeeds.
+        (BackendError) weights may be mixed, so the server stays paused until an update succeeds.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
         await self._run("post", "/pause?mode=wait")

@@ -113,7 +113,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` without NOT_INHERITED, TORCHELASTIC_*, and variables for vLLM and GPUs."""
+    """Return `inherited` minus NOT_INHERITED and TORCHELASTIC_*, plus vLLM's and GPU variables."""
     kept = {
         name: value
         for name, value in inherited.items()

@@ -111,7 +111,7 @@ class ServedModels:
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function RunConfig -> Samplers for `players` processes, in equal shares."""
+        """Return a function RunConfig -> Samplers for `players` processes, which share servers."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -121,7 +121,7 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return a publisher to `samplers`, by served base; publish zeros for frozen adapters."""
+        """Return a publisher to `samplers`, by served base; publish zeros as frozen adapters."""
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:

@@ -90,10 +90,9 @@ class ServedPublisher(WeightPublisher):
         """Create a publisher of weights of type `dtype` for `samplers`, which are by name.
 
         Names are models, pools and frozen models: `adapters` of one base, or whole models. `write`
-        is a `Write`, which computes as `write_weights`. All publications are subfolders of
-        `folder`. Log-probabilities are compared after prefixes of `probe` (token ids). `keep` past
-        versions of each name stay loaded. Players in other processes have a PlayerSampler with the
-        same methods.
+        computes as `write_weights` does. Publications are subfolders of `folder`. Log-probabilities
+        are compared after prefixes of `probe` (token ids). `keep` past versions of each name stay
+        loaded. Players in other processes have a PlayerSampler with the same methods.
         """
         self.fleet, self.folder = fleet, folder
         self.answering: dict[str, Publication] = {}

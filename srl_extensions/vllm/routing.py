@@ -98,7 +98,7 @@ class Router(Generic[S]):
         self._dispatch()
 
     def remove(self, server: S) -> None:
-        """Send no further request to a server; its open ones continue. Ignores unknown servers."""
+        """Send no further request to a server; its open ones continue. Ignore unknown servers."""
         self._states.pop(server, None)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Router(Generic[S]):
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
         """Return the result of `call`, a function that sends the request `task` to a server.
 
-        If `call` raises ServerUnavailable, the server rests, and the request is sent to the next.
+        If `call` raises ServerUnavailable, the server rests, and a free one receives the request.
 
         Raises:
             BackendError: After `close`, after `max_wait` seconds without a server, after more than
