@@ -97,7 +97,7 @@ class ValueScale:
         self._variance = (1.0 - share) * older + share * float(returns.var())
 
     def normalize(self, returns: Floats) -> Floats:
-        """Return (returns - mean) / deviation, the critic's targets."""
+        """Return (returns - mean) / deviation, the critic's targets; unchanged before `update`."""
         return (returns - self._mean) / self.deviation
 
     def restore(self, values: Floats) -> Floats:

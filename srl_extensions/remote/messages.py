@@ -146,7 +146,7 @@ def unpack_outcome(
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return JSON [agent -> action, agent -> text of a TextAction] of the actions of a step."""
+    """Return JSON [agent -> action, agent -> text of a TextAction] of a step's actions."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 

@@ -134,7 +134,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self.action_spaces = {AGENT: TextSpace(ANSWER_LENGTH)}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; return text and {} by agent. `options` are those of the server."""
+        """Reset the server with `options`; return text and {} by agent. EnvError if this fails."""
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
@@ -259,7 +259,7 @@ class PartnerGame(OpenEnvGame):
         return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode with the game's reset options `options`; return text and {} by agent."""
+        """Start an episode with the game's `options`; return text and {} by agent, or EnvError."""
         given = {"options": dict(options)} if options else {}
         return super().reset(seed, {**self._chosen, **given})
 

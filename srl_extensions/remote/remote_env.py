@@ -91,7 +91,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Return observations and infos; with a seed, an ended session is replaced by a new one."""
+        """Return observations, infos; reopen an ended session with a seed, else RemoteError."""
         seed, given = reset_arguments(seed, options)
         request = pb.ResetRequest(session=self._session, seed=seed, options=pack(dict(given)))
         try:
@@ -107,7 +107,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Return observations, rewards, terminations, truncations and infos of a step, by agent."""
+        """Play a step; return its results by agent. EnvError for wrong actions or a failed call."""
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         request = pb.StepRequest(session=self._session, actions=pack_actions(actions))
@@ -127,7 +127,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def _open(self) -> Description:
-        """Open a session and store its id; return the description. RemoteError if invalid."""
+        """Open a session, store its id, return its description; RemoteError if either fails."""
         request = pb.OpenRequest(environment=self._name, options=pack(self._options))
         reply = self._server.call("Open", request)
         self._session = reply.session

@@ -20,7 +20,7 @@ LEARNER_ONLY = "critic."
 
 
 def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the named tensors without those whose names begin with LEARNER_ONLY."""
+    """Return the named tensors that samplers need, all but those of the learner ("critic.")."""
     return {name: tensor for name, tensor in weights.items() if not name.startswith(LEARNER_ONLY)}
 
 
