@@ -109,7 +109,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def adapter_tokenizer(adapter: str) -> Any:
-    """Load the tokenizer in an adapter's local folder, or return None. BackendError if damaged."""
+    """Load the tokenizer in an adapter's local folder, or return None; BackendError if damaged."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     from transformers import AutoTokenizer
@@ -162,7 +162,7 @@ def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
 
 
 def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
-    """Copy weights, with their names in adapter folders, into the adapter `name` of a PeftModel."""
+    """Copy weights, by name in adapter folders, into a PeftModel's adapter; KeyError if unknown."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for path, tensor in weights.items():

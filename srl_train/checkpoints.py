@@ -159,7 +159,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
-    """Return metadata.json of a checkpoint in `directory`; raises CheckpointError if unreadable."""
+    """Return metadata.json of a checkpoint in `directory`; CheckpointError if absent or damaged."""
     found = find(directory, checkpoint_id)
     metadata = _read_json(found / "metadata.json")
     if not isinstance(metadata, dict):
@@ -177,7 +177,7 @@ def list_checkpoints(directory: Path) -> list[str]:
 
 
 def prune(directory: Path, keep: int) -> list[str]:
-    """Remove all but the `keep` newest checkpoints (-1 keeps all) and return the removed ids."""
+    """Remove all but the `keep` last saved checkpoints (-1: keep all); return the removed ids."""
     old = [] if keep == -1 else list_checkpoints(directory)[keep:]
     for name in old:
         removed = find(directory, name).rename(directory / f"{_REMOVED}{name}")  # It is atomic.
@@ -310,7 +310,7 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
 
 
 def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
-    """Split nested mappings, lists and tuples into (named tensors, JSON-compatible data).
+    """Split nested mappings, lists and tuples into (path -> tensor, JSON-compatible data).
 
     Marked objects replace tensors, tuples, and mappings with a key that is a mark or no text.
 

@@ -47,7 +47,7 @@ class AgentRoles:
     """Leader to the agents that follow it; empty if no agent leads."""
 
     def team(self, agent: str) -> tuple[str, ...]:
-        """Return the agents of the agent's team, or all agents if there are no teams."""
+        """Return the agents of the agent's team, itself included; all agents without teams."""
         teams = self.teams
         return tuple(a for a in self.agents if not teams or teams[a] == teams[agent])
 

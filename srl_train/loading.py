@@ -139,7 +139,7 @@ def load_all(
 
 
 def in_checkpoint(source: str) -> tuple[Path, str] | None:
-    """Split 'CHECKPOINT:model_0' into (folder of the checkpoint, model); None for other names."""
+    """Split 'CHECKPOINT:model_0' into (folder, model); None unless the folder is a checkpoint."""
     folder, _, model = source.rpartition(":")
     return (Path(folder), model) if folder and is_checkpoint(Path(folder)) else None
 

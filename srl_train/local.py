@@ -109,7 +109,7 @@ def planned_updates(config: RunConfig, model: str, agents: float) -> int:
 
 
 def joint_state(make_env: Callable[[], Any]) -> JointState | None:
-    """Return the shape of the environment's joint state, or None if it has no state()."""
+    """Return agents and size of the environment's joint state, or None if it has no state()."""
     with closing(make_env()) as env:
         env.reset(seed=0)
         try:

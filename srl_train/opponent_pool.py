@@ -55,7 +55,7 @@ class Snapshot:
 
     @property
     def win_rate(self) -> float:
-        """Win rate of the models in training, smoothed by one won and one lost episode."""
+        """Win rate of models in training against this snapshot: (won + 1) / (episodes + 2)."""
         return (self.won + 1.0) / (self.games + 2.0)
 
 

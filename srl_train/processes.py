@@ -54,7 +54,7 @@ def start(device: str, threads: int = 1) -> int:
 
 
 def leave() -> None:
-    """Leave the process group after all processes have reached this call.
+    """Leave the process group, if any, after all processes have reached this call.
 
     Delete trainers and learners before: their references keep the group's threads running.
     """

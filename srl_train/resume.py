@@ -66,7 +66,6 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
 
 
 def _state_of(run: Run) -> dict[str, Any]:
-    """Return the fields of `_State` except "learners", as plain data and tensors."""
     return {
         "next_round": run.next_round,
         "seconds": run.seconds,

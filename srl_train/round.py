@@ -99,7 +99,7 @@ class RoundPlan:
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
     def part(self, numbers: Sequence[int]) -> PlannedGames:
-        """Return the episodes `numbers`, with equal opponents; `extra` has the round and these."""
+        """Return the episodes of the indices `numbers`; `extra` has the round and opponents."""
         opponents = self.opponents[numbers[0]]
         extra = {"round": self.number, **({"opponents": dict(opponents)} if opponents else {})}
         return self.games.part(numbers, extra=extra)
@@ -358,7 +358,6 @@ def _step_together(run: Run, active: Collection[str], context: RoundContext) -> 
 
 
 def _check_finite(weights: Tensors, when: str) -> None:
-    """Raise TrainingError for weights that are not finite; `when` is a part of the message."""
     for model, tensors in weights.items():
         name = None if tensors is None else not_finite(tensors)
         if name is not None:

@@ -230,7 +230,7 @@ class Run:
         return self.matchmaking.agents_of(model)
 
     def game(self, episode: Episode) -> Game:
-        """Return each agent's trajectory, with rewards shaped by the mode less parse penalties."""
+        """Return agent -> trajectory, with rewards shaped by the mode, less parse penalties."""
         return shaped_game(
             episode,
             tuple(self.seats),

@@ -200,7 +200,6 @@ class Trainer:
                 self.save_checkpoint()
 
     def _evaluate_stage(self, run: Run, name: str) -> None:
-        """Evaluate after the stage `name`, unless the run ends with it or the result exists."""
         last = not run.config.rounds and name == list(run.config.stages)[-1]
         if not last and f"after_{name}" not in run.evaluations:
             self.evaluate(f"after_{name}")

@@ -164,7 +164,6 @@ def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str
 
 
 def _placed(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the values on the devices of the same names in `like`, sharded where these are."""
     return {n: fsdp.like(value.to(like[n].device), like[n]) for n, value in values.items()}
 
 

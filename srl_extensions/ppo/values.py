@@ -97,7 +97,7 @@ class ValueScale:
         self._variance = (1.0 - share) * older + share * float(returns.var())
 
     def normalize(self, returns: Floats) -> Floats:
-        """Return (returns - mean) / deviation, the critic's targets."""
+        """Return (returns - mean) / deviation, the critic's targets; unchanged before `update`."""
         return (returns - self._mean) / self.deviation
 
     def restore(self, values: Floats) -> Floats:
@@ -105,7 +105,7 @@ class ValueScale:
         return values * self.deviation + self._mean
 
     def state(self) -> list[float]:
-        """Return weight, mean and variance."""
+        """Return [weight, mean, variance] for `load_state`; weight is the decayed update count."""
         return [self._weight, self._mean, self._variance]
 
     def load_state(self, state: Sequence[float]) -> None:

@@ -105,25 +105,25 @@ class EnvServer:
         self._channel.close()
 
     def env(self, name: str, **options: Any) -> RemoteEnv:
-        """Make an environment on the server, a PettingZoo ParallelEnv.
+        """Open a session of an environment on the server; return it as a PettingZoo ParallelEnv.
 
         Args:
             name: Name of the environment on the server.
             **options: Arguments of the environment.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses.
+            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
         """
         return RemoteEnv(self, name, options)
 
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
-        """Return the server's version, environments, and number of this client's sessions.
+        """Return the server's version, environments, and number of this client's open sessions.
 
         Args:
             timeout: Time limit in seconds; None uses that of the connection.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses.
+            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
@@ -136,7 +136,7 @@ class EnvServer:
             timeout: Time limit in seconds; None uses that of the connection.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses.
+            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
         """
         seconds = timeout or self.timeout
         try:
@@ -168,24 +168,26 @@ _shared = lru_cache(maxsize=64)(connect)
 
 
 def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
-    """Make an environment on a server. Environments of one server share a connection.
+    """Make an environment on a server. Environments of one address share a connection.
 
     Args:
-        address: "host:port" of the server, with SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE if set.
+        address: "host:port" of the server; SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE apply if set.
         name: Name of the environment on the server.
         **options: Arguments of the environment.
 
     Raises:
-        RemoteError: If no server answers or it refuses; EnvConfigError for a bad address.
+        RemoteError: If no server answers or it refuses.
+        EnvConfigError: For a bad address or certificate, and another machine without certificate.
     """
     return _shared(address).env(name, **options)
 
 
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
-    """Make the environment of "grpc://host:port/name".
+    """Make the environment of "grpc://host:port/name"; `options` are its arguments.
 
-    Uses SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE. Raises EnvConfigError for another form of URL,
-    UntrustedError in an untrusted record, and RemoteError if the server refuses or is missing.
+    Uses SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE. Raises EnvConfigError for a bad URL or certificate,
+    UntrustedError while an untrusted record is read (`loading.closed`), and RemoteError if the
+    server refuses or is missing.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

@@ -24,7 +24,7 @@ LIMITS = {
 
 
 def add_arguments(servers: Any) -> None:
-    """Add the command `srl serve env` to the subparsers `servers`."""
+    """Add the command `srl serve env`, which calls `run`, to the subparsers `servers`."""
     parser = add_command(servers, "env", "serve environments over gRPC, until Ctrl-C or SIGTERM")
     parser.add_argument(
         "environments", nargs="+", metavar="NAME",
@@ -56,7 +56,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address, serve environments until SIGINT or SIGTERM, and return 0."""
+    """Print the address, serve until SIGINT or SIGTERM, return 0; EnvConfigError for bad args."""
     with needed_by("`srl serve env`"):
         from srl_extensions.remote.settings import ServerSettings, read_tokens
 

@@ -13,7 +13,7 @@ PORT = 8000
 
 
 def add_arguments(servers: Any) -> None:
-    """Add the command `srl serve openenv` to the subparsers `servers`."""
+    """Add the command `srl serve openenv`, which calls `run`, to the subparsers `servers`."""
     purpose = "serve an environment by OpenEnv's protocol on this machine, until Ctrl-C"
     parser = add_command(servers, "openenv", purpose)
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
@@ -29,7 +29,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address and serve the environment; Ctrl-C ends it with KeyboardInterrupt."""
+    """Print the address, and serve until a signal, which is raised again at the end."""
     from srl_agents.partners import with_scripted
     from srl_train.players import refuse_partners
 

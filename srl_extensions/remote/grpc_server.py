@@ -64,8 +64,8 @@ class Service:
     def handler(self, method: Any) -> Any:
         """Return the gRPC handler of a method of the protocol, given by its descriptor.
 
-        gRPC reads the message of a unary call before it runs the handler, without a deadline.
-        Therefore every handler takes a stream, which is the same on the wire.
+        A RemoteError becomes the call's status. The handler takes a stream, which is the same on
+        the wire, because gRPC reads unary messages before it runs the handler, without a deadline.
         """
         kind, write = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         answer = getattr(self, method.name.lower())
@@ -83,9 +83,9 @@ class Service:
 
     @contextmanager
     def _admitted(self, context: Any) -> Iterator[str]:
-        """Yield the client of a call, and count the call in the body.
+        """Yield the client of a call; `calls` counts the call during the body.
 
-        Raises RemoteError if the call has no valid token, or its client has too many calls.
+        Raises RemoteError if the call has no valid token, or its client has MOST_CALLS calls.
         """
         client = self._authenticated(context)
         if self.calls[client] >= MOST_CALLS:
@@ -100,7 +100,10 @@ class Service:
                 del self.calls[client]
 
     def _authenticated(self, context: Any) -> str:
-        """Return a call's client, "token NUMBER" or the host; RemoteError without a valid token."""
+        """Return "token NUMBER", counted from 0, or the host if the server has no tokens.
+
+        Raises RemoteError if the call has none of the server's tokens.
+        """
         if not self._tokens:
             return str(context.peer()).rpartition(":")[0]
         given = dict(context.invocation_metadata()).get("authorization", "")
@@ -124,7 +127,7 @@ class Service:
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
-        """Open a session; return its id and the environment's Description as JSON."""
+        """Open a session; return its id and its Description as JSON. RemoteError if refused."""
 
         def make() -> tuple[Any, bytes]:
             env = self._settings.make(request.environment, unpack_options(request.options))
@@ -134,7 +137,7 @@ class Service:
         return pb.OpenReply(session=session, environment=environment)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
-        """Start an episode in a session; return observations and infos as packed JSON."""
+        """Start an episode; return its packed results. RemoteError for an unknown session."""
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
@@ -145,7 +148,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
-        """Play one step in a session; return its results by agent as packed JSON."""
+        """Play one step; return its packed results. RemoteError for an unknown session."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
@@ -154,7 +157,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
-        """End a session of the client, if it exists."""
+        """End a session of the client and close its environment; do nothing if there is none."""
         await self.sessions.close(client, request.session)
         return pb.CloseReply()
 
@@ -170,7 +173,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server in the context, and yield its Serving; calls have DRAIN seconds to end.
+    """Run a server in the context, and yield its Serving; at the end, calls have DRAIN seconds.
 
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
@@ -212,7 +215,7 @@ def in_thread(settings: ServerSettings) -> Iterator[Serving]:
 
 
 async def _message(kind: Any, context: Any) -> Any:
-    """Return the message of a call, of class `kind`; raise RemoteError if it is late or invalid."""
+    """Return a call's message of class `kind`; RemoteError if it is late, missing or invalid."""
     try:
         async with asyncio.timeout(SILENT_SECONDS):
             data = await context.read()

@@ -62,7 +62,7 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return {"type": type, argument: value, ...}; RemoteError unless in SPACES or a Dict."""
+    """Return {"type": class name, argument: value, ...}; RemoteError unless in SPACES or Dict."""
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}
@@ -106,7 +106,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return JSON [agents of `env`, observations, ..., infos] of the result of a reset or step."""
+    """Return JSON [active agents, observations, ..., infos] of the result of a reset or step."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
@@ -121,7 +121,8 @@ def unpack_outcome(
     """Return the active agents and the result of a reset (no `kinds`) or step (RESULTS).
 
     The result is (observations, ..., infos), mappings by agent. Raises RemoteError if the frame is
-    invalid: it must have results for `required`, and only for agents of `observed`, the spaces.
+    invalid: wrong shapes or types, agents outside `observed` (agent -> space), rewards that are not
+    finite, or no results for an active agent or one in `required`.
     """
     match unpack(frame):
         case [list() as playing, dict() as observations, *table] if len(table) == len(kinds) + 1:
@@ -145,13 +146,13 @@ def unpack_outcome(
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return JSON [agent -> action, agent -> text of a TextAction] of the actions of a step."""
+    """Return JSON [agent -> action, agent -> text of a TextAction] of a step's actions."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 
 
 def unpack_actions(data: bytes) -> dict[str, Any]:
-    """Return agent -> action from `pack_actions`. Raises RemoteError for invalid data."""
+    """Return agent -> action or TextAction from `pack_actions`; RemoteError for other data."""
     match unpack(data):
         case [dict() as actions, dict() as texts]:
             pass

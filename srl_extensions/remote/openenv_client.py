@@ -134,7 +134,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self.action_spaces = {AGENT: TextSpace(ANSWER_LENGTH)}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; return text and infos by agent. `options` are those of the server."""
+        """Reset the server with `options`; return text and {} by agent. EnvError if this fails."""
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
@@ -146,7 +146,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: {}}
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one step; return texts, rewards, terminations, truncations and infos by agent."""
+        """Play a step; return its results by agent. EnvError for a wrong action or failed call."""
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         action, space = actions[AGENT], self.action_spaces[AGENT]
@@ -172,9 +172,9 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             client.close()
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Return the result of a method of OpenEnv's client, after connecting.
+        """Return the result of a method of OpenEnv's client; connect if there is no session.
 
-        Raises EnvError, and ends the session, if the method fails or takes too long.
+        Raises EnvError, and ends the session, if the method fails or takes longer than `timeout`.
         """
         if self._client is None:
             self._client = _Client(
@@ -197,7 +197,6 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return EnvError(f"{self._url}: {message[:QUOTED]}")
 
     def _sent(self, action: Any) -> Mapping[str, Any]:
-        """Return the server's action for an agent's text."""
         return {self._field: action}
 
     def _text(self, observation: Mapping[str, Any]) -> str:
@@ -208,7 +207,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
 
 def listed(observation: Mapping[str, Any]) -> str:
-    """Return "key: value" lines of the fields that are not empty, or a sentence if all are."""
+    """Return "key: value" lines of fields except None, "", [], {}; a sentence if none is left."""
     lines = [
         f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
         for key, value in observation.items()
@@ -260,7 +259,7 @@ class PartnerGame(OpenEnvGame):
         return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; return text and infos by agent. `options` are those of the game."""
+        """Start an episode with the game's `options`; return text and {} by agent, or EnvError."""
         given = {"options": dict(options)} if options else {}
         return super().reset(seed, {**self._chosen, **given})
 

@@ -111,7 +111,8 @@ class GameSession(Environment):  # type: ignore[misc]
     ) -> JointObservation:
         """Start an episode of `environment`; None is the current game, at first the first one.
 
-        Raise EnvConfigError for an unknown game or argument.
+        `seed` and `options` are those of its reset; `episode_id` is only shown in `state`. Raises
+        EnvConfigError for an unknown game or argument.
         """
         if unknown:
             raise EnvConfigError(
@@ -134,7 +135,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play one turn with all agents' answers; EnvError if one is missing, or before a reset."""
+        """Play a turn with each active agent's answer; EnvError for a wrong set or before reset."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
@@ -148,7 +149,7 @@ class GameSession(Environment):  # type: ignore[misc]
 
     @property
     def state(self) -> GameState:
-        """Description of the current game, with the episode's id and number of steps."""
+        """Description of the current game, with `episode_id` (or None) and `step_count`."""
         progress = {"episode_id": self._episode, "step_count": self._turns}
         state: GameState = self._games[self._name][1].model_copy(update=progress)
         return state
@@ -176,7 +177,7 @@ class OwnRequests:
         self._app, self._names = app, tuple(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the application, or answer one of another site with status 421."""
+        """Pass a request on; answer one with a foreign Host or Origin header with status 421."""
         app: ASGIApp = self._app
         if scope["type"] != "lifespan":
             sent = Headers(scope=scope)
@@ -201,11 +202,11 @@ def create_app(
 
     Args:
         games: Name on the server -> game.
-        max_sessions: Maximum number of sessions.
+        max_sessions: Maximum number of sessions, at least 1.
         names: Host names of requests that are allowed in addition to `localhost` and addresses.
 
     Raises:
-        EnvConfigError: If a game cannot be made or has held-out levels, or none is given.
+        EnvConfigError: If a game cannot be made or has held-out levels, or an argument is wrong.
     """
     if not games:
         raise EnvConfigError("create_app() was given no games: name at least one that is served")
@@ -236,13 +237,13 @@ def create_app(
 
 
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Block and serve an application until interrupted; EnvConfigError for a public host."""
+    """Serve until SIGINT or SIGTERM, which is raised again; EnvConfigError for a public host."""
     uvicorn.Server(configured(app, host, port)).run()
 
 
 @contextmanager
 def in_background(app: Any) -> Iterator[str]:
-    """Serve in a thread in the context, and yield the URL; EnvError if the server cannot start."""
+    """Serve in a thread on a free port, and yield the URL; EnvError if the server cannot start."""
     server = uvicorn.Server(configured(app, "127.0.0.1", 0))
     thread = threading.Thread(target=server.run, name="openenv-server", daemon=True)
     thread.start()

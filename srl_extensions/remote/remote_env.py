@@ -67,7 +67,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Same environment in this process, for texts and rules; EnvError if releases differ."""
+        """Same environment, made in this process once, for texts; EnvError if releases differ."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
@@ -78,7 +78,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @property
     def text_view(self) -> TextView | None:
-        """Text view of `local`, or None if the environment on the server has none."""
+        """Text view of `local`, with its errors, or None if the server's environment has none."""
         return self.local.text_view if self._described.has_text else None
 
     def baselines(self) -> dict[str, float]:
@@ -91,7 +91,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Return observations and infos; with a seed, an ended session is replaced by a new one."""
+        """Return observations, infos; reopen an ended session with a seed, else RemoteError."""
         seed, given = reset_arguments(seed, options)
         request = pb.ResetRequest(session=self._session, seed=seed, options=pack(dict(given)))
         try:
@@ -107,7 +107,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Return observations, rewards, terminations, truncations and infos of a step, by agent."""
+        """Play a step; return its results by agent. EnvError for wrong actions or a failed call."""
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         request = pb.StepRequest(session=self._session, actions=pack_actions(actions))
@@ -115,20 +115,19 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def close(self) -> None:
-        """End the session."""
+        """End the session on the server; failures of the call are ignored."""
         self._finalizer()
 
     def _received(
         self, frame: pb.Frame, kinds: Sequence[type] = (), required: Iterable[str] = ()
     ) -> Any:
-        """Store the active agents of a frame in `agents`; return its result (`unpack_outcome`)."""
         self.agents, outcome = unpack_outcome(
             frame.content, kinds, self.observation_spaces, required
         )
         return outcome
 
     def _open(self) -> Description:
-        """Open and store a session; return the description. Raises RemoteError if it is invalid."""
+        """Open a session, store its id, return its description; RemoteError if either fails."""
         request = pb.OpenRequest(environment=self._name, options=pack(self._options))
         reply = self._server.call("Open", request)
         self._session = reply.session

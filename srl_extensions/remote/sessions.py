@@ -85,8 +85,8 @@ class Sessions:
     async def open(self, client: str, make: Callable[[], tuple[Any, Any]]) -> tuple[str, Any]:
         """Open a session of the environment that `make` returns with its description.
 
-        Returns the session's id and the description. Raises RemoteError if the client has too many
-        sessions, or `make` fails or takes longer than `step_seconds`.
+        Returns the session's id and the description. Raises RemoteError if the client already has
+        `max_sessions`, or if `make`, called in a thread, fails or takes longer than `step_seconds`.
         """
         if self.count(client) >= self.limits.max_sessions:
             raise RemoteError(
@@ -112,8 +112,8 @@ class Sessions:
     async def advance(self, client: str, session_id: str, act: Callable[[Any], Any]) -> Any:
         """Return `act(environment)` for a session of the client, called in a thread.
 
-        Raises RemoteError if the session has ended or is in use, or `act` fails. If `act` is too
-        slow, or fails otherwise than by EnvError, the session ends.
+        Raises RemoteError if the client has no such session, another call uses it, or `act` fails.
+        If `act` exceeds `step_seconds`, or raises an error other than EnvError, the session ends.
         """
         session = self.open_sessions.get(session_id)
         if session is None or session.client != client:
@@ -135,7 +135,7 @@ class Sessions:
             raise
 
     async def close(self, client: str, session_id: str) -> None:
-        """End a session of the client; an ended session is ignored."""
+        """End a session of the client and close its environment; ignore every other id."""
         session = self.open_sessions.get(session_id)
         if session is not None and session.client == client:
             await self._close(session)
@@ -148,7 +148,7 @@ class Sessions:
             await self._close(session)
 
     def expired(self) -> list[Session]:
-        """Return the idle sessions whose lease has run out."""
+        """Return the sessions whose lease has run out and that no call uses; do not end them."""
         now = self._clock()
         sessions = self.open_sessions.values()
         return [one for one in sessions if one.expires < now and one.idle.is_set()]
@@ -211,7 +211,7 @@ def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
 
 
 def _attempt(call: Callable[[], Any]) -> Any:
-    """Return the result of a call. Raises RemoteError for every exception of the call."""
+    """Return the result of a call; exceptions become RemoteError ("INTERNAL" unless EnvError)."""
     try:
         return call()
     except RemoteError:

@@ -108,7 +108,7 @@ class ServerSettings(SessionLimits):
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:
-    """Return the tokens of a file, one a line; without a file, that of SRL_ENV_TOKEN, if any.
+    """Return the tokens of a file, separated by white space; None: SRL_ENV_TOKEN, () if unset.
 
     Raises EnvConfigError if the file cannot be read or contains no token.
     """

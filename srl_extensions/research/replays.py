@@ -42,13 +42,13 @@ def with_gains(
     discount: float,
     rng: np.random.Generator,
 ) -> tuple[list[Game], int]:
-    """Return the trajectories `games` with all actions' gains, and the number of replayed steps.
+    """Return `games` (the trajectories of `episodes`) with gains, and the number of replayed steps.
 
-    The gain of an action is its shaped reward-to-go, minus that of a replay in `env` in which only
-    this action is replaced: by the default action if `alternatives` is None, else on average over
-    the agent's legal actions, at most `alternatives` others, drawn with `rng`. Actions of other
-    agents than `agents` have gain 0. `game_of` builds the trajectories of a replayed episode.
-    Raises TrainingError if a replay of the recorded actions gives other rewards.
+    The gain of an action is its shaped, discounted reward-to-go, minus that of a replay in `env` in
+    which only this action is replaced: by the default action if `alternatives` is None, else on
+    average over the agent's legal actions, at most `alternatives` others, drawn with `rng`. Gains
+    are 0 for other agents than `agents` and without a choice. `game_of` builds the trajectories of
+    an episode. Raises TrainingError if a replay fails or gives other results than recorded.
     """
     watched, replayed_steps = Watched(env), 0
 
@@ -102,8 +102,8 @@ def difference(section: Any, discount: float, scale: str) -> CreditScheme:
 
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`,
-    which are discounted. `scale` "none" disables the division by a deviation; `section` and
-    `discount` are unused.
+    which are discounted. Divides by the deviation of all steps of the agent in the group, unless
+    `scale` is "none". `section` and `discount` are unused.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(
@@ -133,7 +133,7 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return the credit assignment of `scheme` with gains from replays of each round's episodes.
+    """Return a Credit of `scheme`, whose `replay` adds gains to each round's trajectories.
 
     Resets `env`. Raises ConfigError if it cannot be copied, or has actions other than choices.
     """

@@ -55,7 +55,6 @@ class TrackerRun:
 
 
 def _started(tracker: Any) -> Any:
-    """Start a tracker of `accelerate.tracking`, and return it."""
     from accelerate import PartialState
 
     PartialState()  # The loggers of accelerate require this state.
@@ -64,7 +63,10 @@ def _started(tracker: Any) -> Any:
 
 
 def tensorboard_run(opening: Opening) -> TrackerRun:
-    """Open RUN/tensorboard or DIRECTORY/NAME (TrackerError if a new run finds events there)."""
+    """Open a run of TensorBoard in `folder`/tensorboard, or in `config.directory`/`name`.
+
+    Raises TrackerError if a new run (step 0) finds events in the latter.
+    """
     from accelerate.tracking import TensorBoardTracker
 
     folder = opening.folder / "tensorboard"
@@ -81,7 +83,7 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
 
 
 def wandb_run(opening: Opening) -> TrackerRun:
-    """Open or continue a run of Weights & Biases; `step` is the axis of all charts."""
+    """Open a run of Weights & Biases, or continue `run_id`; `step` is the axis of all charts."""
     import wandb
     from accelerate.tracking import WandBTracker
 
@@ -130,7 +132,7 @@ def trackio_run(opening: Opening) -> TrackerRun:
 
 
 def mlflow_run(opening: Opening) -> TrackerRun:
-    """Open or continue a run of MLflow, active in this thread; may set the tracking URI."""
+    """Open a run of MLflow, or continue `run_id`, in this thread; may set the tracking URI."""
     import mlflow
     from accelerate.tracking import MLflowTracker
 

@@ -54,7 +54,7 @@ def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return name -> number: "eval/reward", or "eval/after_sft/reward" if `when` is "after_sft"."""
+    """Return name -> number: "eval/reward", or "eval/after_sft/reward" for `when` "after_sft"."""
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -70,7 +70,7 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return dotted name, which starts with `path`, -> setting of a tree; secrets are replaced."""
+    """Return `path`.KEY... -> number or text of each leaf of a tree; secrets are replaced."""
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
@@ -93,7 +93,7 @@ def without_secrets(text: str) -> str:
 
 
 def segment(name: str) -> str:
-    """Return a name, cut to LONGEST_NAME, with "_" for characters that libraries refuse."""
+    """Return a name, cut to 80 characters, with "_" for all but letters, digits and "_.-"."""
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 
@@ -104,7 +104,7 @@ def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tu
 
 
 def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield (`section`/key/..., number) for each number at any depth, also NaN and infinities."""
+    """Yield (`section`/key/..., number) for each number or bool at any depth, also NaN."""
     for key, value in values.items():
         name = f"{section}/{_RENAMED.get(key, key)}"
         if isinstance(value, Mapping):

@@ -50,7 +50,7 @@ def check(config: RunConfig) -> None:
 
 
 def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
-    """Open the trackers (None without any); `step` is the number of complete passes and rounds.
+    """Open the trackers (None without any); `step` counts complete passes and rounds, 0 if new.
 
     Raises:
         TrackerError: If a tracker cannot be opened, or trackers.json is damaged.
@@ -161,7 +161,7 @@ class TrackerSink:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log and save a step later than its kind's last, except to a failed run while closing."""
+        """Log and save a step later than its kind's last; skip a failed run while closing."""
         if step > run.last.get(kind, -1) and not (run.failed and self._closing):
             run.log(numbers, step)
             run.last[kind] = step

@@ -78,9 +78,9 @@ class VLLMBackend:
     ):
         """Create a backend for a base that the router's servers hold as `base`.
 
-        `name` is used in records (None: `base`), `positions` is the longest context in tokens,
-        `vocabulary` the number of token ids (None: those of the tokenizer), `stop_ids` are further
-        ids that end an answer, and `chat_template_kwargs` arguments of the chat template.
+        `name` is for records (None: `base`), `positions` the longest context in tokens (None: no
+        limit), `vocabulary` the number of token ids (None: the tokenizer's), `stop_ids` further ids
+        that end an answer, `chat_template_kwargs` arguments of the chat template.
         """
         self.name, self.base = name or base, base
         self.tokenizer, self.positions = tokenizer, positions
@@ -228,7 +228,7 @@ def completion(
 
 
 def _allowed(ids: Sequence[int], trie: TokenTrie) -> tuple[tuple[int, ...], ...]:
-    """Return the token ids legal at each token; raise BackendError for an illegal answer."""
+    """Return the legal token ids at each position; BackendError for an illegal or cut answer."""
     allowed, node = [], trie
     for token in ids:
         allowed.append(node.allowed)

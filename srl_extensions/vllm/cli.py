@@ -22,7 +22,7 @@ LOOK = 1.0
 
 
 def add_arguments(subparsers: Any) -> None:
-    """Add the command `models` to the subparsers of `srl serve`."""
+    """Add the command `models`, which calls the function `models`, to those of `srl serve`."""
     start = add_command(
         subparsers,
         "models",
@@ -35,7 +35,7 @@ def add_arguments(subparsers: Any) -> None:
 
 
 def models(args: argparse.Namespace) -> int:
-    """Start the servers of a configuration, keep them up until an interrupt, and return 0."""
+    """Run a configuration's servers, return 0 at Ctrl-C or SIGTERM; ServingError if one fails."""
     from srl_train.config.yaml_file import load
 
     config = load(args.config, settings(args.overrides))
@@ -58,7 +58,6 @@ def models(args: argparse.Namespace) -> int:
 
 
 def _started(config: Any) -> Fleet:
-    """Start the servers and return their fleet. Raises ConfigError without backend.managed."""
     from srl_extensions.vllm.config import VLLMBackendConfig
 
     backend = config.backend

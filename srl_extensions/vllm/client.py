@@ -79,7 +79,7 @@ class VLLMClient:
         )
 
     async def models(self) -> list[str]:
-        """Return the served names: the base and its adapters; BackendError for an invalid reply."""
+        """Return the served names: the base and its adapters; BackendError if the request fails."""
         reply = await self._run("get", "/v1/models")
         try:
             return [str(one["id"]) for one in reply["data"]]
@@ -139,7 +139,7 @@ class VLLMClient:
     async def load_adapter(self, name: str, folder: Path) -> None:
         """Serve the PEFT adapter of `folder` (on the server's disk) as `name`.
 
-        The name must not have been used for other weights, because it identifies cached prefixes.
+        `name` must be new, because it identifies cached prefixes. Raises BackendError if refused.
         """
         body = {"lora_name": name, "lora_path": str(folder)}
         await self._run("post", "/v1/load_lora_adapter", body)
@@ -152,7 +152,7 @@ class VLLMClient:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
 
         Open requests end with the old weights, and new ones wait for the update. After a failure
-        the weights may be mixed, so the server stays paused until an update succeeds.
+        (BackendError) weights may be mixed, so the server stays paused until an update succeeds.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
         await self._run("post", "/pause?mode=wait")

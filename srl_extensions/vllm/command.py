@@ -53,12 +53,12 @@ class ServerSpec:
 
     @property
     def url(self) -> str:
-        """Address of the server."""
+        """Address of the server, "http://" with host and port."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def name(self) -> str:
-        """Name of the server in messages."""
+        """Name of the server in messages, "SERVED_NAME at URL"."""
         return f"{self.served_name} at {self.url}"
 
 
@@ -113,7 +113,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` without NOT_INHERITED and TORCHELASTIC_*, and variables for vLLM."""
+    """Return `inherited` minus NOT_INHERITED and TORCHELASTIC_*, plus vLLM's and GPU variables."""
     kept = {
         name: value
         for name, value in inherited.items()

@@ -96,7 +96,7 @@ class VLLMBackendConfig(BackendSection):
 
     @property
     def divergence_limit(self) -> float:
-        """Mean absolute difference in log-probability at which training stops."""
+        """Mean absolute difference in log-probability, sampler to learner, at which a run ends."""
         return self.max_divergence
 
     def check_run(self, config: RunConfig) -> None:

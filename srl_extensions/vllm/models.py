@@ -49,7 +49,7 @@ called in the process of a model's learner."""
 
 
 def token_facts(backend: HuggingFaceBackend) -> dict[str, Any]:
-    """Return name, tokenizer, positions, vocabulary and stop_ids of a model for VLLMBackend."""
+    """Return name, tokenizer, positions, vocabulary and stop_ids, to construct a VLLMBackend."""
     facts = {name: getattr(backend, name) for name in ("name", "tokenizer", "positions")}
     return {**facts, "vocabulary": backend.vocabulary, "stop_ids": backend.chat.stop_ids}
 
@@ -111,7 +111,7 @@ class ServedModels:
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function from RunConfig to Samplers that each of `players` processes calls."""
+        """Return a function RunConfig -> Samplers for `players` processes, which share servers."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -121,7 +121,7 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return a publisher to `samplers` (by served base); publish the frozen zero adapters."""
+        """Return a publisher to `samplers`, by served base; publish zeros as frozen adapters."""
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
@@ -175,7 +175,6 @@ def _attach(
 def _backends(
     fleet: Fleet, facts: Mapping[str, Mapping[str, Any]], served: Mapping[str, str]
 ) -> dict[str, VLLMBackend]:
-    """Return name -> backend for `served` (name -> served base); names of one base share it."""
     of_bases = {
         base: VLLMBackend(fleet.routers[base], base=base, **arguments)
         for base, arguments in facts.items()
@@ -241,7 +240,7 @@ def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
 
 
 def section_of(config: RunConfig) -> VLLMBackendConfig:
-    """Return the section `backend`, which must be that of vLLM."""
+    """Return the section `backend`; AssertionError if it is not that of vLLM."""
     assert isinstance(config.backend, VLLMBackendConfig)
     return config.backend
 
@@ -266,7 +265,7 @@ def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None 
 def served_bases(
     config: RunConfig, make_env: Callable[[], Any], frozen: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return name -> folder or hub name, for all models and for the bases that servers hold.
+    """Return (name -> folder or hub name of all models, served base -> that of the servers' bases).
 
     `frozen` is name -> base of frozen models. For 'tiny', a variant that vLLM can serve is written
     to the cache. Adapters share one base, and a whole model has its own.

@@ -89,10 +89,10 @@ class ServedPublisher(WeightPublisher):
     ) -> None:
         """Create a publisher of weights of type `dtype` for `samplers`, which are by name.
 
-        Names are models, pools and frozen models: `adapters` of one base, or whole models. Players
-        in other processes have a PlayerSampler with the same methods. All publications are
-        subfolders of `folder`. Log-probabilities are compared after prefixes of `probe` (token
-        ids). `keep` past versions of each name stay loaded.
+        Names are models, pools and frozen models: `adapters` of one base, or whole models. `write`
+        computes as `write_weights` does. Publications are subfolders of `folder`. Log-probabilities
+        are compared after prefixes of `probe` (token ids). `keep` past versions of each name stay
+        loaded. Players in other processes have a PlayerSampler with the same methods.
         """
         self.fleet, self.folder = fleet, folder
         self.answering: dict[str, Publication] = {}

@@ -98,7 +98,7 @@ class Router(Generic[S]):
         self._dispatch()
 
     def remove(self, server: S) -> None:
-        """Send no further request to a server; a server that is not here is ignored."""
+        """Send no further request to a server; its open ones continue. Ignore unknown servers."""
         self._states.pop(server, None)
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Router(Generic[S]):
                 turn.set_exception(BackendError("no server takes part any more"))
 
     def set_score(self, owner: str, score: float) -> None:
-        """Give an owner a share in proportion to exp(score), which is 1 without a score.
+        """Give an owner a share of tokens in proportion to exp(score), which is 1 without a score.
 
         Raises ServingError if the score is not -10 to 10.
         """
@@ -122,11 +122,11 @@ class Router(Generic[S]):
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
         """Return the result of `call`, a function that sends the request `task` to a server.
 
-        If `call` raises ServerUnavailable, the request moves to another server.
+        If `call` raises ServerUnavailable, the server rests, and a free one receives the request.
 
         Raises:
             BackendError: After `close`, after `max_wait` seconds without a server, after more than
-                MOST_MOVES failed servers, and as raised by `call`.
+                MOST_MOVES failed attempts, and as raised by `call`.
         """
         owner, trouble = self.owners[task.owner], None
         for _ in range(MOST_MOVES + 1):
@@ -202,6 +202,5 @@ class Router(Generic[S]):
             turn.set_result(chosen)
 
     def _leave(self, state: ServerState) -> None:
-        """Count one open request less for a server, and send waiting requests."""
         state.running -= 1
         self._dispatch()

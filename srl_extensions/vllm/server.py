@@ -48,7 +48,7 @@ class ModelServer:
         self._log_start = 0
 
     def alive(self) -> bool:
-        """Return True if the process runs."""
+        """Return True if the process runs; False before `start` too."""
         return (process := self.process) is not None and process.poll() is None
 
     def start(self) -> None:
@@ -122,7 +122,7 @@ class ModelServer:
 
 
 def logs_folder() -> Path:
-    """Return the folder of logs that belong to no run, in the cache."""
+    """Return the cache's folder "server-logs", for logs that belong to no run."""
     return cache_folder() / "server-logs"
 
 

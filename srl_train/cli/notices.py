@@ -39,7 +39,7 @@ class Notices(logging.Handler):
 def shown(
     *, quiet: bool, command: str = "srl", packages: Sequence[str] = PACKAGES
 ) -> Iterator[None]:
-    """Print the log messages of `packages` to stderr in the block; with `quiet`, from WARNING up.
+    """Print log messages of `packages` to stderr in the block, from INFO, or WARNING if `quiet`.
 
     Each line begins with `command`. The levels of the loggers are restored after the block.
     """

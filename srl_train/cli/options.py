@@ -133,9 +133,9 @@ def players_of(
 ) -> dict[str, str]:
     """Return agent -> player from the values `words` of the option `flag`.
 
-    A value is AGENT=PLAYER for one of `agents`, or PLAYER for all agents of `default`, which are
-    all `agents` unless given. Raises ConfigError for an unknown agent, an agent with two players,
-    two values without an agent, or one such value if `default` is empty.
+    A value is AGENT=PLAYER for one of `agents`, or PLAYER for all other agents of `default`, by
+    default all `agents`. Agents without a player are missing. Raises ConfigError for an unknown
+    agent, an agent with two players, two values without an agent, or one if `default` is empty.
     """
     shared: list[str] = []
     assigned: dict[str, str] = {}

@@ -172,10 +172,10 @@ class PoolConfig(Section):
 
 
 def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a run's configuration in which models named directly in `seats` are frozen models.
+    """Return a run's configuration in which bases in `seats` are frozen models "frozen_BASE".
 
     `tree` is plain data or has sections as objects, and is not changed. 'tiny' and names with '/'
-    or ':' are models, except for scripted policies 'module:Class'. Raises ConfigError if two models
+    or ':' are bases, except for scripted policies 'module:Class'. Raises ConfigError if two models
     would have the same name.
     """
     seats, models = tree.get("seats"), tree.get("models", {})

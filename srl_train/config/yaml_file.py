@@ -38,7 +38,7 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunCon
 
 
 def read_tree(path: str | Path) -> Any:
-    """Return the content of a YAML file as plain data. Raises ConfigError if it is unreadable."""
+    """Return a YAML file's content as plain data, None if empty; ConfigError if unreadable."""
     try:
         return read_yaml(read_bytes(Path(path), MAX_YAML, pipes=True).decode("utf-8"))
     except (OSError, DocumentError, UnicodeDecodeError) as error:

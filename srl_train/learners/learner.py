@@ -20,7 +20,7 @@ LEARNER_ONLY = "critic."
 
 
 def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the named tensors without those whose names begin with LEARNER_ONLY."""
+    """Return the named tensors that samplers need, all but those of the learner ("critic.")."""
     return {name: tensor for name, tensor in weights.items() if not name.startswith(LEARNER_ONLY)}
 
 
@@ -54,7 +54,7 @@ class Learner(Protocol):
         """Return the next step's unclipped gradients by name. TrainingError: loss not finite."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip by norm, then step optimizer and scheduler once; None leaves the model unchanged."""
+        """Clip by norm, then step optimizer and scheduler once; None makes neither step."""
 
     def end_update(self) -> dict[str, float]:
         """End the update, and return metric -> its mean over the update's steps."""

@@ -37,7 +37,7 @@ class LogProbs(NamedTuple):
 
 
 def choices_of(sample: TokenSample) -> list[tuple[int, Allowed]]:
-    """Return (completion position, allowed ids or None) of each token with mask 1."""
+    """Return (completion position, allowed ids, or None for all) of each token with mask 1."""
     allowed = sample.allowed or (None,) * len(sample.mask)
     return [(t, ids) for t, ids in enumerate(allowed) if sample.mask[t]]
 

@@ -80,7 +80,7 @@ class JsonlSink:
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; a second call has no effect."""
         self._file.close()
 
 
@@ -91,7 +91,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         path: The file, such as runs/demo/metrics.jsonl.
 
     Raises:
-        MetricsError: If a line before the last is damaged, or the path is not that of a file.
+        MetricsError: If another line is damaged, or the path is that of a folder or device.
         FileNotFoundError: If the file does not exist.
     """
     return list(read_rows(Path(path)))
