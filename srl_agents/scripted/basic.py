@@ -80,7 +80,7 @@ class ExploreThenCommit(PerAgentPolicy):
         return {}
 
     def decide(self, seen: AgentObservation, state: dict[int, float]) -> Decision:
-        fields = self._layout.lists(seen.observation)
+        fields = self._layout(seen.observation)
         if fields["first_round"][0] < 0.5:
             state.setdefault(int(fields["own_cooperated"][0]), fields["last_reward"][0])
         if len(state) < 2:
