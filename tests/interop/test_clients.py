@@ -17,23 +17,10 @@ def needed(module):
 
 
 @pytest.mark.parametrize("name", ["coop_compete_v1", "maze_race_v0", "social_negotiation_v0"])
-@pytest.mark.parametrize(
-    ("wrapper", "arguments", "grown"),
-    [
-        ("pad_observations_v0", {}, lambda size, agents: size),
-        ("pad_action_space_v0", {}, lambda size, agents: size),
-        ("frame_stack_v1", {"stack_size": 3}, lambda size, agents: 3 * size),
-        ("black_death_v3", {}, lambda size, agents: size),
-        ("agent_indicator_v0", {}, lambda size, agents: size + agents),
-    ],
-)
-def test_wrappers_of_supersuit(name, wrapper, arguments, grown):
-    game = make(name, max_cycles=6)
-    wrapped = getattr(needed("supersuit"), wrapper)(game, **arguments)
+@pytest.mark.parametrize("wrapper", ["pad_observations_v0", "frame_stack_v1", "black_death_v3"])
+def test_wrappers_of_supersuit(name, wrapper):
+    wrapped = getattr(needed("supersuit"), wrapper)(make(name, max_cycles=6))
     needed("pettingzoo.test").parallel_api_test(wrapped, num_cycles=20)
-    first, agents = game.possible_agents[0], len(game.possible_agents)
-    size = game.observation_space(first).shape[0]
-    assert wrapped.observation_space(first).shape == (grown(size, agents),)
 
 
 @pytest.mark.parametrize("processes", [0, 2])

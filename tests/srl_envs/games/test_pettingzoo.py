@@ -42,13 +42,11 @@ def option_sets():
         sets = {mode: {"obs_mode": mode} for mode in ("vector", "dict", "llm")}
         sets["other"] = OTHER.get(name.rpartition("_")[0], {"num_agents": 3})
         for label, options in sets.items():
-            slow = label != "vector" and writes(name)
-            marks = [pytest.mark.slow] if slow else []
+            marks = pytest.mark.slow if writes(name) and label != "vector" else ()
             yield pytest.param(name, options, id=f"{name}-{label}", marks=marks)
 
 
 every_set = pytest.mark.parametrize(("name", "options"), [*option_sets()])
-every_kind = pytest.mark.parametrize("name", KINDS)
 
 
 def turn_based(name, **parameters):
@@ -67,34 +65,25 @@ def test_turn_based(name, options):
     make = partial(turn_based, name, **options)
     api_test(make(max_cycles=ROUNDS), num_cycles=ROUNDS)
     seed_test(make, num_cycles=ROUNDS)
-
-
-@every_set
-def test_state(name, options):
-    make = partial(registry.make, name, **options)
-    state_test(turn_based(name, **options), make(), num_cycles=ROUNDS)
-
-
-@every_set
-def test_rendering(name, options):
-    render_test(partial(turn_based, name, **options))
+    state_test(make(), registry.make(name, **options), num_cycles=ROUNDS)
+    render_test(make)
 
 
 @every_set
 def test_max_cycles(name, options):
-    def sampling_alike(make, **parameters):
-        env = make(name, **options, **parameters)
+    def seeded(form, **parameters):
+        env = form(name, **options, **parameters)
         for place, agent in enumerate(env.possible_agents):
             env.action_space(agent).seed(place)
         return env
 
-    both = {"parallel_env": registry.make, "env": turn_based}
-    max_cycles_test(SimpleNamespace(**{k: partial(sampling_alike, v) for k, v in both.items()}))
+    forms = {"parallel_env": partial(seeded, registry.make), "env": partial(seeded, turn_based)}
+    max_cycles_test(SimpleNamespace(**forms))
 
 
 # PettingZoo's max_cycles_test demands that sampled episodes last exactly max_cycles = 4 steps. By
 # their rules, two games may end earlier, and are then terminated: negotiations that are settled or
-# left, and debates with fewer rounds (debate_rounds=2). With the samples below, none of them does.
+# left, and debates with fewer rounds (debate_rounds=2). With the samples above, none of them does.
 
 
 @pytest.mark.parametrize(
@@ -124,7 +113,7 @@ def test_pettingzoo_makes_environments_by_name(name, kind):
     assert env.possible_agents == registry.make(name).possible_agents
 
 
-@every_kind
+@pytest.mark.parametrize("name", KINDS)
 def test_turn_based_and_parallel_play_the_same_game(name):
     parallel, turns = registry.make(name, max_cycles=5), turn_based(name, max_cycles=5)
     parallel.reset(seed=3)
