@@ -42,7 +42,7 @@ DOCS := .venv-docs
 VERIFIERS := .venv-verifiers
 # torch for CPUs has a separate index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce open-spiel textarena cvxpy
+FRAMEWORKS := stable-baselines3 sb3-contrib supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce open-spiel cvxpy
 DEMO := runs/demo
 # Tiny models are slower with several threads.
 export OMP_NUM_THREADS ?= 1

@@ -32,14 +32,19 @@ def test_supersuit(name):
 
 
 @pytest.mark.filterwarnings("ignore:PettingZoo in TorchRL is tested using:UserWarning")
+@pytest.mark.parametrize("obs_mode", ["vector", "dict"])
+@pytest.mark.parametrize("form", [make, in_turns])
 @pytest.mark.parametrize("name", NAMES)
-def test_torchrl(name):
-    module = pytest.importorskip("torchrl.envs.libs.pettingzoo", reason=f"torchrl {NOT_INSTALLED}")
-    env = module.PettingZooWrapper(make(name, **SHORT), seed=0)
-    played = env.rollout(30)
+def test_torchrl(name, form, obs_mode):
+    module = pytest.importorskip("torchrl.envs", reason=f"torchrl {NOT_INSTALLED}")
+    game = form(name, obs_mode=obs_mode, **SHORT)
+    env = module.PettingZooWrapper(game, seed=0, use_mask=form is in_turns)
+    module.check_env_specs(env)
+    played = env.rollout(200)
     for group in env.group_map:  # seats whose names differ in their number only
         assert played["next", group, "reward"].isfinite().all()
-    assert played["next", "done"][-1].all() and len(played) <= SHORT["max_cycles"]
+    acts = 1 if form is make else len(game.possible_agents)
+    assert played["next", "done"][-1].all() and len(played) <= acts * SHORT["max_cycles"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

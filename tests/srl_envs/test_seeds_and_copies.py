@@ -115,6 +115,19 @@ def test_copies_of_a_new_environment_differ(case):
     assert len(drawn) == 3
 
 
+@pytest.mark.parametrize("name", [name for name in KINDS if name.endswith("_v1")])
+def test_pickled_copies_of_a_new_environment_draw_all_rules_equally_often(name):
+    env = make(name, **SHORT)
+    rule_sets, pickled, drawn = len(env.rule_sets), pickle.dumps(env), []
+    for _ in range(20 * rule_sets):
+        one = pickle.loads(pickled)
+        one.reset()
+        drawn.append(one.step(dict.fromkeys(one.agents, 0))[4]["agent_0"]["rule_set"])
+    chi_squared = ((np.bincount(drawn, minlength=rule_sets) - 20) ** 2 / 20).sum()
+    freedom = rule_sets - 1  # mean; the variance is twice as large
+    assert chi_squared < freedom + 10 * (2 * freedom) ** 0.5
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_copy_within_an_episode_continues_identically(case):
     env = CASES[case]()

@@ -14,13 +14,15 @@ from srl_envs.wrappers import SingleAgentEnv, single_agent_env
 
 NAMES = [name for name in registry.names() if registry.entry(name).gymnasium_id]
 IDS = [registry.entry(name).gymnasium_id for name in NAMES]
+OPTIONS = [{"obs_mode": mode} for mode in ("vector", "dict", "llm")]
+OPTIONS += [{"max_cycles": 2, "render_mode": "ansi"}]
 every_id = pytest.mark.parametrize("identity", IDS)
 
 
 @every_id
-@pytest.mark.parametrize("mode", ["vector", "dict", "llm"])
-def test_passes_gymnasium_check_env(identity, mode, capsys):
-    check_env(gymnasium.make(identity, obs_mode=mode).unwrapped)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_passes_gymnasium_check_env(identity, options, capsys):
+    check_env(gymnasium.make(identity, **options).unwrapped)
 
 
 def test_gymnasium_finds_it_by_package_prefix():

@@ -1,14 +1,17 @@
-"""PettingZoo's own tests, for every registered environment."""
+"""PettingZoo's own tests, for every registered environment with four sets of options."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import pettingzoo
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from pettingzoo.test import (
     api_test,
+    max_cycles_test,
     parallel_api_test,
     parallel_seed_test,
+    render_test,
     seed_test,
     state_test,
 )
@@ -16,57 +19,71 @@ from pettingzoo.test import (
 from srl_envs import registry
 from tests.srl_envs.kinds import KINDS, writes
 
-ROUNDS = 30
-TURN_BASED_ROUNDS = 10  # debates grow, and every seat is shown all of them at every turn
-
-# Observations with masks are dicts by design; PettingZoo's AEC test warns about them.
-DICTS_ARE_WANTED = (
+pytestmark = [
+    # Observations with masks are dicts by design; PettingZoo's AEC test warns about them.
     pytest.mark.filterwarnings("ignore:Observation is not a NumPy array:UserWarning"),
     pytest.mark.filterwarnings("ignore:Observation space for each agent probably:UserWarning"),
-)
-# Whatever is written is a move: PettingZoo's AEC test expects numbers, and remarks on it.
-TEXTS_ARE_WANTED = pytest.mark.filterwarnings("ignore:Action space for each agent:UserWarning")
-every_mode = pytest.mark.parametrize(
-    ("name", "mode"),
-    [
-        *((name, "vector") for name in registry.names()),
-        pytest.param("team_battle_v0", "dict", marks=DICTS_ARE_WANTED),
-        pytest.param("social_trading_v0", "llm", marks=DICTS_ARE_WANTED),
-        pytest.param("math_v0", "llm", marks=DICTS_ARE_WANTED),
-    ],
-)
-every_kind = pytest.mark.parametrize("name", KINDS)
+    # The actions of tasks are texts; PettingZoo's AEC test expects numbers.
+    pytest.mark.filterwarnings("ignore:Action space for each agent:UserWarning"),
+]
+ROUNDS = 10
+PAIRS = {name: {"name": f"coop_compete_pair_{name}"} for name in ("v0", "v1")}
+OTHER = {
+    "coop_compete_pair": {"noise_std": 0.0},
+    "team_battle": {"team_size": (1, 2)},
+    "debate": {"scoring": "quality"},
+    "multitask": {"environments": PAIRS},
+}
+"""Options of one set, by name without the version; for other names num_agents=3."""
+
+
+def option_sets():
+    for name in registry.names():
+        sets = {mode: {"obs_mode": mode} for mode in ("vector", "dict", "llm")}
+        sets["other"] = OTHER.get(name.rpartition("_")[0], {"num_agents": 3})
+        for label, options in sets.items():
+            marks = pytest.mark.slow if writes(name) and label != "vector" else ()
+            yield pytest.param(name, options, id=f"{name}-{label}", marks=marks)
+
+
+every_set = pytest.mark.parametrize(("name", "options"), [*option_sets()])
 
 
 def turn_based(name, **parameters):
     return registry.as_module(name).env(**parameters)
 
 
-@every_mode
-def test_parallel_api(name, mode):
-    parallel_api_test(registry.make(name, obs_mode=mode), num_cycles=ROUNDS)
+@every_set
+def test_parallel(name, options):
+    make = partial(registry.make, name, **options)
+    parallel_api_test(make(), num_cycles=ROUNDS)
+    parallel_seed_test(make, num_cycles=ROUNDS)
 
 
-@every_kind
-def test_parallel_seeds(name):
-    parallel_seed_test(partial(registry.make, name), num_cycles=ROUNDS)
+@every_set
+def test_turn_based(name, options):
+    make = partial(turn_based, name, **options)
+    api_test(make(max_cycles=ROUNDS), num_cycles=ROUNDS)
+    seed_test(make, num_cycles=ROUNDS)
+    state_test(make(), registry.make(name, **options), num_cycles=ROUNDS)
+    render_test(make)
 
 
-@every_mode
-@TEXTS_ARE_WANTED
-def test_turn_based_api(name, mode):
-    rounds = TURN_BASED_ROUNDS
-    api_test(turn_based(name, obs_mode=mode, max_cycles=rounds), num_cycles=rounds)
+@every_set
+def test_max_cycles(name, options):
+    def seeded(form, **parameters):
+        env = form(name, **options, **parameters)
+        for place, agent in enumerate(env.possible_agents):
+            env.action_space(agent).seed(place)
+        return env
 
-
-@every_kind
-def test_turn_based_seeds(name):
-    seed_test(partial(turn_based, name), num_cycles=TURN_BASED_ROUNDS)
+    forms = {"parallel_env": partial(seeded, registry.make), "env": partial(seeded, turn_based)}
+    max_cycles_test(SimpleNamespace(**forms))
 
 
 # PettingZoo's max_cycles_test demands that sampled episodes last exactly max_cycles = 4 steps. By
 # their rules, two games may end earlier, and are then terminated: negotiations that are settled or
-# left, and debates with fewer rounds (debate_rounds=2). With the samples below, none of them does.
+# left, and debates with fewer rounds (debate_rounds=2). With the samples above, none of them does.
 
 
 @pytest.mark.parametrize(
@@ -88,11 +105,6 @@ def test_an_episode_that_ends_before_max_cycles_is_terminated(name, parameters, 
     assert steps < 4 and all(terminations.values()) and not any(truncations.values())
 
 
-@every_kind
-def test_state(name):
-    state_test(turn_based(name), registry.make(name), num_cycles=ROUNDS)
-
-
 @pytest.mark.parametrize(("name", "kind"), [("maze_race_v0", "parallel"), ("math_v0", "aec")])
 def test_pettingzoo_makes_environments_by_name(name, kind):
     game, version = name.rsplit("_", 1)
@@ -101,7 +113,7 @@ def test_pettingzoo_makes_environments_by_name(name, kind):
     assert env.possible_agents == registry.make(name).possible_agents
 
 
-@every_kind
+@pytest.mark.parametrize("name", KINDS)
 def test_turn_based_and_parallel_play_the_same_game(name):
     parallel, turns = registry.make(name, max_cycles=5), turn_based(name, max_cycles=5)
     parallel.reset(seed=3)
