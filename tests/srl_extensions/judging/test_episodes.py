@@ -163,13 +163,13 @@ class Sleeping(Waiting):
         return [Decision(1) for _ in seen], states
 
 
-@pytest.mark.parametrize("slow", [Waiting(10.0), Sleeping(0.06)])
+@pytest.mark.parametrize("slow", [Waiting(10.0), Sleeping(0.6)])
 def test_a_slow_episode_fails_with_the_time_limit_as_reason(slow):
-    runner = EpisodeRunner(timeout=0.05)
+    runner = EpisodeRunner(timeout=0.5)
     played = play_scenario(PAIR, [Sleeping(0.0), slow], 4, runner=runner)
     failures = [episode.failure for episode in played]
     assert failures[0::2] == [None, None]
-    assert all("within 0.05 seconds" in failure for failure in failures[1::2])
+    assert all("within 0.5 seconds" in failure for failure in failures[1::2])
     assert scored(PAIR, played, 0).failed == 2
 
 
