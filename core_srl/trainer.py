@@ -202,7 +202,7 @@ class MultiModelTrainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Return the statistics of each model by its id.
+        """Return the statistics of each model by its id; values without data are None.
 
         Returns:
             Id -> model_type, model_name, kind, seats (agents), avg_reward (raw per step), win_rate,

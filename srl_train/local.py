@@ -37,8 +37,8 @@ def local_parts(
 ) -> Parts:
     """Load all models and return engine, players and learners of this (torchrun) process.
 
-    `server_logs` is the folder for logs of model servers; `models` replace the configured bases, by
-    model name.
+    `server_logs` is the folder for logs of model servers, None a folder in the cache; `models`
+    replace the configured bases, by model name.
     """
     make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)

@@ -59,7 +59,7 @@ def parse_player(name: str) -> PlayerSpec:
     - a scripted policy, or 'module:Class', a policy of the user's own; of 'a|b', each episode
       draws one
     - 'tiny'
-    - a folder with a model or PEFT adapter, a GGUF file, or a hub name (NAME or NAME@REVISION)
+    - a folder with a model or PEFT adapter, a GGUF file, or a hub name OWNER/NAME[@REVISION]
     - a folder of a run or of one of its checkpoints; 'RUN:model_2' is one model of either
     - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 

@@ -189,6 +189,7 @@ def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any)
     """Raise ConfigError for an unknown player, or a scripted policy reserved for evaluation.
 
     `seats` is agent -> player; `models` are the names of models, frozen models and opponent pools.
+    Any 'module:Class' is known. The error lists the scripted policies that can play `env`.
     """
     offered = ", ".join([*sorted({*models, *names(env, holdout=False)}), "MODULE:CLASS"])
     for agent, player in seats.items():

@@ -178,7 +178,7 @@ class ChatFormat:
         return prompts
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """Return the token ids of an answer, without its end of turn."""
+        """Return an answer's token ids without end of turn; names of control tokens become them."""
         return self._ids((text,))
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:

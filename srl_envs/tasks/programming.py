@@ -186,9 +186,9 @@ def parallel_env(
 def read_problem(row: Any, number: int) -> Problem:
     """Return the Problem in a line of a JSONL file in the layout of HumanEval (Chen et al. 2021).
 
-    A line is {"prompt", "entry_point", "test"}, and may contain "canonical_solution". The test is
-    code and runs in another process than the program (Sandbox.judge): it calls the entry point with
-    plain data.
+    A line is {"prompt", "entry_point", "test"}, and may contain "canonical_solution", all texts.
+    The test defines check(function), and runs in another process than the program (Sandbox.judge):
+    it calls the entry point with plain data.
 
     `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for another layout.
     """
@@ -196,6 +196,9 @@ def read_problem(row: Any, number: int) -> Problem:
     if not isinstance(row, dict):
         raise EnvConfigError(f"a problem must have {', '.join(names)}, got {row!r:.40}")
     prompt, entry, test = (loading.text_of(row, name) for name in names)
+    solution = row.get("canonical_solution", "")
+    if not isinstance(solution, str):
+        raise EnvConfigError(f"canonical_solution must be a text, got {solution!r:.40}")
     # The test may use other functions of the prompt; the entry point is that of the program.
     before = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n"
     return Problem(
@@ -204,7 +207,7 @@ def read_problem(row: Any, number: int) -> Problem:
             "prompt": prompt,
             "entry": entry,
             "trial": f"{before}{test}\n\ncheck({entry})\n",
-            "solution": prompt + row.get("canonical_solution", ""),
+            "solution": prompt + solution,
         },
         info={"family": "HumanEval", "line": number},
     )

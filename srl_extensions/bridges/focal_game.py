@@ -216,7 +216,8 @@ async def play_focal(
     `engine` maps an agent without a partner to its backend; `trusted` permits options and partners
     that name code, files or API models. A conversation that exceeds the maximum length ends the
     episode, and the sample ends there. Raise RolloutError if the episode fails for another reason
-    or before the agent acted, TrainingError if a reward is not finite, and errors of `game.make`.
+    or before the agent acted, TrainingError if a reward is not finite, and errors of `game.make`
+    and `game.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:

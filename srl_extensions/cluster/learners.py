@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,12 +32,13 @@ CHANGES = (
 ENDS = ("learn", "end_update")
 """Changes that end an update, after which the state is saved."""
 READS = ("state", "refuse_state")
+OF_WORKER = ("saved_model", "apply")
+"""Methods of LearnerWorker; the others are those of its learner."""
 
 
 class Call(NamedTuple):
     """One method call in a learner actor."""
 
-    target: Literal["worker", "learner"]
     method: str
     arguments: Sequence[Any] = ()
     """Values, or references to values in the object store."""
@@ -104,18 +105,18 @@ class LearnerWorker:
     def _make(self, call: Call) -> Any:
         """Make a call, with references resolved; results of learner methods are on the CPU."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
-        if call.target == "worker":
-            return getattr(self, f"_{call.method}")(*arguments)
+        if call.method in OF_WORKER:
+            return getattr(self, call.method)(*arguments)
         return moved(getattr(self._learner, call.method)(*arguments), CPU)
 
-    def _saved_model(self) -> dict[str, bytes]:
+    def saved_model(self) -> dict[str, bytes]:
         """Return relative path -> content of the files that `save_model` writes."""
         with tempfile.TemporaryDirectory() as folder:
             self._learner.save_model(Path(folder))
             files = [path for path in Path(folder).rglob("*") if path.is_file()]
             return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
-    def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return `function(module, backend, make_env, *arguments)`."""
         return function(self._module, self._backend, self._make_env, *arguments)
 
@@ -138,45 +139,38 @@ class RemoteLearner:
         if method not in (*CHANGES, *ENDS, *READS):
             raise AttributeError(method)
         ends = method in ENDS
-        return partial(self.call, "learner", method, changes=ends or method in CHANGES, saves=ends)
+        return partial(self.call, method, changes=ends or method in CHANGES, saves=ends)
 
     def weights(self) -> dict[str, Tensor]:
         """Return name -> trainable parameter after the last change, on the CPU."""
         if self._weights is None:
-            self._weights = self.call("learner", "weights")
+            self._weights = self.call("weights")
         return dict(self._weights)
 
     def save_model(self, folder: Any) -> None:
         """Write the files of the model, which the actor sends, to a folder of this machine."""
-        for name, content in self.call("worker", "saved_model").items():
+        for name, content in self.call("saved_model").items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
     def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return `function(module, backend, make_env, *arguments)`, called in the actor."""
-        return self.call("worker", "apply", function, *arguments)
+        return self.call("apply", function, *arguments)
 
     def close(self) -> None:
         """End the actor; later calls raise TrainingError."""
         self._actor.stop()
 
-    def call(
-        self,
-        target: Literal["worker", "learner"],
-        method: str,
-        *arguments: Any,
-        changes: bool = False,
-        saves: bool = False,
-    ) -> Any:
-        """Return the result of a method of the learner, or of the worker's `_method`, in the actor.
+    def call(self, method: str, *arguments: Any, changes: bool = False, saves: bool = False) -> Any:
+        """Return the result of a method of the learner, or one of OF_WORKER, in the actor.
 
         The call is added to the history if it `changes` the learner. If it `saves`, a snapshot of
         the state after it replaces the history.
         """
         # A value that later calls may repeat is sent once.
         stored = [self._put(a) if isinstance(a, Mapping | list | tuple) else a for a in arguments]
-        call = Call(target, method, stored)
+        call = Call(method, stored)
         result, state = self._actor.call("run", self._history, call, changes, saves)
         if changes:
             self._history, self._weights = self._history.after(call), None

@@ -177,6 +177,7 @@ def test_cheating_programs_pass_no_test_and_read_none(level, tmp_path, layout):
         ("{", "line 1"),
         ('{"question": "?"}', "prompt must be a text"),
         ('{"prompt": "?", "entry_point": "f", "test": []}', "test must be a text"),
+        (json.dumps(HUMAN_EVAL | {"canonical_solution": 5}), "canonical_solution must be a text"),
         ("", "contains no problem"),
     ],
 )
