@@ -19,10 +19,7 @@ from benchmarks.claim import Request, Result
 from benchmarks.records import Repeats, in_turns, ratios
 from benchmarks.runs import Run, build_env, mean_return
 from srl_agents.episode import Episode
-from srl_agents.policy import AgentObservation, AsyncPolicy, Policy, waits
-from srl_agents.rollout import play_many
-from srl_agents.scripted import Uniform
-from srl_envs import coop_compete_v0
+from srl_agents.policy import AgentObservation, Policy, waits
 from srl_train.build import build_run
 from srl_train.config.run import RunConfig
 from srl_train.loading import SamplerStart, build_backends
@@ -190,21 +187,17 @@ def _cpu_seconds() -> float:
     return sum(each.user + each.system for each in times)
 
 
-# Slow answers: play without lock-step, and learning during play ----------------------------------
+# Slow answers: learning during play ---------------------------------------------------------------
 
 MEDIAN, SPREAD = 0.02, 0.8
 """Median (seconds) of an answer's log-normal time, and the deviation of its logarithm."""
-GAMES, TURNS = 16, 8
 
 
 class Waiting:
-    """A policy that waits a seeded log-normal time before each decision, without computing.
+    """A policy that waits a seeded log-normal time before each decision, without computing."""
 
-    With a barrier, every game also waits at each turn for all other games.
-    """
-
-    def __init__(self, inner: Policy, barrier: asyncio.Barrier | None = None) -> None:
-        self._inner, self._barrier = inner, barrier
+    def __init__(self, inner: Policy) -> None:
+        self._inner = inner
 
     def start(self, seed: int) -> Any:
         """Return the inner policy's state, and the generator of waiting times."""
@@ -220,8 +213,6 @@ class Waiting:
         else:
             decisions, after = self._inner.act(seen, before)
         await asyncio.sleep(max(clock.lognormal(np.log(MEDIAN), SPREAD) for clock in clocks))
-        if self._barrier is not None:
-            await self._barrier.wait()
         return decisions, list(zip(after, clocks, strict=True))
 
     def leave(self, state: Any) -> None:
@@ -231,25 +222,10 @@ class Waiting:
 
 
 def asynchronous(request: Request) -> Result:
-    """Measure free play and play ahead of learning, one row per seed."""
+    """Measure play ahead of learning, one row per seed."""
     return Result([
-        {"seed": seed, **_play(seed), **_learning(request, seed)} for seed in request.seeds
+        {"seed": seed, **_learning(request, seed)} for seed in request.seeds
     ])  # fmt: skip
-
-
-def _play(seed: int) -> dict[str, float]:
-    """Play GAMES episodes twice; return the seconds without and with a barrier at every turn."""
-
-    def seconds(barrier: asyncio.Barrier | None) -> float:
-        make = partial(coop_compete_v0.parallel_env, num_agents=4, max_cycles=TURNS)
-        policy: AsyncPolicy = Waiting(Uniform(), barrier)
-        began = time.perf_counter()
-        seats = dict.fromkeys(make().possible_agents, policy)
-        play_many(make, seats, range(seed * GAMES, (seed + 1) * GAMES))
-        return time.perf_counter() - began
-
-    free, in_step = seconds(None), seconds(asyncio.Barrier(GAMES))
-    return {"free": free, "lock_step": in_step, "free_ratio": free / in_step}
 
 
 def _learning(request: Request, seed: int) -> dict[str, Any]:
