@@ -71,8 +71,7 @@ def with_text(
             GameWithText for turn-based games.
         rules: Rules of the game, for all agents or by agent. The form of an answer is appended.
         answers: One answer per action in action order, for all agents or by agent.
-        describe: Function (agent, observation) -> text. None describes the numbers of observations
-            (see `in_words`).
+        describe: Function (agent, observation) -> text; None uses `in_words`.
         default_action: Action for an answer that cannot be parsed, or the first legal one if this
             action is illegal. None for 0. Must be None for turn-based games.
         parse_penalty: Penalty for an answer that cannot be parsed, at least 0.
@@ -269,7 +268,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask; without legal actions all 1 after its end, else EnvError."""
+        """Return an agent's int8 mask, all 1 after its end; EnvError if it has no legal action."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -356,7 +355,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: A part has over MOST_NUMBERS numbers, or is of a kind such as Graph.
+        EnvConfigError: A part has over 256 numbers, or is a Graph, Sequence, OneOf or own space.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
@@ -567,7 +566,7 @@ class FocalAgent:
             answer: Your answer, written as the rules say.
 
         Returns:
-            Your situation after the turn.
+            Your situation after the turn, or that the game is over.
         """
         if not self._game.agents:
             return "The game is over."

@@ -78,7 +78,7 @@ class VectorGame:
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        """Return key -> array (N, A, ...), "_key" -> marks (N, A); `fresh` (N,) are just reset."""
+        """Return the infos of VectorGame; `fresh` (N,) marks environments that were just reset."""
         raise NotImplementedError
 
     def reset(

@@ -203,8 +203,8 @@ def ray_parts(
 ) -> Parts:
     """Start players, learners and model servers in a Ray cluster, and return them as Parts.
 
-    `server_logs` is the servers' log folder (None: in the cache); `models` is unused. An error ends
-    all started parts.
+    `server_logs` is the servers' log folder (None: in the cache); `matchmaking` and `models` are
+    unused. An error ends all started parts.
 
     Raises:
         ConfigError: If there is no cluster, or no room, GPU or reachable model server for it.

@@ -119,7 +119,7 @@ class RecordedRun:
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Reference policy, such as "uniform", -> mean raw reward per agent and step."""
+        """Reference policy, such as "uniform", -> mean raw reward per agent and step, if known."""
         found = self.summary.get("baselines") or {}
         known = {name: number_at(found, name) for name in found}
         return {name: value for name, value in known.items() if math.isfinite(value)}

@@ -137,7 +137,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     @property
     def _backbone(self) -> Any:
-        """The policy's transformer below its output head."""
         return backbone_of(self.accelerator.unwrap_model(self.model))
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
@@ -319,5 +318,4 @@ def _whole(values: Floats) -> tuple[Floats, slice]:
 
 
 def _padded(rows: Sequence[Tensor], like: Tensor) -> Tensor:
-    """Return the rows as one tensor, padded with 0, on the device of `like`."""
     return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True).to(like.device)

@@ -84,7 +84,7 @@ class ValueScale:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the returns, at least 1e-8."""
+        """Standard deviation of the returns of `update`, at least 1e-8; 1.0 before the first."""
         return max(math.sqrt(self._variance), 1e-8)
 
     def update(self, returns: Floats) -> None:

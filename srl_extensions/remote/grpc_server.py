@@ -173,10 +173,10 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server in the context, and yield its Serving; at the end, calls have DRAIN seconds.
+    """Run a server in the context, and yield its Serving.
 
-    Raises:
-        EnvConfigError: If the address is not available, or the certificate cannot be read.
+    At the end, calls have 10 seconds, and sessions end. Raises EnvConfigError if the address is
+    not available, or the certificate cannot be read.
     """
     # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
     server = grpc.aio.server(options=list(OPTIONS.items()))

@@ -199,7 +199,7 @@ class VLLMBackend:
 
 
 def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
-    """Raise BackendError if a token id is not below `vocabulary`."""
+    """Raise BackendError, which names `served_as`, if a token id is not below `vocabulary`."""
     if (highest := max(sampled.ids)) >= vocabulary:
         raise BackendError(
             f"tokens of {served_as!r} must be at most {vocabulary - 1}, got {highest}: does the "

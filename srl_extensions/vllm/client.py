@@ -145,7 +145,7 @@ class VLLMClient:
         await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
-        """Stop serving `name`, which must have no open requests, and whose folder must exist."""
+        """Unload an adapter without open requests, whose folder exists; BackendError if refused."""
         await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
@@ -193,12 +193,12 @@ class VLLMClient:
         await background_loop.await_(self._client.close())
 
     async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send one request within the deadline; return JSON or text. `options` are of the SDK."""
+        """Do as `_ask`, but raise BackendError after the deadline."""
         request = self._ask(method, path, body, **options)
         return await background_loop.await_(within(self._deadline, self.name, request))
 
     async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send a request; return JSON or text; raise ServerUnavailable (dead) or BackendError."""
+        """Send a request with SDK `options`; return JSON or text, or raise BackendError."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)

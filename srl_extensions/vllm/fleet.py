@@ -62,7 +62,7 @@ class Fleet:
         deadline: float,
         restarts: int = MAX_RESTARTS,
     ) -> None:
-        """Bring servers up (see `managed`) and watch them; if one fails, end all and raise."""
+        """Start and watch servers (see `managed`); if one does not come up, end all and raise."""
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
             member.base: Router(deadline) for member in members

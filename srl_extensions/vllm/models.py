@@ -88,7 +88,7 @@ class ServedModels:
         self._folder = Path(self._ends.enter_context(folder_for_weights(self._backend.folder)))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
-        """Start or attach to the servers; `learners` is model -> Apply. Sets `facts` and `check`.
+        """Start or attach to the servers, set `facts` and `check`; `learners` is model -> `apply`.
 
         Raises:
             ServingError: If a server cannot be started.
