@@ -293,10 +293,7 @@ def _takes_turns(game: Any) -> bool:
 
 
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
-    """Return `given` if it is a mapping, else a mapping of every agent to `given`.
-
-    Raises EnvConfigError, with the argument's `name`, if the keys are not exactly `agents`.
-    """
+    """Return a mapping `given`, or all agents -> `given`; EnvConfigError, with `name`, if wrong."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
@@ -310,9 +307,7 @@ def _choices(
 ) -> tuple[str, ...]:
     """Return an agent's answers in action order, after PASS if agents take turns.
 
-    Raises:
-        EnvConfigError: The actions are not Discrete, or `answers` are not one text per action that
-            is parsed as this action.
+    Raises EnvConfigError unless actions are Discrete, with one answer each that is parsed as it.
     """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
@@ -347,7 +342,8 @@ def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: An
 def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
     """Return a description of an observation, after a space (one line) or a line break (several).
 
-    Numbers are rounded to hundredths. Matrices are written by rows, and parts of a Dict by name.
+    Numbers have at most two decimals and six digits. Matrices are written by rows, and parts of a
+    Dict by name.
 
     Args:
         space: Observation space.
@@ -381,7 +377,6 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
 
 
 def _rows(array: np.ndarray) -> str:
-    """Return numbers to 0.01: a vector in a line, a matrix by rows, others by last-axis planes."""
     if array.ndim < 2:
         # Adding 0.0 turns -0.0 into 0.0.
         return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))

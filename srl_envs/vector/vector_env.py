@@ -133,7 +133,6 @@ class VectorGame:
         return spread
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """Return the actions of `step` as int64 (N, A); raise EnvError if they are invalid."""
         given = np.asarray(actions)
         if given.dtype.kind not in "iu":
             raise EnvError(f"actions must be integers, got an array of {given.dtype}")
@@ -153,7 +152,6 @@ class VectorGame:
         return chosen
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        """Return N seeds for the `seed` of `reset`; raise EnvError or EnvConfigError if invalid."""
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):

@@ -231,7 +231,6 @@ def _handle_sigterm(handler: Any) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise ConfigError if HOST:PORT is malformed or accepts no connection within 10 seconds."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), CONNECTED_WITHIN).close()

@@ -112,7 +112,6 @@ class RayEngine(Engine):
         return episodes
 
     def _request(self, games: PlannedGames) -> list[Future[Any]]:
-        """Send players their shares of `games`, unless empty, and publications; return futures."""
         shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [

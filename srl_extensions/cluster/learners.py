@@ -103,7 +103,6 @@ class LearnerWorker:
         return result, moved(self._learner.state(), CPU) if saves else None
 
     def _make(self, call: Call) -> Any:
-        """Make a call, with references resolved; results of learner methods are on the CPU."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
         if call.method in OF_WORKER:
             return getattr(self, call.method)(*arguments)

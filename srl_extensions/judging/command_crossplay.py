@@ -141,7 +141,6 @@ def table_of_arena(arena: Mapping[str, Any]) -> str:
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Table | Text]:
-    """Return the table of rankings (unless they are None), and a text on failed games (if any)."""
     rankings = arena["rankings"]
     failed = [game for game in arena["games"] if game["failure"] is not None]
     blocks: list[Table | Text] = []

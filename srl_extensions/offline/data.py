@@ -78,10 +78,7 @@ class Preference:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", text) of each line that is not empty.
-
-    Raise DataError if the file cannot be read, or is not text in UTF-8.
-    """
+    """Yield ("FILE, line N", text) of lines that are not empty; DataError if not UTF-8 text."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):

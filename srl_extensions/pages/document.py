@@ -233,10 +233,7 @@ def html(document: Document) -> str:
 
 
 def write_page(document: Document, path: Path) -> Path:
-    """Write the HTML file of a document atomically, and return `path`.
-
-    Raise RunFolderError if the file cannot be written.
-    """
+    """Write a document as HTML atomically, and return `path`; RunFolderError if this fails."""
     try:
         write_whole(path, html(document))
     except OSError as error:

@@ -232,7 +232,6 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
 
 
 def _content(path: Path, most: int, opened: Opener) -> bytes:
-    """Return a file's content, b"" without the file; RunFolderError above `most` bytes."""
     try:
         with opened(path) as file:
             data = file.read(most + 1)

@@ -102,7 +102,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return policy_loss + self.settings.value_coefficient * loss
 
     def _reads_contexts(self, samples: Sequence[TokenSample]) -> bool:
-        """Return True if the critic reads tokens, and every answer has a separate context."""
         return samples[0].contexts is not None and self.settings.critic != "central"
 
     def _values_in_contexts(
@@ -227,7 +226,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     @torch.no_grad()
     def _values_now(self, batch: Mapping[str, Any], samples: Sequence[TokenSample]) -> Tensor:
-        """Return the critic's values (B, K) without dropout, in parts of TRL's batch size."""
         self.model.eval()
         self.critic.eval()
         if self._reads_contexts(samples):

@@ -100,10 +100,7 @@ class Service:
                 del self.calls[client]
 
     def _authenticated(self, context: Any) -> str:
-        """Return "token NUMBER", counted from 0, or the host if the server has no tokens.
-
-        Raises RemoteError if the call has none of the server's tokens.
-        """
+        """Return "token NUMBER" from 0, or the host if there are none; RemoteError if none fits."""
         if not self._tokens:
             return str(context.peer()).rpartition(":")[0]
         given = dict(context.invocation_metadata()).get("authorization", "")
@@ -137,7 +134,7 @@ class Service:
         return pb.OpenReply(session=session, environment=environment)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
-        """Start an episode; return its packed results. RemoteError for an unknown session."""
+        """Start an episode; return its packed results. RemoteError if it fails or is unknown."""
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
@@ -148,7 +145,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
-        """Play one step; return its packed results. RemoteError for an unknown session."""
+        """Play one step; return its packed results. RemoteError if it or its session fails."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
@@ -215,7 +212,6 @@ def in_thread(settings: ServerSettings) -> Iterator[Serving]:
 
 
 async def _message(kind: Any, context: Any) -> Any:
-    """Return a call's message of class `kind`; RemoteError if it is late, missing or invalid."""
     try:
         async with asyncio.timeout(SILENT_SECONDS):
             data = await context.read()

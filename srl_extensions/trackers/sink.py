@@ -183,7 +183,6 @@ def one_line(error: BaseException) -> str:
 
 
 def _read_state(path: Path) -> dict[str, KnownRun]:
-    """Return tracker -> run in trackers.json, {} without the file; TrackerError if damaged."""
     try:
         return _STATE.validate_json(read_bytes(path)) if path.exists() else {}
     except (DocumentError, ValidationError) as error:

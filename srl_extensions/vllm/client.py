@@ -233,7 +233,6 @@ class _Reply(BaseModel):
 
 
 def _sampled(name: str, body: Any, model: str, count: int, longest: int) -> list[Sampled]:
-    """Return the completions in the order of the prompts; BackendError for an unexpected reply."""
     try:
         reply = _Reply.model_validate(body)
     except ValueError as error:

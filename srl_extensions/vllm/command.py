@@ -63,10 +63,7 @@ class ServerSpec:
 
 
 def program(python: str) -> str:
-    """Return the absolute path of a program, given as a path or as a name on PATH.
-
-    Raises ServingError if there is no such program.
-    """
+    """Return a program's absolute path, from a path or a name on PATH; ServingError if none."""
     found = shutil.which(python)
     if found is None:
         raise ServingError(

@@ -157,10 +157,7 @@ class Fleet:
         """Watch a server, and bring it back each time it fails.
 
         A server that this fleet started is restarted; an attached one is polled until it answers.
-        A server that is down receives no requests.
-
-        Raises:
-            ServingError: The allowed restarts are used up.
+        A server that is down receives no requests. Raises ServingError if no restarts are left.
         """
         router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
