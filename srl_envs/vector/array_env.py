@@ -109,7 +109,7 @@ class ArrayGame(VectorGame):
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """Return noise (N, A) of noise_std, cut at NOISE_LIMIT times that; 0.0 if noise_std is 0.
+        """Return noise (N, A) of noise_std, cut at 8 times that; 0.0 if noise_std is 0.
 
         Environments marked in `idle` (N,) get the numbers of their next call.
         """

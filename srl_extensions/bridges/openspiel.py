@@ -338,7 +338,7 @@ def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
     OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers if the game has at most MOST_NAMED actions, and names are
+    fixed seed. They are the answers if the game has at most 256 actions, and names are
     distinct and the same in all situations. An action that never was legal has its number.
     """
     count = game.num_distinct_actions()

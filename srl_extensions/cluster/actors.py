@@ -87,7 +87,7 @@ class Actor:
         """Call a method of the object after all earlier calls, and return the future of its result.
 
         Raises:
-            TrainingError: If the actor was stopped; in the future, also after MOST_DEATHS deaths.
+            TrainingError: If the actor was stopped; in the future, also after 3 deaths in a call.
             Exception: In the future, exceptions of the method, unchanged.
         """
         if self._stopped:

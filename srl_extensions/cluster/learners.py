@@ -162,7 +162,7 @@ class RemoteLearner:
         self._actor.stop()
 
     def call(self, method: str, *arguments: Any, changes: bool = False, saves: bool = False) -> Any:
-        """Return the result of a method of the learner, or one of OF_WORKER, in the actor.
+        """Return the result of a method of the learner, or of LearnerWorker, in the actor.
 
         The call is added to the history if it `changes` the learner. If it `saves`, a snapshot of
         the state after it replaces the history.

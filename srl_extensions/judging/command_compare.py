@@ -112,7 +112,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return the JSON of --out as text, with a caution if a method has under ENOUGH_SEEDS runs."""
+    """Return the JSON of --out as text, with a caution if a method has under 10 runs."""
     methods = record["methods"]
     rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:

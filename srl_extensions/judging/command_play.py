@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, write --record if given; return 2 once one fails, 0 at the end or if left."""
+    """Play episodes, write --record if given; return 0, or 2 if one fails before you leave."""
     check_numbers(args)
     options = settings(args.options)
     if args.env in registry.names():  # All registered environments can render text.

@@ -183,7 +183,7 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
     """Return a document or a part of it as JSON data.
 
     Dataclasses become mappings with the class name as `kind`. Texts are made printable and cut to
-    `longest` characters (LONGEST_TEXT in Text and Transcript), bytes become Base64. Floats are
+    `longest` characters (20000 in Text and Transcript), bytes become Base64. Floats are
     rounded to six significant digits; NaN and infinities become null.
     """
     if dataclasses.is_dataclass(value):

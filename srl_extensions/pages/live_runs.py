@@ -59,7 +59,7 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 
 def thinned(file: BinaryIO) -> BinaryIO:
-    """Close `file`; return about MOST_ROWS evenly spread lines and the last two, in memory."""
+    """Close `file`; return up to 480 evenly spread lines and the last two, in memory."""
     with file:
         count = sum(1 for _ in _lines(file))
         file.seek(0)

@@ -168,7 +168,7 @@ class RecordedRun:
 
 
 def number_at(tree: Any, *keys: str) -> float:
-    """Return the number at a path of keys; NaN if missing, no number, or finite beyond ±LARGEST."""
+    """Return the number at a path of keys; NaN if missing, no number, or finite beyond ±1e100."""
     for key in keys:
         if not isinstance(tree, Mapping):
             return math.nan

@@ -85,7 +85,7 @@ class Service:
     def _admitted(self, context: Any) -> Iterator[str]:
         """Yield the client of a call; `calls` counts the call during the body.
 
-        Raises RemoteError if the call has no valid token, or its client has MOST_CALLS calls.
+        Raises RemoteError if the call has no valid token, or its client has 1024 calls.
         """
         client = self._authenticated(context)
         if self.calls[client] >= MOST_CALLS:
@@ -134,7 +134,7 @@ class Service:
         return pb.OpenReply(session=session, environment=environment)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
-        """Start an episode; return its packed results. RemoteError if it fails or is unknown."""
+        """Start an episode of a session; return its packed results. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
@@ -145,7 +145,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
-        """Play one step; return its packed results. RemoteError if it or its session fails."""
+        """Play one step of a session; return its packed results. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)

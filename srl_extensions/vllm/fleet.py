@@ -188,7 +188,7 @@ class Fleet:
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until a server's process ended, its engine died, or it hung for HANGS_AFTER seconds.
+        """Wait until a server's process ended, its engine died, or it hung for 60 seconds.
 
         An attached server is down after the first request or check that fails, because another
         process may restart it.
