@@ -268,7 +268,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask, all 1 after its end; EnvError if it has no legal action."""
+        """Return an agent's int8 mask; if it allows nothing, all 1 after its end, else EnvError."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:

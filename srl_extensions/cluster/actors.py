@@ -192,7 +192,7 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Start an actor in a place, `name` in errors; its first call makes `kind(*arguments)`."""
+        """Start an actor, `name` in errors, in a reserved place, which makes `kind(*arguments)`."""
         options = ray.remote(Host).options(
             num_cpus=self._bundles[place].get("CPU", 0),
             num_gpus=self._bundles[place].get("GPU", 0),

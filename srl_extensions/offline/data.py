@@ -258,7 +258,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Return an agent's steps as tokens; `drop_parse_failures`: unparsable answers have mask 0."""
+    """Join an agent's `conversation`; `drop_parse_failures` gives unparsable answers mask 0."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []

@@ -142,7 +142,7 @@ class Stage:
     def report(self) -> dict[str, Any]:
         """Return the stage's part of summary.json: passes, episodes, samples, first and last loss.
 
-        "games_reward" is the mean raw reward per agent and turn. Without data, numbers are None.
+        "games_reward" is the mean raw reward per agent and turn; None, as losses, without data.
         """
         parts = parts_of(self._episodes)
         steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]

@@ -100,7 +100,7 @@ class Service:
                 del self.calls[client]
 
     def _authenticated(self, context: Any) -> str:
-        """Return "token NUMBER" from 0, or the host if there are none; RemoteError if none fits."""
+        """Return "token NUMBER" from 0, or the host without tokens; RemoteError if none matches."""
         if not self._tokens:
             return str(context.peer()).rpartition(":")[0]
         given = dict(context.invocation_metadata()).get("authorization", "")
