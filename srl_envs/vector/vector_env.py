@@ -92,8 +92,8 @@ class VectorGame:
         number of at least 0 or an option is invalid.
 
         Args:
-            seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None continues the
-                random streams.
+            seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None, also in a
+                list, continues the random stream.
             options: Reset options, the same for every environment.
         """
         given = reset_arguments(None, options)[1]

@@ -110,7 +110,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` minus torchrun's and PYTHON* variables, plus vLLM's and GPU variables."""
+    """Return `inherited` minus Python's paths and torchrun's, plus vLLM's and GPU variables."""
     kept = {
         name: value
         for name, value in inherited.items()
