@@ -71,8 +71,7 @@ def with_text(
             GameWithText for turn-based games.
         rules: Rules of the game, for all agents or by agent. The form of an answer is appended.
         answers: One answer per action in action order, for all agents or by agent.
-        describe: Function (agent, observation) -> text. None describes the numbers of observations
-            (see `in_words`).
+        describe: Function (agent, observation) -> text; None uses `in_words`.
         default_action: Action for an answer that cannot be parsed, or the first legal one if this
             action is illegal. None for 0. Must be None for turn-based games.
         parse_penalty: Penalty for an answer that cannot be parsed, at least 0.
@@ -269,7 +268,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask; without legal actions all 1 after its end, else EnvError."""
+        """Return an agent's int8 mask; if it allows nothing, all 1 after its end, else EnvError."""
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -294,10 +293,7 @@ def _takes_turns(game: Any) -> bool:
 
 
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
-    """Return `given` if it is a mapping, else a mapping of every agent to `given`.
-
-    Raises EnvConfigError, with the argument's `name`, if the keys are not exactly `agents`.
-    """
+    """Return a mapping `given`, or all agents -> `given`; EnvConfigError, with `name`, if wrong."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
@@ -311,9 +307,7 @@ def _choices(
 ) -> tuple[str, ...]:
     """Return an agent's answers in action order, after PASS if agents take turns.
 
-    Raises:
-        EnvConfigError: The actions are not Discrete, or `answers` are not one text per action that
-            is parsed as this action.
+    Raises EnvConfigError unless actions are Discrete, with one answer each that is parsed as it.
     """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
@@ -348,7 +342,8 @@ def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: An
 def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
     """Return a description of an observation, after a space (one line) or a line break (several).
 
-    Numbers are rounded to hundredths. Matrices are written by rows, and parts of a Dict by name.
+    Numbers have at most two decimals and six digits. Matrices are written by rows, and parts of a
+    Dict by name.
 
     Args:
         space: Observation space.
@@ -356,7 +351,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: A part has over MOST_NUMBERS numbers, or is of a kind such as Graph.
+        EnvConfigError: A part has over 256 numbers, or is a Graph, Sequence, OneOf or own space.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
@@ -382,7 +377,6 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
 
 
 def _rows(array: np.ndarray) -> str:
-    """Return numbers to 0.01: a vector in a line, a matrix by rows, others by last-axis planes."""
     if array.ndim < 2:
         # Adding 0.0 turns -0.0 into 0.0.
         return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
@@ -567,7 +561,7 @@ class FocalAgent:
             answer: Your answer, written as the rules say.
 
         Returns:
-            Your situation after the turn.
+            Your situation after the turn, or that the game is over.
         """
         if not self._game.agents:
             return "The game is over."

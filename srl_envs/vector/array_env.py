@@ -79,13 +79,13 @@ class ArrayGame(VectorGame):
 
     @classmethod
     def fits(cls, game: Any) -> bool:
-        """Return True (default) if the array form has the rules of `game`, a single environment."""
+        """Return True if the array form has the rules of a single `game`; here True for all."""
         return True
 
     # Defined by subclasses.
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Start episodes at `env_ids` with the options of `reset`; write the first observations."""
+        """Start episodes at `env_ids` with `reset` options: write observations, here `_first`."""
         self._observations[env_ids] = self._first
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
@@ -109,9 +109,9 @@ class ArrayGame(VectorGame):
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """Return noise (N, A) of noise_std, cut at NOISE_LIMIT times that; 0.0 if noise_std is 0.
+        """Return noise (N, A) of noise_std, cut at 8 times that; 0.0 if noise_std is 0.
 
-        Environments marked in `idle` (N,) draw none.
+        Environments marked in `idle` (N,) get the numbers of their next call.
         """
         if not self._game.noise_std:
             return 0.0

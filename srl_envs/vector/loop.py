@@ -123,7 +123,7 @@ class SyncVectorGame(VectorGame):
 
 
 def _refuse_misfits(env: Any) -> None:
-    """Raise EnvConfigError unless agents have equal array observations and Discrete(n) actions."""
+    """Raise EnvConfigError unless agents share an observation shape, dtype, and a Discrete(n)."""
     agents = env.possible_agents
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:

@@ -78,7 +78,7 @@ class VectorGame:
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        """Return key -> array (N, A, ...), "_key" -> marks (N, A); `fresh` (N,) are just reset."""
+        """Return the infos of VectorGame; `fresh` (N,) marks environments that were just reset."""
         raise NotImplementedError
 
     def reset(
@@ -92,8 +92,8 @@ class VectorGame:
         number of at least 0 or an option is invalid.
 
         Args:
-            seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None continues the
-                random streams.
+            seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None, also in a
+                list, continues the random stream.
             options: Reset options, the same for every environment.
         """
         given = reset_arguments(None, options)[1]
@@ -133,7 +133,6 @@ class VectorGame:
         return spread
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """Return the actions of `step` as int64 (N, A); raise EnvError if they are invalid."""
         given = np.asarray(actions)
         if given.dtype.kind not in "iu":
             raise EnvError(f"actions must be integers, got an array of {given.dtype}")
@@ -153,7 +152,6 @@ class VectorGame:
         return chosen
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        """Return N seeds for the `seed` of `reset`; raise EnvError or EnvConfigError if invalid."""
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):

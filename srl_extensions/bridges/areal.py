@@ -60,8 +60,8 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
         """Play the episode of a row; return AReaL's tensors, or None if the agent never acted.
 
         "rewards" has shape (1,), all others (1, tokens). Log reward, number of answers and parse
-        failures in AReaL's statistics. Raise PolicyError, EnvConfigError or UntrustedError for an
-        invalid row, and RolloutError if the episode fails.
+        failures in AReaL's statistics. Raise PolicyError or EnvConfigError for an invalid row, and
+        the errors of `play_focal`.
         """
         game, seed = game_of(data)
         played = await play_focal(

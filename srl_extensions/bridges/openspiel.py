@@ -46,7 +46,7 @@ MOST_KNOWN = 256  # observations that are kept; small games repeat them
 def load_game(name: str) -> pyspiel.Game:
     """Return the game of OpenSpiel; raise EnvConfigError if it is unknown or not supported.
 
-    In untrusted records, raise UntrustedError for a name with parameters.
+    While `loading.closed` applies, raise UntrustedError for a name with parameters.
     """
     if loading.is_closed() and "(" in name:
         raise UntrustedError(
@@ -241,7 +241,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation and int8 mask: 1 for legal actions (action 0 if none)."""
+        """Return an `obs_mode` observation and int8 mask of legal actions (action 0 if none)."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:
@@ -298,7 +298,7 @@ class OpenSpielGame(RoundGame):
 
         Raises:
             EnvConfigError: OpenSpiel cannot enumerate the game.
-            PolicyError: The action probabilities of a policy cannot be computed.
+            PolicyError: A policy is not Exact, so its action probabilities are unknown.
         """
         from open_spiel.python.algorithms import exploitability
 
@@ -338,7 +338,7 @@ def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
     OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers if the game has at most MOST_NAMED actions, and names are
+    fixed seed. They are the answers if the game has at most 256 actions, and names are
     distinct and the same in all situations. An action that never was legal has its number.
     """
     count = game.num_distinct_actions()

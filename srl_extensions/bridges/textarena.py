@@ -144,7 +144,7 @@ class TextArenaGame(FreeTextGame):
         return min(self.played / self.rounds, 1.0), float(to_move)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` distinct random "[...]" answers from all texts; None if none."""
+        """Return up to `count` random "[...]" answers in the texts of all agents; None if none."""
         found = list(dict.fromkeys(IN_BRACKETS.findall("\n".join(self._transcripts.values()))))
         return tuple(rng.permutation(found)[:count].tolist()) or None
 
@@ -160,7 +160,7 @@ class TextArenaGame(FreeTextGame):
     def _players(self, game: str, given: int | None) -> int:
         """Reset the game with the first number of players that it accepts; return the number.
 
-        PLAYERS are tried, or only `given` unless it is None. Raise EnvConfigError if all fail.
+        If `given` is None, 2, 1 and 3 to 6 are tried. Raise EnvConfigError if all fail.
         """
         numbers = PLAYERS if given is None else (whole_number("num_players", given, 1, 100),)
         for number in numbers:

@@ -54,8 +54,8 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         """Play the episode of a row of `focal_game.rows`; return tokens, answer mask and reward.
 
-        Raise PolicyError, EnvConfigError or UntrustedError for an invalid row, and RolloutError if
-        the episode fails, ends before the agent acts, or starts with too long a prompt.
+        Raise PolicyError or EnvConfigError for an invalid row, the errors of `play_focal`, and
+        RolloutError if the episode ends before the agent acts, or its prompt is too long.
         """
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}

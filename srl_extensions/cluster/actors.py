@@ -87,7 +87,7 @@ class Actor:
         """Call a method of the object after all earlier calls, and return the future of its result.
 
         Raises:
-            TrainingError: If the actor was stopped; in the future, also after MOST_DEATHS deaths.
+            TrainingError: If the actor was stopped; in the future, also after 3 deaths in a call.
             Exception: In the future, exceptions of the method, unchanged.
         """
         if self._stopped:
@@ -192,7 +192,7 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Start an actor in reserved place `place`; its first call builds `kind(*arguments)`."""
+        """Start an actor, `name` in errors, in a reserved place, which makes `kind(*arguments)`."""
         options = ray.remote(Host).options(
             num_cpus=self._bundles[place].get("CPU", 0),
             num_gpus=self._bundles[place].get("GPU", 0),
@@ -231,7 +231,6 @@ def _handle_sigterm(handler: Any) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise ConfigError if HOST:PORT is malformed or accepts no connection within 10 seconds."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), CONNECTED_WITHIN).close()

@@ -112,7 +112,6 @@ class RayEngine(Engine):
         return episodes
 
     def _request(self, games: PlannedGames) -> list[Future[Any]]:
-        """Send players their shares of `games`, unless empty, and publications; return futures."""
         shares = shares_of(len(games), len(self._actors), self._group_size)
         with self._changed:
             requested = [
@@ -203,8 +202,8 @@ def ray_parts(
 ) -> Parts:
     """Start players, learners and model servers in a Ray cluster, and return them as Parts.
 
-    `server_logs` is the servers' log folder (None: in the cache); `models` is unused. An error ends
-    all started parts.
+    `server_logs` is the servers' log folder (None: in the cache); `matchmaking` and `models` are
+    unused. An error ends all started parts.
 
     Raises:
         ConfigError: If there is no cluster, or no room, GPU or reachable model server for it.

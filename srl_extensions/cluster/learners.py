@@ -103,7 +103,6 @@ class LearnerWorker:
         return result, moved(self._learner.state(), CPU) if saves else None
 
     def _make(self, call: Call) -> Any:
-        """Make a call, with references resolved; results of learner methods are on the CPU."""
         arguments = [moved(fetched(one), self._device) for one in call.arguments]
         if call.method in OF_WORKER:
             return getattr(self, call.method)(*arguments)
@@ -163,7 +162,7 @@ class RemoteLearner:
         self._actor.stop()
 
     def call(self, method: str, *arguments: Any, changes: bool = False, saves: bool = False) -> Any:
-        """Return the result of a method of the learner, or one of OF_WORKER, in the actor.
+        """Return the result of a method of the learner, or of LearnerWorker, in the actor.
 
         The call is added to the history if it `changes` the learner. If it `saves`, a snapshot of
         the state after it replaces the history.

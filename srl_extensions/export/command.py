@@ -17,7 +17,7 @@ from srl_train.run_files import is_checkpoint, refuse_taken
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `srl export`."""
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the models of MODEL to FOLDER, or to FOLDER/NAME if there are several; return 0."""
+    """Write MODEL to FOLDER (several: FOLDER/NAME), return 0; ConfigError if FOLDER is taken."""
     player = parse_player(args.model)
     if player.kind in ("scripted", "tiny", "api"):
         raise ConfigError(

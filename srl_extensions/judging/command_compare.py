@@ -25,7 +25,7 @@ ENOUGH_SEEDS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `srl compare`."""
     parser.add_argument(
         "runs", metavar="[METHOD=]RUN", nargs="+",
         help="folders of `srl train`; runs of one METHOD are its seeds (default: the folder)",
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare the methods of `args.runs`, print a table, write JSON to --out if given; return 0."""
+    """Print a table of the methods in `args.runs`, write JSON to --out if given, and return 0."""
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)
@@ -112,7 +112,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return the JSON of --out as text, with a caution if a method has under ENOUGH_SEEDS runs."""
+    """Return the JSON of --out as text, with a caution if a method has under 10 runs."""
     methods = record["methods"]
     rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:

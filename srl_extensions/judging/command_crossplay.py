@@ -42,7 +42,7 @@ RANKINGS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `srl crossplay`."""
     parser.add_argument(
         "players", metavar="NAME", nargs="+", help=f"two or more players: {PLAYERS}"
     )
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play all pairs of players, print and write results (JSON, HTML, episodes); return 0."""
+    """Play all pairs, print and write results, return 0; RolloutError if all games of ENV fail."""
     names = args.players
     if len(names) < 2:
         raise ConfigError("players must be at least two; srl eval scores a single player")
@@ -141,7 +141,6 @@ def table_of_arena(arena: Mapping[str, Any]) -> str:
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Table | Text]:
-    """Return the table of rankings (unless they are None), and a text on failed games (if any)."""
     rankings = arena["rankings"]
     failed = [game for game in arena["games"] if game["failure"] is not None]
     blocks: list[Table | Text] = []

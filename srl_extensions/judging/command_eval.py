@@ -33,7 +33,7 @@ SCHEMA_VERSION = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `srl eval`."""
     add_list(parser, "--scenario", "NAME", "a scenario (--list shows them)", dest="scenarios")
     add_list(
         parser, "--environment", "ENV",
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play scenarios, print scores, write --out if given; with --list, only list them; return 0."""
+    """Play scenarios (--list: list them), print scores, write --out if given, and return 0."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):

@@ -31,7 +31,7 @@ from srl_train.run_files import asked_for, refuse_unwritable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `srl play`."""
     add = parser.add_argument
     add("env", metavar="ENV", help="name of an environment (listed by `srl info`)")
     add("--agent", help="agent that you play (default: the first)")
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play and print episodes until one fails: return 2, but 0 if all end or the person leaves."""
+    """Play episodes, write --record if given; return 0, or 2 if one fails before you leave."""
     check_numbers(args)
     options = settings(args.options)
     if args.env in registry.names():  # All registered environments can render text.

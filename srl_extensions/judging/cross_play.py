@@ -67,9 +67,6 @@ def arena(name: str, make: Callable[[], Any]) -> Arena:
         make: Constructor of a PettingZoo ParallelEnv. If the environment has no attribute `teams`
             (agent to team), each agent is a place.
 
-    Returns:
-        The arena.
-
     Raises:
         EnvConfigError: If the environment has one agent or one team.
     """

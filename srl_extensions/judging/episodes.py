@@ -156,8 +156,8 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     """Return the runner with the limits of a command line, which writes episodes to `folder`.
 
     With a folder, lock it and write the command line to FOLDER/command.json; with --resume, compare
-    it with an existing command.json instead. Raise ConfigError if they differ in more than
-    MAY_CHANGE, or if a folder that is not resumed contains files.
+    it with an existing command.json instead. Raise ConfigError if more than --concurrency and
+    --quiet differs, or the folder is locked, or contains files and is not resumed.
     """
     limits = args.concurrency, args.timeout, args.retries
     if folder is None:

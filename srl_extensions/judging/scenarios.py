@@ -237,7 +237,7 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
     """Return name -> mean over the focal agents, for the outcomes that their infos have.
 
-    AT_THE_END leaves out agents without the key, SUMMED counts them as 0; JUDGED is 0 to 1.
+    "regret", a sum over steps, counts agents without the key as 0, others leave them out.
     """
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}

@@ -47,7 +47,7 @@ class NamedPlayers:
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:
-        """Return a player's name, kind and settings, and an API's usage so far, as plain data."""
+        """Return a player's name, kind, settings and API usage, once `policies` has made it."""
         return {"name": name, **self.resolver.record(self.specs[name])}
 
 

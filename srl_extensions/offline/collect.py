@@ -86,11 +86,11 @@ def starts_of(
 def filtered(
     episodes: Sequence[Episode], *, min_return: float | None = None, top_fraction: float = 1.0
 ) -> list[Episode]:
-    """Return the episodes with a selected agent; KEPT in `extra` names those, unless all are.
+    """Return the episodes with a selected agent; `extra["kept_agents"]` names them unless all are.
 
     Args:
         episodes: Episodes; failed ones are left out.
-        min_return: Lowest raw return of a selected agent.
+        min_return: Lowest raw return of a selected agent; None for no limit.
         top_fraction: Share to select, per start and agent; below 1, starts must have several
             episodes (otherwise DataError).
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of `srl collect`."""
     config = "YAML file (its environment and base models), or a run's folder (its trained models)"
     parser.add_argument("config", nargs="?", type=Path, help=config)
     parser.add_argument("--environment", metavar="ENV", help="replace the config's environment")

@@ -78,10 +78,7 @@ class Preference:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", text) of each line that is not empty.
-
-    Raise DataError if the file cannot be read, or is not text in UTF-8.
-    """
+    """Yield ("FILE, line N", text) of lines that are not empty; DataError if not UTF-8 text."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -261,7 +258,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Return an agent's part as tokens; `drop_parse_failures` gives unparsable answers mask 0."""
+    """Join an agent's `conversation`; `drop_parse_failures` gives unparsable answers mask 0."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []

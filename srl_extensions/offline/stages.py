@@ -142,7 +142,7 @@ class Stage:
     def report(self) -> dict[str, Any]:
         """Return the stage's part of summary.json: passes, episodes, samples, first and last loss.
 
-        "games_reward" is the mean raw reward per agent and turn of the episodes, None without any.
+        "games_reward" is the mean raw reward per agent and turn; None, as losses, without data.
         """
         parts = parts_of(self._episodes)
         steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]
@@ -261,7 +261,6 @@ class Stage:
         return found
 
     def _check_length(self, model: str, tokens: int) -> None:
-        """Raise DataError if the model's context is shorter than `tokens`, its longest sample."""
         text = self._run.players.texts[model]
         if text.positions is not None and tokens > text.positions:
             raise DataError(
@@ -271,7 +270,6 @@ class Stage:
             )
 
     def _built(self, samples: int) -> dict[str, Any]:
-        """Return model -> learner, new and entered, each for `samples` samples per pass."""
         run, config = self._run, self._config
         make, players = resolve_name(config.LEARNER), run.players
         steps = config.epochs * -(-samples // config.batch_size)

@@ -16,7 +16,7 @@ from srl_train.errors import ConfigError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `srl replay`."""
     parser.add_argument(
         "episodes", metavar="EPISODES", type=Path,
         help="file of RUN/episodes or of `srl play --record`; a run's folder for its newest file",

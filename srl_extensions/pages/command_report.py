@@ -10,7 +10,7 @@ from srl_train.cli.options import add_trust
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `srl report`."""
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
     parser.add_argument(
         "--out", type=Path, metavar="FILE",

@@ -21,7 +21,7 @@ TOKEN_VARIABLE = "SRL_WATCH_TOKEN"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of `srl watch`."""
     parser.add_argument(
         "folders", metavar="RUN|FOLDER", nargs="+", type=Path,
         help="folder of a run, or of several runs; it may be created later",

@@ -183,7 +183,7 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
     """Return a document or a part of it as JSON data.
 
     Dataclasses become mappings with the class name as `kind`. Texts are made printable and cut to
-    `longest` characters (LONGEST_TEXT in Text and Transcript), bytes become Base64. Floats are
+    `longest` characters (20000 in Text and Transcript), bytes become Base64. Floats are
     rounded to six significant digits; NaN and infinities become null.
     """
     if dataclasses.is_dataclass(value):
@@ -233,10 +233,7 @@ def html(document: Document) -> str:
 
 
 def write_page(document: Document, path: Path) -> Path:
-    """Write the HTML file of a document atomically, and return `path`.
-
-    Raise RunFolderError if the file cannot be written.
-    """
+    """Write a document as HTML atomically, and return `path`; RunFolderError if this fails."""
     try:
         write_whole(path, html(document))
     except OSError as error:

@@ -59,7 +59,7 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 
 def thinned(file: BinaryIO) -> BinaryIO:
-    """Close `file`; return about MOST_ROWS evenly spread lines and the last two, in memory."""
+    """Close `file`; return up to 480 evenly spread lines and the last two, in memory."""
     with file:
         count = sum(1 for _ in _lines(file))
         file.seek(0)
@@ -112,10 +112,10 @@ class WatchedRun:
 
 
 def find_runs(roots: Sequence[Path]) -> dict[str, WatchedRun]:
-    """Return name -> run in and below the folders `roots`.
+    """Return name -> run in the folders `roots` and up to 3 levels below.
 
-    A name is the path below a root, or the root's own name; the whole path if that is taken. The
-    runs are the MOST_RUNS ones whose folders changed last, the newest last.
+    A name is the path below a root, or the root's own name; the whole path if that is taken. Only
+    the 100 runs whose folders changed last are returned, the newest last.
     """
     found: dict[str, WatchedRun] = {}
     for root in roots:

@@ -114,8 +114,8 @@ def server(
 def refusal(request: Request, token: str | None, names: Sequence[str]) -> Response | None:
     """Return the answer (status 421 or 401) to a refused request, or None if it is allowed.
 
-    Requests must come from pages of this server. If there is a token, requests of documents must
-    present it as `Authorization: Bearer`; the page itself and its scripts are public.
+    Host must be localhost, an IP address or one of `names`, and Origin this server. With a token,
+    requests of documents must have `Authorization: Bearer TOKEN`; page and scripts are public.
     """
     host = request.headers.get("host", "")
     if not is_own_request(host, request.headers.get("origin"), names):

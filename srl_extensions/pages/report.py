@@ -207,7 +207,6 @@ def cards(run: RecordedRun) -> list[Card]:
 
 
 def _change(run: RecordedRun, key: str, written: Callable[[float], str]) -> str:
-    """Return "START → END" of `ends`, formatted by `written`; MISSING if neither is finite."""
     both = ends(run, key)
     return " → ".join(map(written, both)) if any(map(math.isfinite, both)) else MISSING
 

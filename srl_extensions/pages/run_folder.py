@@ -119,7 +119,7 @@ class RecordedRun:
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Reference policy, such as "uniform", -> mean raw reward per agent and step."""
+        """Reference policy, such as "uniform", -> mean raw reward per agent and step, if known."""
         found = self.summary.get("baselines") or {}
         known = {name: number_at(found, name) for name in found}
         return {name: value for name, value in known.items() if math.isfinite(value)}
@@ -168,7 +168,7 @@ class RecordedRun:
 
 
 def number_at(tree: Any, *keys: str) -> float:
-    """Return the number at a path of keys; NaN if missing, no number, or finite beyond ±LARGEST."""
+    """Return the number at a path of keys; NaN if missing, no number, or finite beyond ±1e100."""
     for key in keys:
         if not isinstance(tree, Mapping):
             return math.nan
@@ -232,7 +232,6 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
 
 
 def _content(path: Path, most: int, opened: Opener) -> bytes:
-    """Return a file's content, b"" without the file; RunFolderError above `most` bytes."""
     try:
         with opened(path) as file:
             data = file.read(most + 1)

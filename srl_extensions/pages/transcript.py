@@ -53,7 +53,7 @@ def transcript(
     frames: Iterable[bytes] | None = None,
     seconds: float | None = None,
 ) -> Transcript:
-    """Return the first SHOWN_TURNS turns of an episode as a table, or all as an animation.
+    """Return the first 40 turns of an episode as a table, or all as an animation.
 
     Without a `view`, observations and actions are numbers. The animation shows `frames`, PNG files
     of the start and of each turn, for `seconds` each. Without `frames`, the result is the table.

@@ -102,7 +102,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return policy_loss + self.settings.value_coefficient * loss
 
     def _reads_contexts(self, samples: Sequence[TokenSample]) -> bool:
-        """Return True if the critic reads tokens, and every answer has a separate context."""
         return samples[0].contexts is not None and self.settings.critic != "central"
 
     def _values_in_contexts(
@@ -137,7 +136,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     @property
     def _backbone(self) -> Any:
-        """The policy's transformer below its output head."""
         return backbone_of(self.accelerator.unwrap_model(self.model))
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
@@ -228,7 +226,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     @torch.no_grad()
     def _values_now(self, batch: Mapping[str, Any], samples: Sequence[TokenSample]) -> Tensor:
-        """Return the critic's values (B, K) without dropout, in parts of TRL's batch size."""
         self.model.eval()
         self.critic.eval()
         if self._reads_contexts(samples):
@@ -319,5 +316,4 @@ def _whole(values: Floats) -> tuple[Floats, slice]:
 
 
 def _padded(rows: Sequence[Tensor], like: Tensor) -> Tensor:
-    """Return the rows as one tensor, padded with 0, on the device of `like`."""
     return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True).to(like.device)

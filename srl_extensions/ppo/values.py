@@ -84,11 +84,11 @@ class ValueScale:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the returns, at least 1e-8."""
+        """Standard deviation of the returns of `update`, at least 1e-8; 1.0 before the first."""
         return max(math.sqrt(self._variance), 1e-8)
 
     def update(self, returns: Floats) -> None:
-        """Add an update's returns to mean and variance; earlier weights are multiplied by DECAY."""
+        """Add an update's returns to mean and variance; earlier weights are multiplied by 0.99."""
         self._weight = DECAY * self._weight + 1.0
         share = 1.0 / self._weight
         ahead = float(returns.mean()) - self._mean

@@ -85,7 +85,7 @@ class Service:
     def _admitted(self, context: Any) -> Iterator[str]:
         """Yield the client of a call; `calls` counts the call during the body.
 
-        Raises RemoteError if the call has no valid token, or its client has MOST_CALLS calls.
+        Raises RemoteError if the call has no valid token, or its client has 1024 calls.
         """
         client = self._authenticated(context)
         if self.calls[client] >= MOST_CALLS:
@@ -100,10 +100,7 @@ class Service:
                 del self.calls[client]
 
     def _authenticated(self, context: Any) -> str:
-        """Return "token NUMBER", counted from 0, or the host if the server has no tokens.
-
-        Raises RemoteError if the call has none of the server's tokens.
-        """
+        """Return "token NUMBER" from 0, or the host without tokens; RemoteError if none matches."""
         if not self._tokens:
             return str(context.peer()).rpartition(":")[0]
         given = dict(context.invocation_metadata()).get("authorization", "")
@@ -137,7 +134,7 @@ class Service:
         return pb.OpenReply(session=session, environment=environment)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
-        """Start an episode; return its packed results. RemoteError for an unknown session."""
+        """Start an episode of a session; return its packed results. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
@@ -148,7 +145,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
-        """Play one step; return its packed results. RemoteError for an unknown session."""
+        """Play one step of a session; return its packed results. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
@@ -173,10 +170,10 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server in the context, and yield its Serving; at the end, calls have DRAIN seconds.
+    """Run a server in the context, and yield its Serving.
 
-    Raises:
-        EnvConfigError: If the address is not available, or the certificate cannot be read.
+    At the end, calls have 10 seconds, and sessions end. Raises EnvConfigError if the address is
+    not available, or the certificate cannot be read.
     """
     # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
     server = grpc.aio.server(options=list(OPTIONS.items()))
@@ -215,7 +212,6 @@ def in_thread(settings: ServerSettings) -> Iterator[Serving]:
 
 
 async def _message(kind: Any, context: Any) -> Any:
-    """Return a call's message of class `kind`; RemoteError if it is late, missing or invalid."""
     try:
         async with asyncio.timeout(SILENT_SECONDS):
             data = await context.read()

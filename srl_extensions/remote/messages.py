@@ -22,11 +22,7 @@ from srl_extensions.remote.errors import RemoteError
 
 
 def pack(value: Any) -> bytes:
-    """Return plain values and NumPy arrays as JSON; see `srl_envs.records.encode`.
-
-    Raises:
-        RemoteError: For other values.
-    """
+    """Return plain values and NumPy arrays as JSON; RemoteError for other values."""
     try:
         if not is_plain(value):
             raise TypeError(f"{value!r:.80}")
@@ -62,7 +58,7 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return {"type": class name, argument: value, ...}; RemoteError unless in SPACES or Dict."""
+    """Return {"type": class name, argument: value, ...}; RemoteError for an unsupported space."""
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}
@@ -146,7 +142,7 @@ def unpack_outcome(
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return JSON [agent -> action, agent -> text of a TextAction] of a step's actions."""
+    """Return JSON [agent -> action, agent -> text of a TextAction]; RemoteError if impossible."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 

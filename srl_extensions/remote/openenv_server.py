@@ -135,7 +135,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play a turn with each active agent's answer; EnvError for a wrong set or before reset."""
+        """Play a turn with active agents' answers (else EnvError); other arguments are unused."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)

@@ -133,7 +133,7 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return a Credit of `scheme`, whose `replay` adds gains to each round's trajectories.
+    """Return a Credit of `scheme` (None: the learner's), which adds gains by replays of each round.
 
     Resets `env`. Raises ConfigError if it cannot be copied, or has actions other than choices.
     """

@@ -47,7 +47,7 @@ class TrackerRun:
     """True after an error. When the sink is closed, the run then receives no more records."""
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
-        """Log the metrics of a step in the library, and wait for its call."""
+        """Log the metrics of a step in the library; its errors are raised."""
         if self.with_step:
             self.tracker.log({**numbers, "step": step})
         else:
@@ -63,9 +63,9 @@ def _started(tracker: Any) -> Any:
 
 
 def tensorboard_run(opening: Opening) -> TrackerRun:
-    """Open a run of TensorBoard in `folder`/tensorboard, or in `config.directory`/`name`.
+    """Open a run of TensorBoard in `config.directory`/`name`, or else in `folder`/tensorboard.
 
-    Raises TrackerError if a new run (step 0) finds events in the latter.
+    Raises TrackerError if a new run (step 0) finds events in `config.directory`/`name`.
     """
     from accelerate.tracking import TensorBoardTracker
 

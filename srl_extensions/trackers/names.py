@@ -70,7 +70,7 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return `path`.KEY... -> number or text of each leaf of a tree; secrets are replaced."""
+    """Return `path`.KEY... -> number or cut text of each leaf of a tree, without secrets."""
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
@@ -93,7 +93,7 @@ def without_secrets(text: str) -> str:
 
 
 def segment(name: str) -> str:
-    """Return a name, cut to 80 characters, with "_" for all but letters, digits and "_.-"."""
+    """Return a name, cut to 80 characters, with "_" for runs of all but letters, digits, "_.-"."""
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 

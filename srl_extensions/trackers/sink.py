@@ -52,8 +52,7 @@ def check(config: RunConfig) -> None:
 def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
     """Open the trackers (None without any); `step` counts complete passes and rounds, 0 if new.
 
-    Raises:
-        TrackerError: If a tracker cannot be opened, or trackers.json is damaged.
+    Raises TrackerError if a tracker cannot be opened, or trackers.json is unusable.
     """
     if not config.logging.trackers:
         return None
@@ -78,8 +77,7 @@ class TrackerSink:
         """Open all trackers with the arguments of `opening`.
 
         Steps count the passes of each stage (`passes`, in the order of the stages), then `rounds`.
-        Raises TrackerError if a tracker cannot be opened, or trackers.json cannot be read or
-        written.
+        Raises TrackerError if a tracker cannot be opened, or trackers.json is unusable.
         """
         self._passes, self._rounds = passes, rounds
         self._path = opening.folder / FILE
@@ -185,7 +183,6 @@ def one_line(error: BaseException) -> str:
 
 
 def _read_state(path: Path) -> dict[str, KnownRun]:
-    """Return tracker -> run in trackers.json, {} without the file; TrackerError if damaged."""
     try:
         return _STATE.validate_json(read_bytes(path)) if path.exists() else {}
     except (DocumentError, ValidationError) as error:

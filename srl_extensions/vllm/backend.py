@@ -134,10 +134,7 @@ class VLLMBackend:
 
     @asynccontextmanager
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
-        """Yield the served weights of a request, which counts as open in the body.
-
-        Raises BackendError if its adapter or version is not served.
-        """
+        """Yield a request's weights, and count it as open; BackendError if they are not served."""
         with self._lock:
             served = self._served.get(request.adapter)
             if served is None:
@@ -199,7 +196,7 @@ class VLLMBackend:
 
 
 def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
-    """Raise BackendError if a token id is not below `vocabulary`."""
+    """Raise BackendError, which names `served_as`, if a token id is not below `vocabulary`."""
     if (highest := max(sampled.ids)) >= vocabulary:
         raise BackendError(
             f"tokens of {served_as!r} must be at most {vocabulary - 1}, got {highest}: does the "
@@ -228,7 +225,6 @@ def completion(
 
 
 def _allowed(ids: Sequence[int], trie: TokenTrie) -> tuple[tuple[int, ...], ...]:
-    """Return the legal token ids at each position; BackendError for an illegal or cut answer."""
     allowed, node = [], trie
     for token in ids:
         allowed.append(node.allowed)

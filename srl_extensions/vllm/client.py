@@ -145,7 +145,7 @@ class VLLMClient:
         await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
-        """Stop serving `name`, which must have no open requests, and whose folder must exist."""
+        """Unload an adapter without open requests, whose folder exists; BackendError if refused."""
         await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
@@ -178,7 +178,7 @@ class VLLMClient:
         _sampled(self.name, reply, model, 1, 1)
 
     async def is_healthy(self, seconds: float) -> bool | None:
-        """Return True for a running engine, False for a reported failure, None if no reply came."""
+        """Return True if the engine runs, False if it failed, None without reply in `seconds`."""
         request = self._client.get(f"{self.url}/health", cast_to=str, options={"max_retries": 0})
         try:
             await background_loop.await_(within(seconds, self.name, request))
@@ -193,12 +193,12 @@ class VLLMClient:
         await background_loop.await_(self._client.close())
 
     async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send one request within the deadline; return JSON or text. `options` are of the SDK."""
+        """Do as `_ask`, but raise BackendError after the deadline."""
         request = self._ask(method, path, body, **options)
         return await background_loop.await_(within(self._deadline, self.name, request))
 
     async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send a request; return JSON or text; raise ServerUnavailable (dead) or BackendError."""
+        """Send a request with SDK `options`; return JSON or text, or raise BackendError."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)
@@ -233,7 +233,6 @@ class _Reply(BaseModel):
 
 
 def _sampled(name: str, body: Any, model: str, count: int, longest: int) -> list[Sampled]:
-    """Return the completions in the order of the prompts; BackendError for an unexpected reply."""
     try:
         reply = _Reply.model_validate(body)
     except ValueError as error:

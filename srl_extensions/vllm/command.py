@@ -63,10 +63,7 @@ class ServerSpec:
 
 
 def program(python: str) -> str:
-    """Return the absolute path of a program, given as a path or as a name on PATH.
-
-    Raises ServingError if there is no such program.
-    """
+    """Return a program's absolute path, from a path or a name on PATH; ServingError if none."""
     found = shutil.which(python)
     if found is None:
         raise ServingError(
@@ -113,7 +110,7 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` minus NOT_INHERITED and TORCHELASTIC_*, plus vLLM's and GPU variables."""
+    """Return `inherited` minus Python's paths and torchrun's, plus vLLM's and GPU variables."""
     kept = {
         name: value
         for name, value in inherited.items()

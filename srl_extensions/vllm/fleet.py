@@ -62,7 +62,7 @@ class Fleet:
         deadline: float,
         restarts: int = MAX_RESTARTS,
     ) -> None:
-        """Bring servers up (see `managed`) and watch them; if one fails, end all and raise."""
+        """Start and watch servers (see `managed`); if one does not come up, end all and raise."""
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
             member.base: Router(deadline) for member in members
@@ -157,10 +157,7 @@ class Fleet:
         """Watch a server, and bring it back each time it fails.
 
         A server that this fleet started is restarted; an attached one is polled until it answers.
-        A server that is down receives no requests.
-
-        Raises:
-            ServingError: The allowed restarts are used up.
+        A server that is down receives no requests. Raises ServingError if no restarts are left.
         """
         router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
@@ -191,7 +188,7 @@ class Fleet:
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until a server's process ended, its engine died, or it hung for HANGS_AFTER seconds.
+        """Wait until a server's process ended, its engine died, or it hung for 60 seconds.
 
         An attached server is down after the first request or check that fails, because another
         process may restart it.

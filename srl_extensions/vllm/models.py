@@ -88,7 +88,7 @@ class ServedModels:
         self._folder = Path(self._ends.enter_context(folder_for_weights(self._backend.folder)))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
-        """Start or attach to the servers; `learners` is model -> Apply. Sets `facts` and `check`.
+        """Start or attach to the servers, set `facts` and `check`; `learners` is model -> `apply`.
 
         Raises:
             ServingError: If a server cannot be started.
@@ -158,7 +158,7 @@ def _attach(
     served: Mapping[str, str],
     concurrency: int,
 ) -> Samplers:
-    """Open a player's Samplers at running servers; wait up to MAX_WAIT for a restarted one."""
+    """Open a player's Samplers at running servers; wait up to 600 s for a restarted one."""
     latest = time.monotonic() + MAX_WAIT
     while True:
         try:
@@ -186,7 +186,7 @@ def _backends(
 
 
 def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
-    """Return `token_facts` of a base, and the last PROBED_TOKENS token ids of a first prompt."""
+    """Return `token_facts` of a base, and the last 64 token ids of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]
