@@ -561,7 +561,7 @@ class FocalAgent:
             answer: Your answer, written as the rules say.
 
         Returns:
-            Your situation after the turn, or that the game is over.
+            Your situation after the turn.
         """
         if not self._game.agents:
             return "The game is over."
