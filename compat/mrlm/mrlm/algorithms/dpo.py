@@ -86,9 +86,10 @@ class DPOTrainer(PolicyTrainer):
         super().__init__(policy_env, (), config)
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Train for `num_iterations` passes (None: training.num_epochs); return a dict of results.
+        """Train for `num_iterations` passes (None: training.num_epochs); return Trainer.fit's dict.
 
-        Before, the main process writes the pairs to OUTPUT_DIR_preferences.jsonl.
+        The main process first writes the pairs to FOLDER_preferences.jsonl, where FOLDER is
+        `config.output_dir` or outputs/dpo. A run in FOLDER is moved to a folder next to it.
         """
         if processes.is_main():
             self.dataset.to_json(self._path)
