@@ -8,6 +8,7 @@ template, as of base models, receives one of TEMPLATES or one from a file.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ def template_of(name: str) -> str:
     if name in TEMPLATES:
         return TEMPLATES[name]
     try:
-        text = read_bytes(Path(name).expanduser()).decode("utf-8-sig")
+        text = read_bytes(Path(os.path.expanduser(name))).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         raise BackendError(
