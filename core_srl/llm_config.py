@@ -46,7 +46,7 @@ S = TypeVar("S", bound=Section)
 
 
 def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
-    """Return the section; ConfigError about field `kind` unless fields in `ignored` are defaults."""
+    """Return the section; ConfigError, with field `kind`, unless `ignored` fields are defaults."""
     for name in ignored:
         if getattr(section, name) != type(section).model_fields[name].default:
             raise ConfigError(f"{name} has no effect where {kind} is {getattr(section, kind)}")

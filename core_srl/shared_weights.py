@@ -169,7 +169,7 @@ class SharedWeights:
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
-    """Convert numbers or a tensor to the type of `like`; ValueError unless finite and of its shape."""
+    """Return numbers as a tensor like `like`; ValueError if not finite or of another shape."""
     try:
         numbers = torch.as_tensor(given)
     except (RuntimeError, TypeError) as error:  # None, as the gradient of an unused weight
