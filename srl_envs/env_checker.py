@@ -61,7 +61,7 @@ def check_environment(
     """Check that environments fulfill the contract in POINTS.
 
     Args:
-        make: Function that returns a new environment, called twice; closed if all checks pass.
+        make: Function that returns a new ParallelEnv, called twice; closed if all checks pass.
         seed: Seed of every reset.
         options: Options of every reset.
         max_turns: Number of rounds after which an episode counts as endless.
