@@ -127,6 +127,6 @@ def is_plain(options: Mapping[str, Any]) -> bool:
     """Return True if options can be written as JSON, and so in a configuration file."""
     try:
         json.dumps(options)
-    except TypeError:
+    except (TypeError, ValueError):
         return False
     return True

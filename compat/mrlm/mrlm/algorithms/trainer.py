@@ -95,7 +95,7 @@ def train_configured(
 
     Raises:
         CheckpointNotFound: There is no such checkpoint.
-        ConfigError, EnvConfigError: Settings or environments are missing or not allowed.
+        BackendError, ConfigError, EnvConfigError: Model, settings or environments are not usable.
     """
     environments = [_configured(section) for section in config.eval_envs]
     return _train(config, environments, checkpoint=checkpoint)
