@@ -39,7 +39,7 @@ class LoRAManager:
 
         Args:
             configs: Settings of the adapters. The keys are ignored: `lora_id` numbers an adapter.
-            base: Folder or hub name of a whole model.
+            base: Folder or hub name of a whole model, or "tiny".
             device: Torch device; "auto" selects a GPU if there is one.
 
         Raises:
@@ -111,8 +111,8 @@ class LoRAManager:
     def save(self, lora_id: int, folder: str | Path) -> int:
         """Write an adapter as a PEFT folder, atomically; return the version of its weights.
 
-        Creates parent folders. Raises KeyError for an unknown lora_id, and ConfigError for a folder
-        that has files.
+        Creates parent folders. Raises KeyError for an unknown lora_id, and ConfigError unless the
+        folder is empty or missing.
         """
         name, folder = self.configs[lora_id].name, Path(folder)
         refuse_taken(folder)
@@ -127,7 +127,7 @@ class LoRAManager:
         return version
 
     def get_lora_status(self) -> dict[int, dict[str, Any]]:
-        """Return lora_id -> {"name", "version", "config"} of each adapter."""
+        """Return lora_id -> {"name", "version" (0 at first), "config" (LoRAConfig)}."""
         return {
             lora_id: {"name": config.name, "version": self._versions[lora_id], "config": config}
             for lora_id, config in self.configs.items()

@@ -83,8 +83,7 @@ class CompetenceFactor(Section):
 def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor) -> dict[str, Any]:
     """Return the factors' RunConfig settings, as {"mode.name": ..., "credit.name": ..., ...}.
 
-    Raises:
-        ConfigError: For TEAM_BASED with SPECIALIZED, which assign credit in different ways.
+    Raises ConfigError for TEAM_BASED with SPECIALIZED, which assign credit in different ways.
     """
     kind = cooperation.cooperation_type
     team_based = kind is CooperationType.TEAM_BASED

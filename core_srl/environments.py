@@ -86,10 +86,7 @@ def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
 def create_multi_model_staged_env(
     num_models: int = 8, warmup_episodes: int = 50
 ) -> MultiModelTrainingEnvironment:
-    """Create staged_v0 with `num_models` agents.
-
-    All agents have equal rewards in the first `warmup_episodes` episodes.
-    """
+    """Create staged_v0, with equal rewards for all in the first `warmup_episodes` episodes."""
     options = {"num_agents": num_models, "warmup_episodes": warmup_episodes}
     return _make(EnvironmentType.STAGED, "staged_v0", **options)
 

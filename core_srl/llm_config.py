@@ -46,10 +46,7 @@ S = TypeVar("S", bound=Section)
 
 
 def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
-    """Return the section. Raises ConfigError if a field of `ignored` differs from its default.
-
-    `kind` is the field that decides which other fields are ignored.
-    """
+    """Return the section; ConfigError, with field `kind`, unless `ignored` fields are defaults."""
     for name in ignored:
         if getattr(section, name) != type(section).model_fields[name].default:
             raise ConfigError(f"{name} has no effect where {kind} is {getattr(section, kind)}")

@@ -215,7 +215,7 @@ def create_qwen3_manager(
     max_length: int = 32768,
     temperature: float = 0.7,
 ) -> SharedLLMManager:
-    """Load a model into this process and return a new manager; errors as in SharedLLMManager.
+    """Load a model; return a manager. Errors as in SharedLLMManager; ConfigError for wrong values.
 
     Args:
         model_name: Folder, PEFT adapter or hub name.

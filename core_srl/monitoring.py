@@ -45,7 +45,7 @@ class UnifiedMonitor:
         self._file: JsonlSink | None = None
 
     def start(self) -> None:
-        """Record all trainers from now on, also in the file if enabled; no effect if started.
+        """Record trainers with enable_monitoring, and in the file if enabled; no effect if started.
 
         Raises:
             MetricsError: If the file exists and has lines that are not JSON.

@@ -145,7 +145,7 @@ class UnifiedScheduler(_Servers):
             sampling: temperature (0.7), top_p (1) or max_new_tokens (2048).
 
         Raises:
-            ConfigError: For unknown models and settings.
+            ConfigError: For unknown models and settings; PolicyError for top_k.
             BackendError: If a model does not answer.
             ServingError: If the servers do not run.
         """
@@ -235,7 +235,7 @@ create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a scheduler with shares of common servers by score (`set_score`).
+    """Create a scheduler that shares servers by `set_score`; ValueError for wrong arguments.
 
     Args:
         base_port: Port of the first server, 1 to 65535.

@@ -169,11 +169,12 @@ class SharedWeights:
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
-    """Convert `given` (numbers or a tensor) to the dtype and device of `like`.
-
-    Raises ValueError unless it has the shape of `like` and is finite.
-    """
-    tensor = torch.as_tensor(given).to(like)
+    """Return numbers as a tensor like `like`; ValueError if not finite or of another shape."""
+    try:
+        numbers = torch.as_tensor(given)
+    except (RuntimeError, TypeError) as error:  # None, as the gradient of an unused weight
+        raise ValueError(f"must be numbers or a tensor, got {given!r:.80}") from error
+    tensor = numbers.to(like)
     if tensor.shape != like.shape or not tensor.isfinite().all():
         shapes = f"{tuple(like.shape)}, got {tuple(tensor.shape)}"
         raise ValueError(f"must be finite and have shape {shapes}")

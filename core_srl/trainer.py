@@ -68,7 +68,7 @@ class MultiModelTrainer:
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
-        """Environment of the episodes: coop_compete_v0 unless a PettingZoo ParallelEnv is assigned.
+        """Environment of episodes: coop_compete_v0, built when read, or an assigned ParallelEnv.
 
         Every episode has a copy, whose `max_cycles`, if any, is the config's episode_length.
         `environment.reward_function = f` replaces the rewards by `f(model_output, context)`, also
@@ -100,9 +100,11 @@ class MultiModelTrainer:
     def trainer(self) -> Trainer:
         """srl_train.Trainer of the run, built at first use, and after new settings or a failure.
 
+        A trainer that is replaced is closed, after a checkpoint unless an update failed.
+
         Raises:
             CheckpointError: For a setting that past rounds depend on, changed after them.
-            BackendError: "Model loading failed".
+            BackendError: "Model loading failed". ConfigError: For incompatible settings.
         """
         if self._trainer is not None and self._trainer.is_training:
             return self._trainer
@@ -130,6 +132,7 @@ class MultiModelTrainer:
         """Train all remaining rounds in a worker thread.
 
         A cancellation or SIGTERM ends training after the current round and saves a checkpoint.
+        Another run in checkpoint_dir is first moved to a folder next to it.
 
         Returns:
             training_completed (False if stopped early), total_episodes, training_time (seconds),
@@ -159,9 +162,9 @@ class MultiModelTrainer:
             episode_num: Number of the next episode, `current_episode`, from 0.
 
         Returns:
-            episode (its number), rewards (model -> mean raw reward per step), cooperation_ratio
-            (None without the action "cooperate"), updates (model -> True if its weights changed),
-            metrics (the round's row after its last episode, else {}) and failure (error or None).
+            episode (its number), rewards (model -> mean raw reward per step, None without steps),
+            cooperation_ratio (None without the action "cooperate"), updates (model -> True if its
+            weights changed), metrics (row of a round that ended, else {}), failure (error or None).
 
         Raises:
             TrainingError: For another number than the next episode's, or after max_episodes.
@@ -185,7 +188,7 @@ class MultiModelTrainer:
         return loaded
 
     def get_training_status(self) -> dict[str, Any]:
-        """Return the status of the run.
+        """Return the status of the run; builds `trainer` at first use.
 
         Returns:
             is_training, current_episode, max_episodes, progress (0 to 1), training_time (seconds),
@@ -398,6 +401,7 @@ async def quick_start_multimodel_training(
     """Train `num_models` documented models, each replaced by 'tiny' if this machine lacks it.
 
     Whole rounds of 10 episodes are trained; one shorter round if `max_episodes` is below 10.
+    Files are in CHECKPOINT_DIR, from which an older run is moved to a folder next to it.
 
     Returns:
         training_results (see `MultiModelTrainer.train`), model_performance (see

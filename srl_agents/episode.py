@@ -206,7 +206,7 @@ def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> No
     """Write episodes to a file, one line each; the file appears only when complete.
 
     Args:
-        path: Path of the file, which is replaced.
+        path: Path of the file, which is replaced; missing folders are created.
         episodes: Episodes, in the order of the lines.
     """
     with whole_file(Path(path)) as file:

@@ -32,7 +32,7 @@ class Human:
         hears_words: bool = False,
         name: str = "human",
     ) -> None:
-        """Create a policy.
+        """Create a policy whose actions a person enters.
 
         Args:
             view: Text view of the environment.

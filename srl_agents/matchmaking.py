@@ -55,7 +55,8 @@ class Matchmaking:
         """Create an assignment; `seats` is agent -> player of the agents with a fixed player.
 
         `name` is "fixed" (see assign_agents), "rotating" (fixed, shifted by one agent per group),
-        "uniform" (models drawn per group) or "round_robin" (models drawn in a balanced schedule).
+        "uniform" (models drawn per group) or "round_robin" (models drawn in a balanced schedule);
+        models in `seats` are drawn only if all models are there.
         Raises ValueError for an unknown agent in `seats`. "fixed" and "rotating" also raise it for
         a model without an agent, and the others if `seats` contains every agent.
         """

@@ -50,7 +50,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 
     @property
     def agents(self) -> list[str]:
-        """Active agents that are not partners."""
+        """Active agents that are not partners; empty before `reset`."""
         return [agent for agent in self.env.agents if agent not in self._partners]
 
     def reset(

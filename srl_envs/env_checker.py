@@ -61,7 +61,7 @@ def check_environment(
     """Check that environments fulfill the contract in POINTS.
 
     Args:
-        make: Function that returns a new environment, called twice; closed if all checks pass.
+        make: Function that returns a new ParallelEnv, called twice; closed if all checks pass.
         seed: Seed of every reset.
         options: Options of every reset.
         max_turns: Number of rounds after which an episode counts as endless.
@@ -83,10 +83,7 @@ def check_environment(
 
 
 def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
-    """Raise ConformanceError for a point of POINTS unless it is `kept`.
-
-    `problem` is a format string for the error, and `parts` are its arguments.
-    """
+    """Raise ConformanceError with `problem.format(*parts)` for a point of POINTS unless `kept`."""
     # `parts` are formatted only on failure, because the repr of an array takes long.
     if not kept:
         raise ConformanceError(f"{point}: {problem.format(*parts)} ({POINTS[point]})")

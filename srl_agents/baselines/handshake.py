@@ -68,7 +68,7 @@ class Handshake:
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Record the partner's action; sets `over` on a deviation, `agreed` after an agreement."""
+        """Record the partner's action; sets `over` after a failure, `agreed` after an agreement."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -173,7 +173,7 @@ def in_question(
 ) -> list[Cell]:
     """Return the joint actions (leader's, follower's) that may be as good as the agreement.
 
-    These are the joint actions whose product of gains is at least that of the agreement if their
+    Their product of gains over the maximin values is at least that of the agreement if their
     rewards are `error` higher, and those of the agreement `error` lower, than in the tables.
     """
     _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))

@@ -45,7 +45,8 @@ def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
     """Return label -> statistics of the episodes of this environment of multitask_v0.
 
     The keys are "episodes" (number), "raw_reward" (mean per step), "raw_return" (mean per agent and
-    episode), "success" and "parse_failures" (see these functions). Other episodes are ignored.
+    episode), "success" (or None) and "parse_failures" (see these functions). Other episodes are
+    ignored.
     """
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:

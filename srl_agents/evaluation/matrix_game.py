@@ -111,10 +111,10 @@ def oracle(payoff_22: Floats) -> float:
 
 
 def best_response(payoff_22: Floats, opponent_C: Sequence[float], horizon: int) -> float:
-    """Return the exact mean reward per round of the best response to a memory-one opponent.
+    """Return the mean reward per round of the best response to a memory-one opponent.
 
     `opponent_C` are its probabilities of cooperation at first and after (its own action, the
-    other's) = 00, 01, 10, 11.
+    other's) = 00, 01, 10, 11; `horizon` is the number of rounds.
     """
     reply_CK = distributions(mirrored(opponent_C))
     return float(best_plan(reply_CK[None], payoff_22[None], horizon).value_N[0])

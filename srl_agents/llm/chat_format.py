@@ -8,6 +8,7 @@ template, as of base models, receives one of TEMPLATES or one from a file.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ def template_of(name: str) -> str:
     if name in TEMPLATES:
         return TEMPLATES[name]
     try:
-        text = read_bytes(Path(name).expanduser()).decode("utf-8-sig")
+        text = read_bytes(Path(os.path.expanduser(name))).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         raise BackendError(
@@ -140,10 +141,7 @@ class ChatFormat:
         """All token ids that end an answer."""
 
     def render(self, messages: Messages) -> str:
-        """Return the text of (role, content) messages up to the model's next answer.
-
-        Raises BackendError if the template fails on these messages.
-        """
+        """Return the text of (role, content) messages up to the next answer, else BackendError."""
         from jinja2.exceptions import TemplateError, UndefinedError  # an optional dependency
 
         try:
@@ -178,7 +176,7 @@ class ChatFormat:
         return prompts
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """Return an answer's token ids without end of turn; names of control tokens become them."""
+        """Return an answer's token ids without end of turn; control tokens in `text` are parsed."""
         return self._ids((text,))
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
@@ -202,10 +200,7 @@ class ChatFormat:
         return tuple(known)
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of an answer's token ids, special tokens included.
-
-        A stop token at the end is omitted.
-        """
+        """Return the text of an answer's token ids, special tokens too, but no final stop token."""
         content = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
         text = self._tokenizer.decode(
             list(content), skip_special_tokens=False, clean_up_tokenization_spaces=False

@@ -49,7 +49,7 @@ class ChatPolicy:
         Args:
             model: Model that answers.
             view: Text view of the environment.
-            sampling: Sampling settings of agents that are not in `per_agent`.
+            sampling: Settings of agents that are not in `per_agent`; None selects Sampling().
             per_agent: Agent -> sampling settings.
             context: Function that selects the messages of each request (srl_agents.llm.context).
                 None sends the whole conversation.

@@ -19,7 +19,7 @@ ContextFunction = Callable[[list[Message]], Sequence[Message]]
 
 
 def window(steps: int) -> ContextFunction:
-    """Return a context function: system message, last `steps` user messages, answers between."""
+    """Return a selector of the system message, last `steps` user messages and answers between."""
 
     def last_steps(messages: list[Message]) -> list[Message]:
         rules = messages[:1] if messages[0]["role"] == "system" else []
@@ -37,7 +37,7 @@ def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextF
         trusted: False to refuse 'module:function', for a name that is not from the user.
 
     Raises:
-        EnvConfigError: The function is not found.
+        EnvConfigError: The name has another form, or the function is not found.
         UntrustedError: The name is code and not trusted.
     """
     if name == "full":

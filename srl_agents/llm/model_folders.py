@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 def folders() -> dict[str, str]:
     """Return the entries of CORE_SRL_MODELS: hub name or NAME@REVISION -> absolute folder.
 
-    Raises BackendError if an entry is not NAME=FOLDER, or its folder does not exist.
+    Empty if unset. Raises BackendError for an entry other than NAME=FOLDER or a missing folder.
     """
     found = {}
     for entry in filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(","))):

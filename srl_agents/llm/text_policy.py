@@ -137,9 +137,9 @@ class TextPolicy:
         Args:
             backend: Model that samples the answers.
             view: Text view of the environment.
-            sampling: Sampling settings of agents that are not in `per_agent`.
+            sampling: Settings of agents that are not in `per_agent`; None selects Sampling().
             per_agent: Agent -> sampling settings.
-            adapter: Name of the LoRA adapter, for all agents or per agent.
+            adapter: Name of the LoRA adapter, for all agents or per agent; None for the base.
             constrained: True to sample only legal answers.
             context: Function that selects the messages of each prompt (srl_agents.llm.context).
                 None sends the whole conversation.

@@ -310,7 +310,7 @@ class _Lesson:
 
 
 def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
-    """Return the tokens of a dialogue; their targets make each legal answer equally likely."""
+    """Return a dialogue's tokens; targets of readable answers make legal ones equally likely."""
     lesson = _Lesson([], [], [])
     for line in dialogue.lines:
         opening = ChatTurn(line.words, rules=dialogue.rules)

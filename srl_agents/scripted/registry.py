@@ -43,7 +43,7 @@ class PolicyEntry:
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if `games` has env's name as _v0, or is empty and actions are discrete."""
+        """Return True if `games` has env's name as _v0, or is empty and all spaces are Discrete."""
         if self.games:
             return first_version(env) in self.games
         return 0 not in action_counts(env).values()
@@ -113,7 +113,7 @@ def alternatives(name: str) -> list[str]:
 def entry_of(name: str) -> PolicyEntry:
     """Return the PolicyEntry of a name in POLICIES; PolicyError for other names.
 
-    For a plugin that is a policy class or function, the entry is new and allows any game.
+    For a plugin that is a policy class or function, the entry is new, with empty `games`.
     """
     part = POLICIES.load(name)
     if isinstance(part, PolicyEntry):
@@ -182,10 +182,7 @@ def classic_policy(name: str, env: Any) -> Policy:
 
 
 def policies_by_agent(partners: Mapping[str, str], env: Any) -> dict[str, Policy]:
-    """Return agent -> new policy, for agent -> name.
-
-    Agents with the same name share the policy. Raises the errors of `classic_policy`.
-    """
+    """Return agent -> new policy, one per name; raises the errors of `classic_policy`."""
     policies = {name: classic_policy(name, env) for name in dict.fromkeys(partners.values())}
     return {agent: policies[name] for agent, name in partners.items()}
 

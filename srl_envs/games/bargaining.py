@@ -60,8 +60,8 @@ Points = tuple[tuple[int, ...], ...]
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return (issue, options) pairs; raise EnvConfigError for bad names or numbers of options.
 
-    Names are lower-case letters and digits. An issue has 2 or more options, all issues together at
-    most MOST_PROPOSALS combinations and MOST_LETTERS letters.
+    Names are lower-case letters and digits. An issue has 2 or more different options, all
+    issues together at most MOST_PROPOSALS combinations and MOST_LETTERS letters.
     """
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")

@@ -47,7 +47,10 @@ def train(
     trainer: Any = PPOTrainer,
     **sections: Any,
 ) -> dict[str, Any]:
-    """Train `args.model` with `trainer` by `args` and config `sections`; print, return results."""
+    """Train by `args` (see `options`) in `environments`; print, return Trainer.fit's results.
+
+    `trainer` is the class to train with; `sections` are more fields of ExperimentConfig.
+    """
     config = experiment(args, **sections)
     results: dict[str, Any] = trainer(load(args, environments), environments, config).train()
     print_results(results)

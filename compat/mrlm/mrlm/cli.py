@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train by `args.config`, in `args.output` or from checkpoint `args.resume`; return 0."""
+    """Train by `args.config`, in `args.output` or from `args.resume` if given; print, return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -65,7 +65,7 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def print_results(results: Mapping[str, Any]) -> bool:
-    """Leave the process group. Main process: print rewards and losses, return True; else False."""
+    """Leave the process group; main process: print Trainer.fit's results; return True if main."""
     from srl_train import processes
 
     processes.leave()
@@ -81,13 +81,13 @@ def print_results(results: Mapping[str, Any]) -> bool:
 
 
 def serve(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Serve `args.environments` by `srl serve env` with options `rest`; return its exit code."""
+    """Serve `args.environments` (A,B,...) by `srl serve env` with `rest`; return its exit code."""
     names = [registered_name(name.strip()) for name in args.environments.split(",")]
     return srl.main(["serve", "env", *names, "--port", args.port, "--host", args.host, *rest])
 
 
 def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Evaluate `args.model` by `srl eval` with options `rest`; return its exit code."""
+    """Evaluate `args.model` by `srl eval` in `args.environment`, with `rest`; return exit code."""
     output = [] if args.output is None else ["--out", args.output]
     kind = "both_sides" if args.environment == "debate" else "all"
     scenario = f"{REGISTERED[args.environment]}.{kind}"

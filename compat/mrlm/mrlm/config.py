@@ -165,9 +165,9 @@ class ExperimentConfig(Section):
 
 
 def load_config(path: str | Path) -> ExperimentConfig:
-    """Read an experiment from a YAML file with the sections of ExperimentConfig.
+    """Read an ExperimentConfig from a YAML file; what the file lacks has its default.
 
-    Raises ConfigError for an unreadable file, an unknown setting or a value that is not allowed.
+    Raises ConfigError for an unreadable file or unknown or mistyped settings; ranges count later.
     """
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")

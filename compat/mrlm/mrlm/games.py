@@ -93,7 +93,7 @@ def _unanswered(observation: Observation) -> str:
 
 
 def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvironment:
-    """Return the name and options of one registered environment that plays all `environments`.
+    """Return (name, options), for registry.make, of one environment for all `environments`.
 
     Several become members of multitask_v0, which draws one for each episode; equal environments are
     one member. Raises EnvConfigError if there is none, or one is not a SimulatedEnvironment.
@@ -127,6 +127,6 @@ def is_plain(options: Mapping[str, Any]) -> bool:
     """Return True if options can be written as JSON, and so in a configuration file."""
     try:
         json.dumps(options)
-    except TypeError:
+    except (TypeError, ValueError):
         return False
     return True

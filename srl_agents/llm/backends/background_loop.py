@@ -26,7 +26,7 @@ def _thread() -> LoopThread:
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-    """Schedule a coroutine in the background loop and return its future, without waiting."""
+    """Schedule a coroutine in the background loop, started at first use; return its future."""
     return _thread().submit(coroutine)
 
 

@@ -219,10 +219,7 @@ class ApiModel(ABC):
 
     @abstractmethod
     def _connected(self, **settings: Any) -> Any:
-        """Return a client of the SDK, constructed with `settings`.
-
-        Raises BackendError if there is no key.
-        """
+        """Return a client of the SDK, constructed with `settings`; BackendError without a key."""
 
     @abstractmethod
     async def _ask(self, request: ChatRequest) -> ChatAnswer:

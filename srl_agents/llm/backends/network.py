@@ -83,10 +83,7 @@ class RejectedError(BackendError):
 
 
 async def within(seconds: float, name: str, request: Awaitable[T]) -> T:
-    """Return the result of a request; raise BackendError if it takes longer than `seconds`.
-
-    `name` is the name of the server in the error.
-    """
+    """Return the result of a request; BackendError of server `name` if over `seconds`."""
     try:
         # asyncio.wait_for of Python 3.11 can lose the cancellation of a fleet that closes.
         async with asyncio.timeout(seconds):

@@ -130,7 +130,7 @@ class Backend(Protocol):
 
 
 def check_room(request: Request, positions: int | None, name: str) -> None:
-    """Raise BackendError if the context is empty, or context and answer exceed `positions`.
+    """Raise BackendError if the context is empty, or it and the longest answer exceed `positions`.
 
     `positions` is the context length of the model `name` in tokens; None for no limit.
     """

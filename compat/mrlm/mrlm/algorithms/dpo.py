@@ -29,10 +29,7 @@ class PreferencePair:
     """Worse answer."""
 
     def row(self) -> dict[str, list[dict[str, str]]]:
-        """Return the pair in TRL's conversational format: prompt, chosen and rejected messages.
-
-        Messages of the role "environment" become the user's.
-        """
+        """Return TRL's {"prompt", "chosen", "rejected"}: messages, of "environment" as "user"."""
         answers = {"chosen": self.chosen, "rejected": self.rejected}
         return {
             "prompt": [
@@ -47,10 +44,7 @@ class PreferenceDataset(tuple[PreferencePair, ...]):
     """Immutable sequence of preference pairs."""
 
     def to_json(self, path: str | Path) -> None:
-        """Write a file with a line of JSON per pair, which `dpo.data` and TRL read.
-
-        Missing folders are created; an existing file is replaced.
-        """
+        """Write a line of JSON per pair, for `dpo.data` and TRL; create folders, replace a file."""
         with whole_file(Path(path)) as file:
             file.writelines(json.dumps(pair.row()) + "\n" for pair in self)
 
@@ -86,9 +80,10 @@ class DPOTrainer(PolicyTrainer):
         super().__init__(policy_env, (), config)
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Train for `num_iterations` passes (None: training.num_epochs); return a dict of results.
+        """Train for `num_iterations` passes (None: training.num_epochs); return Trainer.fit's dict.
 
-        Before, the main process writes the pairs to OUTPUT_DIR_preferences.jsonl.
+        The main process first writes the pairs to FOLDER_preferences.jsonl, where FOLDER is
+        `config.output_dir` or outputs/dpo. A run in FOLDER is moved to a folder next to it.
         """
         if processes.is_main():
             self.dataset.to_json(self._path)

@@ -30,8 +30,8 @@ def run_config(
 
     Args:
         config: Settings of the experiment.
-        environment: Environment to play; None if the algorithm plays no episodes. An environment
-            whose options are objects is passed to the Trainer instead of the configuration.
+        environment: (name, options) to play; None if the algorithm plays no episodes. It is left
+            out if its options are objects: it must then be passed to the Trainer.
         sampling: Sampling settings of a model that is passed to the Trainer; None if
             `config.model` describes the model.
 

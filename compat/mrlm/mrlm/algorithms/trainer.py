@@ -90,11 +90,12 @@ def train_configured(
     Args:
         config: Settings of the experiment.
         checkpoint: Folder of a checkpoint from which its run continues, in `config.output_dir` if
-            given; None starts a new run, and a run in its folder is moved next to it.
+            given; None starts a new run in `config.output_dir` or outputs/ALGORITHM, from which
+            an older run is moved to a folder next to it.
 
     Raises:
         CheckpointNotFound: There is no such checkpoint.
-        ConfigError: Settings are missing or not allowed.
+        BackendError, ConfigError, EnvConfigError: Model, settings or environments are not usable.
     """
     environments = [_configured(section) for section in config.eval_envs]
     return _train(config, environments, checkpoint=checkpoint)
@@ -128,9 +129,10 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy` (None: the config's model), link FOLDER/final to it; return folder, results.
+    """Train `policy` (None: the config's model); return the run's folder and Trainer.fit's results.
 
-    The run continues from `checkpoint`; without one, a run in the folder is moved next to it.
+    The run continues from `checkpoint`; without one, a run in the folder is moved next to it. At
+    the end, the main process links "final" in the folder to the trained model.
     """
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":

@@ -37,7 +37,7 @@ class SimulatedEnvironment(ABC):
 
     @abstractmethod
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Apply the agent's answer `action`; return the next observation and its reward."""
+        """Apply the agent's answer `action`; return the next observation and the reward."""
 
     @property
     def rng(self) -> np.random.Generator:

@@ -38,7 +38,7 @@ class ProblemGenerator:
     """Kinds of problems, by srl_envs' names; None selects all."""
 
     def options(self) -> dict[str, Any]:
-        """Return {"difficulty", "families"} as options of an environment, without those of None."""
+        """Return {"difficulty", "families"} as options of an environment, without None values."""
         options = {"difficulty": self.difficulty_range, "families": self.families}
         return {name: value for name, value in options.items() if value is not None}
 

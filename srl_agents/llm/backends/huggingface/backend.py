@@ -66,10 +66,13 @@ class HuggingFaceBackend:
         Args:
             model: PreTrainedModel or PeftModel.
             tokenizer: Tokenizer of the model.
-            name: Name in records; by default the name of the model's folder.
+            name: Name in records; by default the last part of the model's folder or hub name.
             chat_template: Template for a tokenizer without one: a name or a file
                 (srl_agents.llm.chat_format).
             chat_template_kwargs: Arguments of the template.
+
+        Raises:
+            BackendError: The chat template is missing, unreadable, failing or not append-only.
         """
         source = str(getattr(model.config, "_name_or_path", "")) or type(model).__name__
         self.name = name or os.path.basename(source.rstrip("/"))
@@ -112,7 +115,7 @@ class HuggingFaceBackend:
         tokenizer: Any = None,
         **chat: Any,
     ) -> HuggingFaceBackend:
-        """Load a model and its tokenizer.
+        """Load a model and its tokenizer, after a download if needed.
 
         Args:
             name_or_folder: Local folder, GGUF file (which is dequantized), hub name, or

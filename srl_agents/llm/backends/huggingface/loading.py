@@ -115,7 +115,7 @@ def quantization_arguments(device: str) -> dict[str, Any]:
 
 
 def make_batch_invariant(model: Any) -> None:
-    """Change 4-bit layers in place so that outputs depend neither on the batch nor on the mode."""
+    """Change 4-bit layers in place so that outputs depend on neither batch nor training mode."""
     from bitsandbytes.nn import Linear4bit
 
     for module in model.modules():
@@ -127,10 +127,7 @@ def make_batch_invariant(model: Any) -> None:
 
 
 def shared_states(model: Any) -> Iterator[Any]:
-    """Yield the quantization state (scales) of each quantized layer.
-
-    The states are neither parameters nor buffers of the model.
-    """
+    """Yield each quantized layer's quantization state (scales), no parameter or buffer."""
     for module in model.modules():
         if (state := getattr(module, "quant_state", None)) is not None:
             yield state

@@ -72,10 +72,7 @@ def _column(values: Sequence[float], device: torch.device) -> Tensor:
 
 
 def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tensor:
-    """Return a boolean tensor in the shape (rows, vocabulary) of `scores`: True for blocked tokens.
-
-    `allowed` are the token ids allowed in each row; None allows all.
-    """
+    """Return (rows, vocabulary): False for ids in a row's `allowed` (None: all), else True."""
     blocked = torch.ones(scores.shape, dtype=torch.bool)
     rows = [row for row, ids in enumerate(allowed) for _ in ids or ()]
     columns = [token for ids in allowed for token in ids or ()]
