@@ -110,7 +110,7 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
 
 
 def at_most(value: float, limit: float, option: str) -> float:
-    """Return `value` unchanged; inside `closed`, raise UntrustedError if it exceeds `limit`."""
+    """Return `value`; inside `closed`, raise UntrustedError, naming `option`, if over `limit`."""
     if is_closed() and value > limit:
         raise UntrustedError(
             f"{option} must be at most {limit:g} in a record, got {value:g}: {WAY_OUT}"
@@ -218,9 +218,8 @@ LONGEST_NUMBER = 1000  # characters
 def read_yaml(text: str) -> Any:
     """Return the plain data of a YAML text.
 
-    Raises:
-        DocumentError: The text is not YAML, contains a key twice in one mapping, exceeds MAX_YAML,
-            MAX_ENTRIES or MAX_NESTING, or contains an alias within its own target.
+    Raises DocumentError if the text is not YAML, contains a key twice in one mapping or an alias
+    within its own target, or exceeds MAX_YAML, MAX_ENTRIES, MAX_NESTING or LONGEST_NUMBER.
     """
     if len(text) > MAX_YAML:
         raise DocumentError(f"a document may have at most {MAX_YAML} characters, got {len(text)}")

@@ -127,9 +127,10 @@ def boxed(text: str) -> list[str]:
 
 
 def read(text: str, units: Collection[str] = ()) -> Reading:
-    """Return the Reading of an answer, of kind "words" if no other fits; never raise.
+    """Return the Reading of an answer, of kind "words" if no other fits.
 
-    The first LONGEST characters count. `units` are words that may follow a number.
+    The first LONGEST characters count. `units` are words that may follow a number. Raises only
+    ImportError, if several values need mpmath (see `same_answer`) and mpmath is missing.
     """
     try:
         check_brackets(text)

@@ -86,7 +86,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of a call in the other process; raise RuntimeError if it fails."""
+        """Call the other process; RuntimeError if that fails, NotPlainError for other data."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()

@@ -340,6 +340,7 @@ def parallel_env(
 
     Raises:
         EnvConfigError: An argument is invalid.
+        ImportError, SandboxError: A library is missing, or Python cannot be confined.
     """
     task = ToolUse(families, tools=tools, problems=problems, search=search, history=history)
     return ToolUseEnv(task, **settings)
