@@ -122,7 +122,7 @@ def refuse_large(options: Mapping[str, Any]) -> None:
     """Raise UntrustedError if the total size of a record's options exceeds LARGEST_RECORDED.
 
     The size is the sum of the absolute whole numbers in all options, also nested, at least 1 each.
-    Every other value, each container and each option in OF_TIME counts as 1.
+    Every other value, each container and each option in OF_TIME (as `max_cycles`) counts as 1.
     """
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:

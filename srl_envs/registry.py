@@ -303,7 +303,7 @@ class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo 
     def last(self, observe: bool = True) -> Any:
         """Return (observation, reward, termination, truncation, info) of the selected agent.
 
-        Without `observe`, the observation is None.
+        Without `observe`, the observation is None. Before `reset`, raises AttributeError.
         """
         read: Any = self.env.env.last if self._has_reset else super().last
         return read(observe)
@@ -347,7 +347,7 @@ def remake(
         raise EnvConfigError(f"{name}: options must be a mapping of names, got {options!r:.200}")
     if trusted:
         return make(name, **{**options, **ours})
-    name = served_name(name)
+    name = served_name(name) if isinstance(name, str) else name
     loading.refuse_large(options)
     with loading.closed(allowing):
         return make(name, **{**options, **ours})

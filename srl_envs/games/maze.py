@@ -369,7 +369,7 @@ class Maze(base.SimultaneousGame):
         return self.recipe.sample(generator, self.split)
 
     def draw_number(self, generator: np.random.Generator) -> int:
-        """Return a random index of `levels`; the generator is not used for a single level."""
+        """Return a random index of `levels`, or 0, without a draw, for at most one level."""
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
@@ -401,7 +401,7 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return an agent's vector; `way` has its fields last_dx, last_dy and blocked."""
+        """Return an agent's vector; `way` are fields last_dx, last_dy, blocked, `time` is time."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place
