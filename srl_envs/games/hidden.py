@@ -153,7 +153,7 @@ class HiddenRules(base.SimultaneousGame):
         return super().reset(seed, given)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Draw the rule set (or option "rule_set": its index) and order; return first vectors."""
+        """Draw rules (option "rule_set": their index) and agents' order; return first vectors."""
         rng, last = self._draws.np_random, len(self.rule_sets) - 1
         number = options.get("rule_set", rng.integers(last + 1))
         self._number = whole_number('options["rule_set"]', number, 0, last)

@@ -385,7 +385,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move and count, unless arrived or blocked; return fields last_dx, last_dy, blocked."""
+        """Try a move, unless arrived; return last_dx, last_dy and blocked, all 0 for no move."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
