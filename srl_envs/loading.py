@@ -110,7 +110,7 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
 
 
 def at_most(value: float, limit: float, option: str) -> float:
-    """Return `value` unchanged; inside `closed`, raise UntrustedError if it exceeds `limit`."""
+    """Return `value`; inside `closed`, raise UntrustedError, naming `option`, if over `limit`."""
     if is_closed() and value > limit:
         raise UntrustedError(
             f"{option} must be at most {limit:g} in a record, got {value:g}: {WAY_OUT}"
@@ -122,7 +122,7 @@ def refuse_large(options: Mapping[str, Any]) -> None:
     """Raise UntrustedError if the total size of a record's options exceeds LARGEST_RECORDED.
 
     The size is the sum of the absolute whole numbers in all options, also nested, at least 1 each.
-    Every other value, each container and each option in OF_TIME counts as 1.
+    Every other value, each container and each option in OF_TIME (as `max_cycles`) counts as 1.
     """
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:
@@ -218,9 +218,8 @@ LONGEST_NUMBER = 1000  # characters
 def read_yaml(text: str) -> Any:
     """Return the plain data of a YAML text.
 
-    Raises:
-        DocumentError: The text is not YAML, contains a key twice in one mapping, exceeds MAX_YAML,
-            MAX_ENTRIES or MAX_NESTING, or contains an alias within its own target.
+    Raises DocumentError if the text is not YAML, contains a key twice in one mapping or an alias
+    within its own target, or exceeds MAX_YAML, MAX_ENTRIES, MAX_NESTING or LONGEST_NUMBER.
     """
     if len(text) > MAX_YAML:
         raise DocumentError(f"a document may have at most {MAX_YAML} characters, got {len(text)}")

@@ -18,7 +18,8 @@ _TAG = "__numpy__"
 def is_plain(value: Any) -> bool:
     """Return True for None, bools, str, real numbers (NumPy's, too), and containers of these.
 
-    Containers are lists, tuples, mappings and arrays. `decode(encode(value))` is equal to them.
+    Containers are lists, tuples, mappings, and arrays without text. `decode(encode(value))` is
+    equal to `value`.
     """
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
@@ -144,8 +145,7 @@ def as_record(kind: Any, value: Any) -> Any:
 def read_record(kind: type[T], record: Any) -> T:
     """Return the value of type `kind` whose record `as_record` returned. Unknown keys are ignored.
 
-    Raises:
-        LookupError, TypeError, ValueError, ArithmeticError: A field is missing or has another type.
+    Raises LookupError, TypeError, ValueError or ArithmeticError for missing or invalid fields.
     """
     return _read(kind, record)  # type: ignore[no-any-return]
 

@@ -246,7 +246,7 @@ def _turns(name: Any) -> int | None:
 
 
 def make(name: str, /, **parameters: Any) -> Any:
-    """Make a PettingZoo ParallelEnv, and set its `made_as` to {"name": ..., "options": ...}.
+    """Make a PettingZoo ParallelEnv; set its `made_as` to {"name": name, "options": parameters}.
 
     Args:
         name: Name in the registry, 'module:function' of a function that returns a ParallelEnv, or a
@@ -254,7 +254,8 @@ def make(name: str, /, **parameters: Any) -> Any:
         **parameters: Keyword arguments of the environment.
 
     Raises:
-        EnvConfigError: The name or a parameter is unknown, or a value is not allowed.
+        EnvConfigError: The name or a parameter is unknown, a value is not allowed, or the name
+            makes no ParallelEnv.
         EnvError: A server refuses the request.
         ImportError: A package that the environment needs is missing.
     """
@@ -292,7 +293,7 @@ def served_name(name: str) -> str:
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
-    """Make an AECEnv of `make(name, **parameters)`, with PettingZoo's checks of each call."""
+    """Make an AECEnv, with PettingZoo's checks of each call; arguments and errors as of `make`."""
     return CheckedAECEnv(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
 
 
@@ -302,7 +303,7 @@ class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo 
     def last(self, observe: bool = True) -> Any:
         """Return (observation, reward, termination, truncation, info) of the selected agent.
 
-        Without `observe`, the observation is None.
+        Without `observe`, the observation is None. Before `reset`, raises AttributeError.
         """
         read: Any = self.env.env.last if self._has_reset else super().last
         return read(observe)
@@ -346,7 +347,7 @@ def remake(
         raise EnvConfigError(f"{name}: options must be a mapping of names, got {options!r:.200}")
     if trusted:
         return make(name, **{**options, **ours})
-    name = served_name(name)
+    name = served_name(name) if isinstance(name, str) else name
     loading.refuse_large(options)
     with loading.closed(allowing):
         return make(name, **{**options, **ours})

@@ -347,7 +347,7 @@ class TextHistory:
         self._count = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn with the end of `answer` and the reason `unread`, if any; drop one if full."""
+        """Add a turn with `answer`'s end and the reason `unread`, if any; keep the last `turns`."""
         self._count += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
-    """Return `value` as a float in [low, high]; raise EnvConfigError for others and bools."""
+    """Return `value`, no bool, as a float in [low, high]; else raise EnvConfigError with `name`."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     if is_real and low <= value <= high:
         return float(value)
@@ -41,7 +41,7 @@ def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> 
 
 
 def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
-    """Return `value` as an int in [low, high]; raise EnvConfigError for others and bools."""
+    """Return `value`, no bool, as an int in [low, high]; else raise EnvConfigError with `name`."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) <= high:
         return int(value)
@@ -57,7 +57,7 @@ def true_or_false(name: str, value: Any) -> bool:
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
-    """Return `value` unchanged; raise EnvConfigError if it is not in `allowed`."""
+    """Return `value`; raise EnvConfigError, with the argument's `name`, if not in `allowed`."""
     choices = tuple(allowed)
     if (value is None or isinstance(value, str)) and value in choices:
         return value

@@ -139,7 +139,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     # PettingZoo's interface.
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; return observations and infos, both by agent.
+        """Start an episode, printed in render mode "human"; return observations and infos by agent.
 
         Args:
             seed: Seed that determines the episode. None continues the current random stream.
@@ -173,7 +173,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     def render(self) -> np.ndarray | str | None:
         """Return the last round as text ("ansi"), picture ("rgb_array") or None, printed ("human").
 
-        Raises EnvError without a render mode or before the first reset.
+        Raises EnvError without a render mode or before the first reset, ImportError without Pillow.
         """
         if self.render_mode is None:
             raise EnvError(
@@ -279,7 +279,7 @@ class SimultaneousGame(RoundGame):
     # Overridden by some games.
 
     def first_infos(self) -> list[dict[str, Any]]:
-        """Return a new info of each agent at the start of an episode, in agent order."""
+        """Return new infos, here empty, for the start of an episode, in agent order."""
         return [{} for _ in self.possible_agents]
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
@@ -302,7 +302,7 @@ class SimultaneousGame(RoundGame):
         return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
-        """Return a list of normal random numbers, clipped at NOISE_LIMIT, times `noise_std`.
+        """Return a list of normal random numbers, clipped to +-NOISE_LIMIT, times `noise_std`.
 
         Args:
             count: Number of random numbers.
@@ -326,8 +326,8 @@ class SimultaneousGame(RoundGame):
         """Play one round with one action per agent; return PettingZoo's five dicts.
 
         Args:
-            actions: Agent -> number of its action. After the end of an episode, an empty mapping
-                returns five empty dicts.
+            actions: Agent -> number of its action; masks are not checked. After the end of an
+                episode, an empty mapping returns five empty dicts.
 
         Raises:
             EnvError: An agent is missing or unknown, an action is outside the space, or no episode
@@ -380,7 +380,7 @@ class SimultaneousGame(RoundGame):
         return self._rows
 
     def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
-        """Return ints in agent order; raise EnvError if an action is outside the action space."""
+        """Return actions as ints in agent order; EnvError for one outside the action space."""
         chosen = []
         for agent in self.agents:
             try:

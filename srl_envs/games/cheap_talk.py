@@ -20,8 +20,8 @@ MESSAGE_RULE = "What you write above the last line is read by all others."
 def message_in(answer: str) -> str:
     """Return the text above an answer's last line as one line, "" if there is none.
 
-    The text is cut to MESSAGE_LENGTH characters. Line breaks and control characters become spaces,
-    double quotes become single quotes, so that a message cannot imitate other text.
+    The text is cut to MESSAGE_LENGTH characters. Runs of spaces, line breaks and control characters
+    become one space, double quotes single ones, so that a message cannot imitate other text.
     """
     lines = answer.strip().splitlines()
     words = "".join(c if c.isprintable() else " " for c in " ".join(lines[:-1]))

@@ -46,7 +46,7 @@ class ChoiceRules:
         return max(self.mean_reward(*counts) for counts in self._all_counts())
 
     def constants(self) -> list[float]:
-        """Return the mean reward per agent for each action per group, in the order of `product`."""
+        """Return the mean reward per agent for each tuple of one action per group, in order."""
         sizes = self.group_sizes
         return [
             self.mean_reward(*(size * action for size, action in zip(sizes, actions, strict=True)))
@@ -69,7 +69,6 @@ class ChoiceRules:
         return total / rounds / agents
 
     def _all_counts(self) -> product[tuple[int, ...]]:
-        """Return an iterator over all tuples of numbers of cooperators, one per group."""
         return product(*(range(size + 1) for size in self.group_sizes))
 
 

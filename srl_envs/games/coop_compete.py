@@ -73,7 +73,7 @@ class CoopCompeteRules(ChoiceRules):
         return (self.num_agents,)
 
     def payoffs(self) -> tuple[tuple[float, float], ...]:
-        """Return the rewards (competitor, cooperator) by the number of cooperators, 0 to n.
+        """Return the rewards (competitor, cooperator) by number of cooperators, 0 to all.
 
         Rewards are without noise and may be negative. A choice that no agent made is nan.
         """

@@ -41,7 +41,7 @@ def with_split(
     Args:
         kind: Class of the game.
         fields: Names of the entries of its observation vectors.
-        drawn: Arguments of each rule set, by split.
+        drawn: Arguments of each rule set, by split ("train" and "test").
     """
 
     def parallel_env(*, split: str | None = None, **arguments: Any) -> Any:
@@ -122,7 +122,7 @@ class HiddenRules(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Return the exact mean rewards per agent and step of four policies, over all rule sets.
+        """Return the exact rewards per agent and step of four policies, means over all rule sets.
 
         "uniform" plays randomly; "constant" is the best constant policy, whose action may depend on
         a role that the agent observes; "scripted" is a scripted policy of all agents, without
@@ -153,7 +153,7 @@ class HiddenRules(base.SimultaneousGame):
         return super().reset(seed, given)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Draw the rule set (option "rule_set": its index) and agents' order; start an episode."""
+        """Draw rules (option "rule_set": their index) and agents' order; return first vectors."""
         rng, last = self._draws.np_random, len(self.rule_sets) - 1
         number = options.get("rule_set", rng.integers(last + 1))
         self._number = whole_number('options["rule_set"]', number, 0, last)

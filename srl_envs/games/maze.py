@@ -369,11 +369,11 @@ class Maze(base.SimultaneousGame):
         return self.recipe.sample(generator, self.split)
 
     def draw_number(self, generator: np.random.Generator) -> int:
-        """Return a random index of `levels`; the generator is not used for a single level."""
+        """Return a random index of `levels`, or 0, without a draw, for at most one level."""
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return the maze of a level seed; EnvConfigError if not of the split, or for a layout."""
+        """Return a seed's maze; EnvConfigError if invalid, of another split, or with a layout."""
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -385,7 +385,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move an agent unless arrived or blocked; return fields last_dx, last_dy and blocked."""
+        """Try a move, unless arrived; return last_dx, last_dy and blocked, all 0 for no move."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -401,7 +401,7 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return an agent's vector; `way` are the fields last_dx, last_dy and blocked of it."""
+        """Return an agent's vector; `way` are fields last_dx, last_dy, blocked, `time` is time."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place
@@ -445,10 +445,8 @@ def seating(
 
     Cells are numbers. For "race", all have the level's start and goal. Otherwise, starts are
     `Level.stations`. For "own", the goal is the start of the next agent, for one agent the level's.
-    For "meet", goals are the starts, and rounds are those until all can meet.
-
-    Raises:
-        EnvConfigError: The level has too few cells for the agents.
+    For "meet", goals are the starts, and rounds are those until all can meet. Raises EnvConfigError
+    if the level has too few cells for the agents.
     """
     if task == "race":
         start, goal = level.stations(2)

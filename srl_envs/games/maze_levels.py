@@ -32,7 +32,7 @@ Cell = tuple[int, int]
 
 @cache
 def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
-    """Return, by cell of a grid, the numbers of its four neighbors in action order.
+    """Return, by cell of a grid, the numbers of the cells above, below, left and right.
 
     Cells outside have the number width * height.
     """
@@ -156,14 +156,13 @@ class Level:
 
     @cached_property
     def shortest_path(self) -> int:
-        """Number of moves on the shortest path from start to goal, -1 without one."""
+        """Number of moves on the shortest path from start to goal."""
         return self.distances(self.number(self.start))[self.number(self.goal)]
 
     def stations(self, count: int) -> tuple[int, ...]:
         """Return the numbers of `count` cells: start, goal, then each farthest from all before.
 
-        Raises:
-            EnvConfigError: The maze has fewer reachable cells.
+        Raises EnvConfigError if the maze has fewer reachable cells.
         """
         places = [self.number(self.start), self.number(self.goal)]
         nearest = self.distances(places[0]) if count > 2 else []
@@ -178,7 +177,7 @@ class Level:
 
     @cached_property
     def layout_hash(self) -> str:
-        """Hash of the walls (16 hexadecimal digits), equal for all rotations and reflections."""
+        """Hash of size and walls (16 hexadecimal digits), equal for rotations and reflections."""
         shut = [not ways for ways in self.doors]
         shape, turned = min((s, turned(shut)) for s, turned in mirrors(self.width, self.height))
         return blake2b(shape + bytes(turned), digest_size=8).hexdigest()
@@ -244,11 +243,11 @@ class MazeRecipe:
         return self.width + self.height - 1
 
     def level(self, seed: int) -> Level:
-        """Return the maze of a level seed; raise EnvConfigError if it is no whole number from 0."""
+        """Return the maze of a level seed, from 0; EnvConfigError if invalid or no goal is open."""
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
-        """Return a random maze of a split, or "any"; raise EnvConfigError if ATTEMPTS have none."""
+        """Return a random maze of a split ("any": both); EnvConfigError if unknown or too rare."""
         check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))
@@ -259,7 +258,7 @@ class MazeRecipe:
     def level_seeds(self, split: str, count: int) -> tuple[int, ...]:
         """Return the `count` smallest level seeds of mazes in the split, "train" or "test".
 
-        Raises EnvConfigError for another split, or if ATTEMPTS mazes in a row are of the other one.
+        Raises EnvConfigError for an invalid argument, or if ATTEMPTS mazes in a row do not fit.
         """
         check_choice("split", split, SPLITS)
         count = whole_number("count", count, low=0)
@@ -388,7 +387,7 @@ class Board:
         return abs(x - other_x) + abs(y - other_y)
 
     def view(self, place: int) -> tuple[float, ...]:
-        """Return the cells around `place`, row by row: 1 for a wall or the outside, else 0."""
+        """Return the square of cells around `place` by row: 1 for a wall or the outside, else 0."""
         seen = self._views[place]
         if seen is None:
             x, y = self._cells[place]

@@ -92,18 +92,16 @@ class NegotiationView:
 
     @cached_property
     def _others(self) -> dict[str, list[str]]:
-        """Names of all other agents, by agent."""
         return {agent: [other for other in self.agents if other != agent] for agent in self.agents}
 
     @cached_property
     def _terms_of_flags(self) -> dict[tuple[float, ...], str]:
-        """Mapping of the flags of each deal to its terms, such as "price=low delivery=early"."""
+        """Mapping of each deal's flags (1 per chosen option, else 0) to terms like "price=low"."""
         flags = self.bargain.flags
         return {own: _terms(self.bargain.named(deal)) for deal, own in enumerate(flags)}
 
     @cached_property
     def _actions(self) -> dict[str, int]:
-        """Mapping answer -> action number, in action order."""
         deals = range(len(self.bargain.deals))
         proposals = (f"propose {_terms(self.bargain.named(deal))}" for deal in deals)
         answers = ("pass", "accept", "walk away", *proposals)
@@ -118,7 +116,6 @@ class NegotiationView:
 
     @cached_property
     def _procedure(self) -> str:
-        """Part of the rules that is the same for all agents."""
         if self.bargain.offers == "alternating":
             procedure = "You take turns to propose, or to accept the proposal that stands; "
             procedure += "a deal needs all."

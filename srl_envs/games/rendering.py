@@ -18,8 +18,7 @@ def picture(text: str) -> np.ndarray:
     The width is that of a multiple of COLUMNS letters, so that pictures of one game are alike.
     Characters outside Latin-1 are drawn as "?".
 
-    Raises:
-        ImportError: Pillow is missing. The message contains the install command.
+    Raises ImportError, with the install command, if Pillow is missing.
     """
     with needed_by("render_mode 'rgb_array'"):
         from PIL import Image, ImageDraw, ImageFont

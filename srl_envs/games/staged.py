@@ -197,7 +197,7 @@ class Staged(ChoiceGame):
         return StagedView(rules.num_agents, rules.adversaries, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode (option "episode": its number); return each agent's first vector."""
+        """Start the next episode, or the option "episode" (number); return each agent's vector."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

@@ -106,7 +106,6 @@ def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
 
 @lru_cache(maxsize=256)
 def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[str, int]:
-    """Return the mapping answer -> action number of `agent`, in action order."""
     others, goods = [other for other in agents if other != agent], rules.names
     answers = (
         *("pass", "decline", "deliver"),
@@ -261,7 +260,7 @@ class TradingView:
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
         """Return sentences on the agent's offer, offers to the agent, and due deliveries.
 
-        `seen` are the agent's fields, `others` the other agents, and `phase` one of the constants.
+        `seen` are the agent's fields by name, and `phase` is OFFERS, ANSWERS or DELIVERIES.
         """
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
@@ -389,7 +388,7 @@ class SocialTrading(TalkingGame):
         return self._look(rewards), rewards, infos
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """Return each agent's observation vector, and store the action masks in `_legal_now`."""
+        """Return observations with the last `rewards`, by agent; set the masks `_legal_now`."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]

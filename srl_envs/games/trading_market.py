@@ -191,9 +191,8 @@ class Market:
     def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
         """Play one round with one action per agent; change stocks, offers, promises and phase.
 
-        Returns:
-            Gain of each agent by its own values, and a bool per agent, True if its action was
-            illegal and therefore counted as a pass.
+        Returns the gain of each agent by its own values, and a bool per agent, True if its action
+        was illegal and therefore counted as a pass.
         """
         self.outcome = []
         if self.phase == OFFERS:

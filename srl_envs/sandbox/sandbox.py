@@ -112,7 +112,7 @@ class Sandbox:
 
         Raises:
             NotPlainError: An argument of a call is no plain data.
-            SandboxError: The sandbox is closed, or belongs to another process.
+            SandboxError: The sandbox is closed or of another process, or no worker starts.
         """
         request = _request(source, name=name)
         written = [serialization.dumps((call.function, tuple(call.args), {})) for call in calls]
@@ -142,7 +142,7 @@ class Sandbox:
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
     def judge(self, source: str, trial: str, functions: Collection[str]) -> ProgramRun:
-        """Run a test written as code in another process than the program; raise errors as `run`.
+        """Run a test written as code in another process than the program; SandboxError as in `run`.
 
         Args:
             source: Source of the program.
@@ -245,7 +245,7 @@ def _close_all(workers: set[Worker]) -> None:
 def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
     """Return the sandbox of this process with these settings; the last four are kept for reuse.
 
-    `limits` are those of each run, `minimum` is the lowest acceptable level of protection, one of
+    `limits` are those of each run (None: `Limits()`), `minimum` is the lowest acceptable level of
     LEVELS. Raises SandboxError if the level is not available, or the system is not Linux.
     """
     return _shared(os.getpid(), limits or Limits(), minimum)

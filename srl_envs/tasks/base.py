@@ -328,7 +328,7 @@ class TaskEnv(FreeTextGame):
             self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
-        """Return the Problem of a seed; raise EnvConfigError if DRAWS draws have none of the split.
+        """Return the Problem of a seed; EnvConfigError if invalid, or no draw is of the split.
 
         Args:
             seed: Problem seed, at least 0.

@@ -321,7 +321,7 @@ def _topics(
 
 
 def _spoken(text: str | ParseFailure) -> str:
-    """Return a speech as one printable line of up to SPEECH_LENGTH signs, "" for a failure."""
+    """Return a speech as one printable line of up to SPEECH_LENGTH characters; "" for a failure."""
     if isinstance(text, ParseFailure):
         return ""
     line = "".join(sign if sign.isprintable() else " " for sign in text)
@@ -476,7 +476,7 @@ def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
 
 
 def _prose(words: Sequence[str]) -> float:
-    """Return 1 if the share of FUNCTION_WORDS in `words` fits PROSE, linearly less to 0 if not."""
+    """Return 1 if 25 to 65% of `words` are function words, falling to 0 at 10 and 85%."""
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:

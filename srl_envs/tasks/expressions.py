@@ -127,7 +127,7 @@ class _Reader:
         self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
-        """Skip one or more terms, `depth` deep, and return the tree of their sum, or Unreadable."""
+        """Skip terms, `depth` deep, and return the tree of their sum, or raise Unreadable."""
         tree = self._product(depth)
         while sign := self._take("+", "-"):
             tree = (sign, tree, self._product(depth + 1))
@@ -207,7 +207,7 @@ class _Reader:
 
 
 def number(text: str) -> Fraction:
-    """Return the number in a text, in plain notation or LaTeX; raise Unreadable for other texts.
+    """Return the number that is the whole text (plain or LaTeX); raise Unreadable for others.
 
     The forms are 12, -3.50, 1,234, 3/4, 1 1/2, 2.5e3 and 2.5*10^3. 1/0 is a ZeroDivisionError.
     """
@@ -236,9 +236,8 @@ def names(tree: Tree) -> frozenset[str]:
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
     """Return the value of a tree; `at` must have the values of all its variables.
 
-    Raises:
-        Unreadable: The value is no fraction (a root, pi) or too large.
-        ZeroDivisionError: The tree divides by zero.
+    Raises Unreadable if the value is no fraction (a root, pi) or too large, ZeroDivisionError if
+    the tree divides by zero.
     """
     value: Fraction = _evaluated(tree, _FRACTIONS, at or {})
     return value
@@ -249,8 +248,7 @@ def same(one: Tree, other: Tree) -> bool:
 
     Both must be defined at the same of these values, and at one at least.
 
-    Raises:
-        ImportError: Roots, pi or functions need mpmath, and mpmath is missing.
+    Raises ImportError if roots, pi or functions need mpmath, and mpmath is missing.
     """
     variables = sorted(names(one) | names(other))
     try:

@@ -127,9 +127,10 @@ def boxed(text: str) -> list[str]:
 
 
 def read(text: str, units: Collection[str] = ()) -> Reading:
-    """Return the Reading of an answer, of kind "words" if no other fits; never raise.
+    """Return the Reading of an answer, of kind "words" if no other fits.
 
-    The first LONGEST characters count. `units` are words that may follow a number.
+    The first LONGEST characters count. `units` are words that may follow a number. Raises only
+    ImportError, if several values need mpmath (see `same_answer`) and mpmath is missing.
     """
     try:
         check_brackets(text)
@@ -139,7 +140,9 @@ def read(text: str, units: Collection[str] = ()) -> Reading:
 
 
 def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
-    """Return True if an answer has the value of the truth, such as a number or an interval.
+    """Return True if an answer, such as a number or an interval, has the value of the truth.
+
+    A decimal of at least PLACES places may be rounded or cut off, if the truth has more places.
 
     Args:
         truth: Right answer.
@@ -157,7 +160,7 @@ def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
 
 
 def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
-    """Return True if two numbers have the same value, or two other texts the same words.
+    """Return True if two numbers have the same value, rounded or not, or two texts the same words.
 
     Neither text is an expression: 2024-01-05 is no difference. Case, spaces and marks around a text
     do not count. `units` are words that may follow a number. Blank texts never agree.

@@ -141,7 +141,7 @@ def parallel_env(
     """Return the environment as a PettingZoo ParallelEnv.
 
     Args:
-        families: Names of FAMILIES, by default all.
+        families: "arithmetic", "algebra", "word problems", "multi-step" or several; default all.
         path: JSONL file of problems in the layout of GSM8K or MATH, instead of families.
         settings: Further arguments of TaskEnv.
 

@@ -139,7 +139,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def agents(self) -> list[str]:
-        """Agents of the running episode, none before the first reset."""
+        """Agents of the running episode, none before the first reset and after the end."""
         return [] if self.environment is None else list(self.environments[self.environment].agents)
 
     @property
@@ -156,7 +156,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Start an episode of one environment; return observations and infos, both by agent.
 
         The option "environment" is a label, drawn by default. The environment receives all options,
-        and as "episode" its number since the seed, from 0. EnvConfigError if an option is invalid.
+        and as "episode" its number since the seed, from 0. EnvConfigError if one is invalid.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:

@@ -164,9 +164,10 @@ def parallel_env(
     """Return the environment as a PettingZoo ParallelEnv.
 
     Args:
-        families: Names of FAMILIES, by default all.
+        families: "returns", "lists", "strings", "sorting", "sequences", "dynamic programming" or
+            several; by default all.
         path: JSONL file of problems in the layout of HumanEval, instead of families.
-        sandbox_minimum: Lowest level of protection (docs/environments/sandbox.md).
+        sandbox_minimum: Lowest level of protection: "limits", "filtered" or "strict".
         wall: Seconds for a program with all its tests.
         settings: Further arguments of TaskEnv.
 

@@ -215,7 +215,7 @@ class TextTask(FreeTextGame):
         return message
 
     def _rewards_of(self, talks: Sequence[_Conversation]) -> list[dict[str, float]]:
-        """Call all rewards; return name -> unweighted value per talk; EnvError if not finite."""
+        """Call all rewards; return, per talk, name -> unweighted value; EnvError if not finite."""
         calls = [
             function("\n\n".join(talk.completions), self.rows[talk.index])
             for talk in talks

@@ -98,7 +98,7 @@ class Place:
         self.namespaces = NAMESPACES
 
     def confine(self, descriptors: Sequence[int]) -> bytes:
-        """Read the request, confine this forked process irrevocably, and return the request.
+        """Read and return the request; confine this fork irrevocably, or raise OSError.
 
         `descriptors` are those of the request, output, results and calls.
         """

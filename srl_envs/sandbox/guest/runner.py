@@ -42,10 +42,10 @@ class CodeAttempt:
 
 
 def run(request: bytes) -> None:
-    """Run the program of a request (JSON), then the calls on CALLS until CALLS is closed.
+    """Run the program of a request (JSON), then the calls from descriptor CALLS until its end.
 
-    Write a line of JSON to RESULTS for the program and each call: the result, or the exception. If
-    the program raises one, no call follows.
+    Write a line of JSON to descriptor RESULTS for the program and each call: the result, or the
+    exception. If the program raises one, no call follows.
     """
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # The same program has the same output in every run.
@@ -86,7 +86,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of a call in the other process; raise RuntimeError if it fails."""
+        """Call the other process; RuntimeError if that fails, NotPlainError for other data."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()

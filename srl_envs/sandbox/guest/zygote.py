@@ -37,7 +37,7 @@ string struct textwrap time typing unicodedata
 
 
 def main(control_descriptor: int) -> None:
-    """Activate the available protections, report them, and serve runs until the socket closes."""
+    """Read settings from a socket, activate and report protections, serve runs until it closes."""
     control = socket.socket(fileno=control_descriptor)
     settings: dict[str, Any] = json.loads(control.recv(SETTINGS))
     for name in PRELOADED.split():
@@ -98,7 +98,7 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
-    """Fork a run for every message; send REPLY at its end. Return when the socket closes."""
+    """Fork a run per message, then send its status, CPU seconds and cause, until `control` ends."""
     own = place.own_processes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)

@@ -329,10 +329,9 @@ def parallel_env(
     """Return the environment as a PettingZoo ParallelEnv.
 
     Args:
-        families: Names of srl_envs.tasks.tool_use.generators.FAMILIES, by default all families
-            whose tools are in `tools`.
-        tools: Names of srl_envs.tasks.tool_use.builtin_tools.TOOLS ("python" needs the sandbox) and
-            Tool objects.
+        families: "calculate", "read", "look up", "read and calculate", "follow" or several; by
+            default, all whose tools are in `tools`.
+        tools: "calculator", "files", "search" (default: these), "python" (in the sandbox), Tools.
         problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.
         search: Search provider instead of the shipped corpus.
         history: Number of earlier turns in the observation.
@@ -340,6 +339,7 @@ def parallel_env(
 
     Raises:
         EnvConfigError: An argument is invalid.
+        ImportError, SandboxError: A library is missing, or Python cannot be confined.
     """
     task = ToolUse(families, tools=tools, problems=problems, search=search, history=history)
     return ToolUseEnv(task, **settings)

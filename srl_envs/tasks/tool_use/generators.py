@@ -65,7 +65,7 @@ def _problem(
 
 
 def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem that asks for the value of an expression of `difficulty` + 1 numbers."""
+    """Draw a Problem of difficulty 1 to 5: compute with `difficulty` + 1 numbers."""
     expression = _number(rng, difficulty)
     for _ in range(difficulty):
         mark = "+-*"[rng.integers(3)]
@@ -79,7 +79,7 @@ def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def read(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem that asks for the number in one of `difficulty` + 1 files."""
+    """Draw a Problem of difficulty 1 to 5: the number in one of `difficulty` + 1 files."""
     files = _files(rng, difficulty, 1 + difficulty)
     name = pick(rng, list(files))
     steps = [_step("read_file", files[name], path=name)]
@@ -88,7 +88,7 @@ def read(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem on a fact about a town or, from difficulty 3, the length of its river."""
+    """Draw a Problem of difficulty 1 to 5: a fact on a town or, from 3, its river's length."""
     town = pick(rng, towns())
     steps = [_step("search", town, query=town)]
     if difficulty < 3:
@@ -103,9 +103,9 @@ def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem: a calculation with numbers in files and in the question.
+    """Draw a Problem of difficulty 1 to 5: a calculation with numbers in files.
 
-    Difficulty 1 has one file and numbers of one digit; from difficulty 3, several files are needed.
+    To difficulty 2, one number is in a file and one in the question; from 3, each is in a file.
     """
     marks = ("plus", "+"), ("minus", "-"), ("times", "*")
     word, mark = marks[rng.integers(2 if difficulty == 1 else 3)]
@@ -133,7 +133,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem: `difficulty` files name the next, one has a number, two are unrelated."""
+    """Draw a Problem: `difficulty` (1 to 5) files name the next, one has a number, two neither."""
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
     chain = names[: difficulty + 1]

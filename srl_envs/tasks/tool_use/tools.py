@@ -174,7 +174,7 @@ class ToolRegistry:
     def call(self, call: ToolCall) -> ToolResult:
         """Validate and make a call; return a ToolResult, not `ok` for an unknown tool or an error.
 
-        An exception of the function is an error; exceptions other than ToolError are logged.
+        Exceptions of the function are errors, logged unless a ToolError. Long results are cut.
 
         Raises:
             EnvError: The function raised an EnvError that is no ToolError.
