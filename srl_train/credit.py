@@ -132,7 +132,7 @@ def normalize_steps(
 
 
 def episode_returns(group: Group, agent: str, discount: float) -> dict[int, float]:
-    """Return the agent's discounted return in each episode of the group, by episode number.
+    """Return the agent's discounted shaped return in the group's episodes, by episode number.
 
     Episodes in which the agent has no step are missing.
     """

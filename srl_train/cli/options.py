@@ -79,7 +79,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add the flag --trust, for commands that read files of other users."""
+    """Add the flag --trust, which allows the code, files and servers that records name."""
     text = (
         "import the code, read the files and query the servers that a run, checkpoint or record "
         "names; by default, only parts of this library are used"
