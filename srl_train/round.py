@@ -313,10 +313,7 @@ def update_models(
 def _train(
     run: Run, batches: Mapping[str, UpdateBatch], context: RoundContext, index: int
 ) -> dict[str, Learned]:
-    """Train each model on its batch, and return model to its metrics and skipped steps.
-
-    `index` is the number of the update within the round, for the random streams.
-    """
+    """Train models on their batches as update `index` of the round; return model to result."""
     learners, each = run.learners, run.engine.each
     tasks = {}
     for model, batch in batches.items():

@@ -174,7 +174,7 @@ class Trainer:
             self.evaluate("after")
 
     def train_stages(self) -> None:
-        """Run the remaining stages, `sft` and `dpo`, until stopped, and save due checkpoints."""
+        """Evaluate a new run; run remaining stages (`sft`, `dpo`) and save due checkpoints."""
         run = self.run
         self._begin()
         for name in run.stages.left(run.config):
@@ -240,10 +240,7 @@ class Trainer:
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
 
     def _is_due(self, done: int) -> bool:
-        """Return True if a checkpoint is due after `done` completed rounds or stage passes.
-
-        All processes must call this method, because their clocks differ.
-        """
+        """Return True if a checkpoint is due after `done` rounds or passes; a collective call."""
         section = self.run.config.checkpoints
         passed = (time.monotonic() - self._saved_at) / 60
         late = section.every_minutes > 0 and passed >= section.every_minutes

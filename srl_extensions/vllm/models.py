@@ -121,7 +121,7 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return a publisher to `samplers` (by served base); publish zeros for frozen adapters."""
+        """Return a publisher to `samplers` (by base); publish zero adapters of frozen models."""
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
@@ -186,7 +186,7 @@ def _backends(
 
 
 def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
-    """Return `token_facts` of a base, and the last PROBED_TOKENS token ids of a first prompt."""
+    """Return `token_facts(backend)` and the last PROBED_TOKENS token ids of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]

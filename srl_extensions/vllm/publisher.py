@@ -133,7 +133,7 @@ class ServedPublisher(WeightPublisher):
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
-        """Unload all publications, remove their folders, and wait for both."""
+        """Unload all adapters, remove the folders of all publications, and wait for both."""
         background_loop.run(self._close())
 
     async def _close(self) -> None:

@@ -165,7 +165,7 @@ def players_of(
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
     """Build a Resolver from parsed `args`, which have the options of `add_model_settings`.
 
-    Raises ConfigError if an option does not fit one of the players.
+    Raises ConfigError if an option does not fit a player, UntrustedError for code without --trust.
     """
     from srl_train.players import Resolver
 

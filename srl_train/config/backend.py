@@ -37,7 +37,7 @@ class BackendSection(Section):
     def divergence_limit(self) -> float | None:
         """Mean absolute difference of log-probabilities above which training stops, or None.
 
-        It compares sampler and learner. None, as here, is no limit: both are one module.
+        The difference is that of sampler and learner. Here None, no limit: both are one module.
         """
         return None
 
