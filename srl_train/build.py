@@ -172,7 +172,7 @@ def _with_objects_named(
 def resolved(config: RunConfig) -> RunConfig:
     """Return a copy of the configuration with absolute paths of bases, chat template and data.
 
-    Hub names are unchanged. Raises ConfigError for a base that names no model, or several.
+    Hub and API names are unchanged. Raises ConfigError for a base that names no model, or several.
     """
     models = config.models
     bases = tuple(base_named("models.base", one) for one in models.bases.values())

@@ -93,7 +93,7 @@ def like(value: Tensor, parameter: Tensor) -> Tensor:
 
 
 def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """Return a state_dict of whole tensors; those of a parameter's shape are sharded like it."""
+    """Return the state, with whole tensors of a parameter's shape sharded like the parameter."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
         **state,

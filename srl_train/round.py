@@ -99,7 +99,7 @@ class RoundPlan:
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
     def part(self, numbers: Sequence[int]) -> PlannedGames:
-        """Return the episodes at `numbers`, which have equal opponents; `extra` names these."""
+        """Return episodes with equal opponents, by index; `extra` has the round and opponents."""
         opponents = self.opponents[numbers[0]]
         extra = {"round": self.number, **({"opponents": dict(opponents)} if opponents else {})}
         return self.games.part(numbers, extra=extra)
@@ -215,7 +215,7 @@ def _samples_of(
 
 
 def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, UpdateStats]:
-    """Add the samples of `models` to their buffers, and update them as often as one is full.
+    """Add the samples of `models` to their buffers, and update as often as a buffer is full.
 
     Returns the statistics of the updates by model.
     """

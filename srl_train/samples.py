@@ -213,7 +213,7 @@ class SampleBuffer:
 
         Args:
             group_size: Number of samples per group.
-            budget: Samples per update, a multiple of `group_size`; None takes those of one round.
+            budget: Samples per update, a multiple of `group_size`; None: the oldest round's.
             max_staleness: Maximum number of updates since a sample was drawn.
         """
         self._group_size = group_size

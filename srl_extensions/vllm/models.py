@@ -111,7 +111,7 @@ class ServedModels:
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function RunConfig -> Samplers, which each of `players` processes calls once."""
+        """Return a function that opens Samplers at the servers, which `players` processes share."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)

@@ -23,7 +23,7 @@ def common_arguments(
     """Return the keyword arguments of TrainingArguments that all learners share.
 
     `steps` is the number of optimizer steps of the run, `accumulation` that of passes per step.
-    The device of `model` decides about the CPU.
+    `use_cpu` depends on the device of `model`.
     """
     return {
         # Required by transformers; nothing is written there.
