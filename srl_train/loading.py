@@ -198,7 +198,7 @@ def learning_models(
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
         play_copies: If True, samplers have copies of the weights, for episodes during an update.
-        given: Model -> model object that replaces its base.
+        given: Model -> (object, tokenizer) that replaces its base; only without adapters.
 
     Returns:
         Model -> backend; model -> module to train; model -> module that the backend samples from.

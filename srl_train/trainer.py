@@ -418,7 +418,7 @@ class Trainer:
         self.close()
 
     def close(self) -> None:
-        """Close all files and end the run's model servers; also called by a `with` statement."""
+        """Close files, unlock the folder and end model servers; a `with` block calls this."""
         self._end_rounds()
         self._recorder.close()
         if self._run is not None:

@@ -127,11 +127,7 @@ def logs_folder() -> Path:
 
 
 def free_port(taken: Collection[int] = ()) -> int:
-    """Return a random free port of PORTS that is not `taken`.
-
-    A server listens only after its imports, which take seconds, so two runs that try ports in turn
-    would use the same one.
-    """
+    """Return a random free port of PORTS that is not `taken`; two runs rarely get the same."""
     while True:
         port = secrets.choice(PORTS)
         if port not in taken and is_free(port):
