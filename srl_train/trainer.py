@@ -131,7 +131,7 @@ class Trainer:
 
         Raises:
             TrainingError: If too many episodes failed, weights are not finite, or the disk is full.
-            ConfigError: If the folder contains another run, or another process uses the folder.
+            ConfigError: If the folder contains another run, or is in use.
         """
         run = self.run
         self.is_training = True
@@ -275,7 +275,7 @@ class Trainer:
             final: If true, the id begins with "final_", as after the last round.
 
         Raises:
-            ConfigError: If the folder contains another run.
+            ConfigError: If the folder contains another run, or is in use.
             TrainingError: If the disk is full, or models are ahead of the recorded rounds.
         """
         run = self.run
@@ -301,7 +301,7 @@ class Trainer:
 
         Raises:
             CheckpointError: If the checkpoint is missing, damaged or of another configuration.
-            ConfigError: If another process uses the folder.
+            ConfigError: If the folder is in use.
         """
         self.lock()
         saved = any(self.files.checkpoints.glob("[!.]*"))
@@ -320,7 +320,7 @@ class Trainer:
         Raises:
             CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
             CheckpointError: If the checkpoint is damaged, or has another configuration.
-            ConfigError: If another process uses the folder.
+            ConfigError: If the folder is in use.
         """
         run = self.run
         self.lock()
@@ -343,7 +343,7 @@ class Trainer:
         """Save each model in RUN/models/NAME, for transformers or PEFT, and return RUN/models.
 
         Raises:
-            ConfigError: If the folder contains another run, or another process uses the folder.
+            ConfigError: If the folder contains another run, or is in use.
             TrainingError: If the disk is full, or models are ahead of the recorded rounds.
         """
         self._settle()

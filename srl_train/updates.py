@@ -173,8 +173,7 @@ def _size(tensors: Mapping[str, Tensor]) -> int:
 def asynchronous() -> UpdateStrategy:
     """Return the strategy in which every model updates independently.
 
-    The sample budgets of the rounds control the pace: a model whose budget is not full has no
-    gradient (None).
+    The sample budgets control the pace: a model does not update until its budget is full.
     """
     return UpdateStrategy(no_state)
 
