@@ -29,7 +29,7 @@ _PLAIN_STARTS = (True, False, "gaussian")
 def adapter_base(name: str) -> str | None:
     """Return the base of a PEFT adapter in a folder or on the hub; None for other models.
 
-    Raises BackendError if the adapter cannot be read or names no base.
+    Raises BackendError if the adapter cannot be read, is no plain LoRA or names no base.
     """
     if is_gguf(name):
         return None
@@ -66,7 +66,6 @@ def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, A
 
 
 def _wrong_setting(settings: Any) -> str | None:
-    """Return the reason why PEFT must not load these adapter settings; None if it may."""
     if not isinstance(settings, dict):
         return f"its settings must be a mapping, got a {type(settings).__name__}"
     if settings.get("peft_type") != "LORA":
@@ -109,7 +108,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def adapter_tokenizer(adapter: str) -> Any:
-    """Load the tokenizer in an adapter's local folder, or return None; BackendError if damaged."""
+    """Load the tokenizer in an adapter's local folder, or None; BackendError if damaged."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     from transformers import AutoTokenizer

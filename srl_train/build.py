@@ -62,12 +62,13 @@ def build_run(
         strategy: Update strategy; replaces `config.updates.strategy`. The run's configuration
             records that objects were passed.
         server_logs: Folder for the logs of model servers; None uses the cache folder.
-        models: Model to the object to train; replaces the model's base.
+        models: Model to (model object, tokenizer) to train; replaces the model's base.
 
     Raises:
         ConfigError: If parts do not fit together.
         EnvConfigError: If the environment plays levels that are reserved for evaluation.
         UpdateError: If the strategy cannot average the models.
+        BackendError: If a model cannot be loaded.
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
@@ -148,7 +149,7 @@ def _with_objects_named(
 ) -> RunConfig:
     """Return a copy of the configuration that records the passed environment and strategy.
 
-    None was not passed; make_env is called once. Raises ConfigError for a strategy object with a
+    None: not passed. make_env is called once. Raises ConfigError for a strategy object with a
     synchronized, federated or selective `updates` section, or a recorded one without its object.
     """
     if make_env is not None:
@@ -171,7 +172,7 @@ def _with_objects_named(
 def resolved(config: RunConfig) -> RunConfig:
     """Return a copy of the configuration with absolute paths of bases, chat template and data.
 
-    Hub names are unchanged. Raises ConfigError if the folder of a base does not exist.
+    Hub and API names are unchanged. Raises ConfigError for a base that names no model, or several.
     """
     models = config.models
     bases = tuple(base_named("models.base", one) for one in models.bases.values())

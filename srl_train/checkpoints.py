@@ -177,7 +177,7 @@ def list_checkpoints(directory: Path) -> list[str]:
 
 
 def prune(directory: Path, keep: int) -> list[str]:
-    """Remove all but the `keep` last saved checkpoints (-1: keep all); return the removed ids."""
+    """Remove complete checkpoints except the last `keep` (-1: all); return the removed ids."""
     old = [] if keep == -1 else list_checkpoints(directory)[keep:]
     for name in old:
         removed = find(directory, name).rename(directory / f"{_REMOVED}{name}")  # It is atomic.
@@ -276,7 +276,7 @@ def find(directory: Path, checkpoint_id: str) -> Path:
 
 
 def _clear_leftovers(directory: Path) -> None:
-    """Remove the hidden folders of a killed save or prune; restore a checkpoint it replaced."""
+    """Remove hidden folders of a killed save or prune; undo a replacement that was not finished."""
     for path in sorted(directory.iterdir()):
         target = directory / path.name.removeprefix(_REPLACED)
         if path.name.startswith(_REPLACED) and not target.exists():

@@ -132,7 +132,7 @@ def normalize_steps(
 
 
 def episode_returns(group: Group, agent: str, discount: float) -> dict[int, float]:
-    """Return the agent's discounted return in each episode of the group, by episode number.
+    """Return the agent's discounted sum of shaped rewards, by episode number in the group.
 
     Episodes in which the agent has no step are missing.
     """

@@ -84,7 +84,7 @@ class Engine:
         self.policies_of, self._players = policies_of, players
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play episodes and return them, including failed ones, in the order of `games`."""
+        """Play episodes; return all, failed ones too, in order; EpisodeTimeout as `play_many`."""
         settings = self._play_settings(games, self.settings.in_flight)
         policies = games.policies(self.policies_of, self.settings.view)
         return play_many(self.settings.make_env, policies, games.env_seeds, **settings)

@@ -19,8 +19,8 @@ from srl_train.run import Run
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     """Play `episodes` episodes with the run's policies, with the sampling of training.
 
-    Warm-ups and ramps of the environment have their final values. For one seed, environment seeds,
-    opponents and assignments are always the same; every model plays if there are enough episodes.
+    Warm-ups and ramps of the environment have their final values. One run seed and `episodes` give
+    equal environment seeds, opponents and assignments; with enough episodes, every model plays.
     Opponent pools first receive the snapshots that are due, and play their first snapshot.
 
     Returns:

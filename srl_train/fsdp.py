@@ -20,7 +20,7 @@ from srl_train.tensor_checks import mapped
 
 
 def shard(name: str, model: Any) -> None:
-    """Shard a PreTrainedModel over all processes, in place; its weights must be equal in all.
+    """Shard a PreTrainedModel, equal in all processes, over them in place; errors contain `name`.
 
     Raises:
         TrainingError: If the decoder layers are unknown, or a parameter was not sharded.
@@ -93,7 +93,7 @@ def like(value: Tensor, parameter: Tensor) -> Tensor:
 
 
 def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """Return `state` (whole tensors), with tensors of their parameter's shape sharded like it."""
+    """Return the state, with whole tensors of a parameter's shape sharded like the parameter."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
         **state,

@@ -104,9 +104,10 @@ def load_all(
     """Load models that never train, and return them in the order of `folders`.
 
     `folders` is model -> 'tiny', folder, hub name or 'CHECKPOINT:model_0', and `how` has the
-    settings. Adapters with one base share it; only bases of adapters are quantized. With `trusted`,
-    code that a checkpoint's configuration names may be imported. Raises BackendError, ConfigError
-    or CheckpointError if a model cannot be loaded.
+    settings, of which a checkpoint's models use only the device. Adapters with one base share it;
+    only bases of adapters are quantized. With `trusted`, code that a checkpoint names may be
+    imported, else UntrustedError. Raises BackendError, ConfigError or CheckpointError if a model
+    cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -150,8 +151,8 @@ def checkpoint_modules(
     """Load the models `names` of a checkpoint; return model -> backend and model -> module.
 
     Adapters of one base share a backend, in which each adapter has its model's name. Raises
-    ConfigError if a base or the environment cannot be loaded, UntrustedError if the environment is
-    code and not `trusted`, and CheckpointError if the weights are damaged or of another model.
+    ConfigError or BackendError if a base or the environment is not loaded, UntrustedError if the
+    environment is code and not `trusted`, and CheckpointError for damaged or other weights.
     """
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
@@ -197,13 +198,14 @@ def learning_models(
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
         play_copies: If True, samplers have copies of the weights, for episodes during an update.
-        given: Model -> model object that replaces its base.
+        given: Model -> (object, tokenizer) that replaces its base; only without adapters.
 
     Returns:
         Model -> backend; model -> module to train; model -> module that the backend samples from.
 
     Raises:
-        ConfigError: The settings of an adapter differ from `models.adapters`.
+        ConfigError: If the settings of an adapter differ from `models.adapters`.
+        BackendError: If a model cannot be loaded.
     """
     how = Loading.of(models)
     if models.adapters is None:
@@ -263,8 +265,8 @@ def copy_to_play(module: Any) -> Any:
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
     """Return a copy of the configuration with the bases and the dtype of model objects.
 
-    `given` is model -> object. Raises ConfigError for an unknown model, an object that is given
-    twice or was not loaded from a folder or hub name, and dtypes that differ or cannot be trained.
+    `given` is model -> (object, tokenizer). Raises ConfigError for an unknown model, an object that
+    is given twice or has no folder or hub name, and dtypes that differ or cannot be trained.
     """
     models = config.models
     if unknown := set(given) - set(models.names):
@@ -374,7 +376,7 @@ def build_backends(
     """Load every model of a run once, and return them as Players.
 
     `samplers` are those of the models that train, if another process manages them; None opens them
-    with the arguments `start`. Raises BackendError if a model cannot be loaded.
+    with the arguments `start`. Raises BackendError or ConfigError if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}

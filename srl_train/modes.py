@@ -105,7 +105,7 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
 
 
 def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4) -> Mode:
-    """Return the mode (1 - b) * cooperative reward + b * competitive reward.
+    """Return the mode (1 - b) * `cooperative` + b * `competitive` reward, with their arguments.
 
     The balance b starts at BALANCE_START and follows the cooperation rate of each round:
     b <- (1 - BALANCE_RATE) * b + BALANCE_RATE * rate. More cooperation leads to more competition. A

@@ -123,7 +123,7 @@ class OpponentPool:
         return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """Return the antisymmetric matrix of mean return leads: row's snapshot over column's."""
+        """Return the antisymmetric matrix of recorded leads of row's over column's snapshot."""
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
         for row, newer in enumerate(self.snapshots):
             for column, older in enumerate(self.snapshots[:row]):
@@ -143,9 +143,8 @@ class OpponentPool:
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
         """Add episodes to the numbers of played and won episodes of their snapshots.
 
-        An episode is won if the mean return of the models `learners` exceeds the snapshot's; a draw
-        counts half. Its `extra` names the snapshot. Episodes in which a side has no agent are
-        ignored.
+        An episode is won if the mean return of the models `learners` exceeds the snapshot's, which
+        `extra["opponents"]` names; a draw counts half. Episodes without both sides are ignored.
         """
         named = self._named
         for episode in episodes:

@@ -140,7 +140,7 @@ def refuse_missing_folder(name: str) -> None:
 
 
 def models_of_run(folder: Path) -> dict[str, str]:
-    """Return model -> folder or 'CHECKPOINT:model_0' of a run or checkpoint, sorted by number.
+    """Return model -> folder for a run, 'CHECKPOINT:model_0' for a checkpoint, sorted by number.
 
     Raises ConfigError if the folder of a run has no models.
     """
@@ -231,7 +231,8 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
     """Return the settings of the models of a run or checkpoint.
 
     Only the section `models` is read, because other sections may name objects passed to the run.
-    Raises ConfigError if it cannot be read, UntrustedError if it names code and is not trusted.
+    Raises ConfigError or CheckpointError if `models` cannot be read, and UntrustedError if it names
+    code and is not trusted.
     """
     from srl_train.config.models import ModelsConfig
     from srl_train.config.yaml_file import section_from_tree
@@ -243,7 +244,7 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
 
 
 def config_tree(place: Path) -> Any:
-    """Return a run's or checkpoint's configuration as plain data; ConfigError if a run has none."""
+    """Return a run's or checkpoint's configuration; ConfigError or CheckpointError without one."""
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch
 

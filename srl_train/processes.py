@@ -28,7 +28,7 @@ TIMEOUT = timedelta(minutes=30)
 def start(device: str, threads: int = 1) -> int:
     """Join the process group that the environment announces; return its size, or 1 without one.
 
-    On accelerators (`device` other than "cpu"), each process uses the one of its LOCAL_RANK.
+    With CUDA, unless `device` is "cpu", each process uses the GPU of its LOCAL_RANK.
     `threads` is the number of CPU threads per process, unless OMP_NUM_THREADS is set.
 
     Raises:
@@ -93,17 +93,17 @@ def share_of(items: Sequence[T]) -> Sequence[T]:
 
 
 def gather(items: Sequence[T]) -> list[T]:
-    """Return the picklable items of all processes, in the order of the processes."""
+    """Return the picklable items of all processes, which must all call this, in their order."""
     return [item for part in _gathered(list(items)) for item in part]
 
 
 def any_of(flag: bool) -> bool:
-    """Return True if the flag is set in any process."""
+    """Return True if the flag is set in any process; all processes must call this."""
     return any(_gathered(flag))
 
 
 def mean_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return each metric's mean over the processes that have the metric."""
+    """Return each metric's mean over the processes that have it; all processes must call this."""
     columns: dict[str, list[float]] = {}
     for part in _gathered(dict(metrics)):
         for name, value in part.items():
@@ -112,7 +112,7 @@ def mean_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def check_same(what: str, value: Any) -> None:
-    """Raise TrainingError, which names `what`, if `value` is not equal in all processes."""
+    """Raise TrainingError, which names `what`, unless all processes call this with equal values."""
     for place, other in enumerate(_gathered(value)):
         if other != value:
             raise TrainingError(

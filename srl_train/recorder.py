@@ -81,7 +81,7 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Send the row to all sinks, episodes to those that take any; write due ones to a file."""
+        """Record the row; send episodes to sinks that take them, and write due ones to a file."""
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
         for sink in self._sinks:

@@ -45,7 +45,8 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
         {f"models/{model}": own.pop("weights") for model, own in learners.items()}
     )
     for model, own in learners.items():
-        if not _reference_moved(run, model):
+        kind = run.config.algorithm_of(model).reference
+        if kind != "moving" and not (kind == "stage" and run.stages.reports):
             own["reference"] = {}
     state = fsdp.in_full({**_state_of(run), "learners": learners})
     if processes.is_main():
@@ -80,11 +81,6 @@ def _state_of(run: Run) -> dict[str, Any]:
         "stages": run.stages.state(),
         "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
     }
-
-
-def _reference_moved(run: Run, model: str) -> bool:
-    kind = run.config.algorithm_of(model).reference
-    return kind == "moving" or (kind == "stage" and bool(run.stages.reports))
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:

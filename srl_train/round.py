@@ -57,7 +57,7 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
     """Play one round, update every model whose buffer is full, and return a RoundResult.
 
     Args:
-        run: The run; its models and state change.
+        run: The run; its models and state change, but not `next_round`.
         number: Round number, from 0. All random streams derive from the number and the run's seed.
         interruptible: Context in which the episodes are played.
 
@@ -99,7 +99,7 @@ class RoundPlan:
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
     def part(self, numbers: Sequence[int]) -> PlannedGames:
-        """Return the episodes of the indices `numbers`; `extra` has the round and opponents."""
+        """Return episodes with equal opponents, by index; `extra` has the round and opponents."""
         opponents = self.opponents[numbers[0]]
         extra = {"round": self.number, **({"opponents": dict(opponents)} if opponents else {})}
         return self.games.part(numbers, extra=extra)
@@ -215,7 +215,7 @@ def _samples_of(
 
 
 def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, UpdateStats]:
-    """Add the round's samples to the buffers, and update `models` as often as a buffer is full.
+    """Add the samples of `models` to their buffers, and update as often as a buffer is full.
 
     Returns the statistics of the updates by model.
     """
@@ -313,10 +313,7 @@ def update_models(
 def _train(
     run: Run, batches: Mapping[str, UpdateBatch], context: RoundContext, index: int
 ) -> dict[str, Learned]:
-    """Train each model on its batch, and return model to its metrics and skipped steps.
-
-    `index` is the number of the update within the round, for the random streams.
-    """
+    """Train models on their batches as update `index` of the round; return model to result."""
     learners, each = run.learners, run.engine.each
     tasks = {}
     for model, batch in batches.items():
@@ -382,7 +379,7 @@ def finish(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> RoundResult:
-    """Return the round's episodes and metrics row, which contains the new warnings, if any.
+    """Log a warning of equal returns, if any, and return the episodes and row, with new warnings.
 
     `updates` are statistics by model; `seconds` are the times of "rollout" and "train".
     """

@@ -261,7 +261,7 @@ class Run:
         return [text]
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Update the mode's state, the pools' results and the totals with a round's episodes."""
+        """Update the mode's state, the pools' results and the totals with complete episodes."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]

@@ -149,7 +149,7 @@ def asked_for(flag: str, path: Path) -> Iterator[None]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return installed versions of core-srl, torch, transformers, trl, peft, numpy, pettingzoo."""
+    """Return package -> version, for core-srl and its main dependencies that are installed."""
     found = {}
     for package in _REPORTED_PACKAGES:
         with suppress(metadata.PackageNotFoundError):

@@ -213,7 +213,7 @@ class SampleBuffer:
 
         Args:
             group_size: Number of samples per group.
-            budget: Samples per update; None takes the samples of one round, the oldest first.
+            budget: Samples per update, a multiple of `group_size`; None: the oldest round's.
             max_staleness: Maximum number of updates since a sample was drawn.
         """
         self._group_size = group_size
@@ -262,10 +262,7 @@ class SampleBuffer:
         )
 
     def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
-        """Return the indices of the next `count` groups, ascending; count them as taken.
-
-        Each next group is the oldest of the agent with the fewest taken groups.
-        """
+        """Take `count` groups, each the oldest of the agent with fewest taken; return indices."""
         waiting: dict[str, list[int]] = {}
         for number, group in enumerate(groups):
             waiting.setdefault(_agent(group), []).append(number)

@@ -59,7 +59,7 @@ def build_schedule(
 
     Args:
         run: The run.
-        saves_after: Function from a round number to True if a checkpoint follows the round.
+        saves_after: Round number -> True if a checkpoint follows the round; for play_ahead.
         interruptible: Context in which a signal may end the program at once; not for play_ahead.
     """
     if not run.config.engine.play_ahead:

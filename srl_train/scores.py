@@ -36,8 +36,9 @@ def model_scores(
 
     The excess of an episode is the mean, over the model's agents, of the raw return minus the mean
     return of all agents of the same role that `models` play; `roles` is agent -> role. The role's
-    advantage and the luck that all agents of an episode share cancel. The score is 0 for a model
-    that shares no role with another model or has one episode; models without episodes are missing.
+    advantage and the luck that all agents of an episode share cancel. The score is -CERTAIN
+    to CERTAIN, and 0 for a model that shares no role or has one episode. Models without
+    episodes are missing.
 
     The standard error is the larger one of that over episodes and that over starts (means of the
     episodes with the same start), because a start can favor one agent.

@@ -38,8 +38,8 @@ def results(
 ) -> dict[str, Any]:
     """Return the results of `Trainer.fit`, which lists the keys.
 
-    `rows` are the metrics rows since the run was built or resumed, and `checkpoints` the ids of the
-    checkpoints that the Trainer saved and that still exist.
+    `rows` are the metrics rows of the Trainer, and `checkpoints` the ids of the checkpoints that it
+    saved and that still exist.
     """
     environment = [row["environment"] for row in rows]
     return {

@@ -95,6 +95,7 @@ class Trainer:
 
         Raises:
             ConfigError: If parts of the configuration do not work together.
+            BackendError: If a model cannot be loaded.
         """
         if self._run is None:
             self._recorder.refuse_missing(self.config)
@@ -127,6 +128,10 @@ class Trainer:
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,
             final_model_states, checkpoints_saved, evaluation and stages.
+
+        Raises:
+            TrainingError: If too many episodes failed, weights are not finite, or the disk is full.
+            ConfigError: If the folder contains another run, or is in use.
         """
         run = self.run
         self.is_training = True
@@ -141,7 +146,6 @@ class Trainer:
         return summaries.results(run, self._rows, self.checkpoints_saved)
 
     def _train_all(self, run: Run) -> None:
-        """Run the remaining stages and rounds, until the last one or the first signal."""
         try:
             self.train_stages()
             while run.next_round < run.config.rounds and not self._stopping:
@@ -170,7 +174,7 @@ class Trainer:
             self.evaluate("after")
 
     def train_stages(self) -> None:
-        """Run the remaining stages, `sft` and `dpo`, until stopped, and save due checkpoints."""
+        """Evaluate a new run; run remaining stages (`sft`, `dpo`) and save due checkpoints."""
         run = self.run
         self._begin()
         for name in run.stages.left(run.config):
@@ -236,10 +240,7 @@ class Trainer:
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
 
     def _is_due(self, done: int) -> bool:
-        """Return True if a checkpoint is due after `done` completed rounds or stage passes.
-
-        All processes must call this method, because their clocks differ.
-        """
+        """Return True if a checkpoint is due after `done` rounds or passes; a collective call."""
         section = self.run.config.checkpoints
         passed = (time.monotonic() - self._saved_at) / 60
         late = section.every_minutes > 0 and passed >= section.every_minutes
@@ -274,7 +275,7 @@ class Trainer:
             final: If true, the id begins with "final_", as after the last round.
 
         Raises:
-            ConfigError: If the folder contains another run.
+            ConfigError: If the folder contains another run, or is in use.
             TrainingError: If the disk is full, or models are ahead of the recorded rounds.
         """
         run = self.run
@@ -300,6 +301,7 @@ class Trainer:
 
         Raises:
             CheckpointError: If the checkpoint is missing, damaged or of another configuration.
+            ConfigError: If the folder is in use.
         """
         self.lock()
         saved = any(self.files.checkpoints.glob("[!.]*"))
@@ -318,6 +320,7 @@ class Trainer:
         Raises:
             CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
             CheckpointError: If the checkpoint is damaged, or has another configuration.
+            ConfigError: If the folder is in use.
         """
         run = self.run
         self.lock()
@@ -337,7 +340,12 @@ class Trainer:
         return True
 
     def save_models(self) -> Path:
-        """Save each model in RUN/models/NAME, for transformers or PEFT, and return RUN/models."""
+        """Save each model in RUN/models/NAME, for transformers or PEFT, and return RUN/models.
+
+        Raises:
+            ConfigError: If the folder contains another run, or is in use.
+            TrainingError: If the disk is full, or models are ahead of the recorded rounds.
+        """
         self._settle()
         self._claim()
         with self.files.on_full_disk():
@@ -369,7 +377,7 @@ class Trainer:
 
         `total_episodes` is the number of episodes times the number of the model's agents in each.
         `win_rate` is the fraction of these in which no agent had a higher return and at least one
-        had a lower return.
+        had a lower return. Means and rates without data are None.
         """
         return summaries.model_states(self.run)
 
@@ -410,7 +418,7 @@ class Trainer:
         self.close()
 
     def close(self) -> None:
-        """Close all files and end the run's model servers; also called by a `with` statement."""
+        """Close files, unlock the folder and end model servers; a `with` block calls this."""
         self._end_rounds()
         self._recorder.close()
         if self._run is not None:

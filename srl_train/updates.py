@@ -163,10 +163,6 @@ def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str
     }
 
 
-def _placed(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {n: fsdp.like(value.to(like[n].device), like[n]) for n, value in values.items()}
-
-
 def _size(tensors: Mapping[str, Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
@@ -177,8 +173,7 @@ def _size(tensors: Mapping[str, Tensor]) -> int:
 def asynchronous() -> UpdateStrategy:
     """Return the strategy in which every model updates independently.
 
-    The sample budgets of the rounds control the pace: a model whose budget is not full has no
-    gradient (None).
+    The sample budgets control the pace: a model does not update until its budget is full.
     """
     return UpdateStrategy(no_state)
 
@@ -339,7 +334,8 @@ def federated(
             check_compatible(present)
             new = weighted_mean({model: present[model] for model in weights}, weights)
             if server is not None:
-                start = _placed(common[key], like=present[min(present)])
+                one = present[min(present)]
+                start = {n: fsdp.like(v.to(one[n].device), one[n]) for n, v in common[key].items()}
                 new, optimizers[key] = server_step(server, start, new, optimizers.get(key))
                 common[key] = new
             for model, tensors in present.items():

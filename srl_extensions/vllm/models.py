@@ -107,11 +107,11 @@ class ServedModels:
         _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
-        """Return name of a model, pool or frozen model -> its VLLMBackend in this process."""
+        """Return backends by model; with adapters, also by pool and frozen model on their base."""
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function RunConfig -> Samplers for `players` processes, which share servers."""
+        """Return a function that opens Samplers at the servers, which `players` processes share."""
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -121,7 +121,7 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return a publisher to `samplers`, by served base; publish zeros as frozen adapters."""
+        """Return a publisher to `samplers` (by base); publish zero adapters of frozen models."""
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
@@ -147,7 +147,7 @@ class ServedModels:
         return publisher
 
     def close(self) -> None:
-        """End the servers that the run started, and remove the published files."""
+        """Unload and remove publications, and end the servers that the run started."""
         self._ends.close()
 
 
@@ -158,7 +158,7 @@ def _attach(
     served: Mapping[str, str],
     concurrency: int,
 ) -> Samplers:
-    """Open a player's Samplers at running servers; wait up to 600 s for a restarted one."""
+    """Open a player's Samplers; ServerUnavailable if a server is down for MAX_WAIT seconds."""
     latest = time.monotonic() + MAX_WAIT
     while True:
         try:
@@ -186,7 +186,7 @@ def _backends(
 
 
 def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
-    """Return `token_facts` of a base, and the last 64 token ids of a first prompt."""
+    """Return `token_facts(backend)` and the last PROBED_TOKENS token ids of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]
@@ -209,9 +209,10 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
     """Load the models to train, start or attach to servers, and return the Samplers.
 
     Raises:
-        ConfigError: Before anything is loaded, for missing files and programs.
+        ConfigError: For a missing interpreter, an unusable `backend.folder`, or adapters that
+            have several bases.
         ServingError: If a server cannot be started.
-        BackendError: If a server cannot be reached.
+        BackendError: If a model cannot be loaded, or a server cannot be reached.
     """
     make_env = start.make_env
     served = ServedModels(config, make_env, start.logs)
@@ -248,7 +249,9 @@ def section_of(config: RunConfig) -> VLLMBackendConfig:
 def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None = None) -> Fleet:
     """Start or attach to the servers of `sources` (served base -> folder or hub name).
 
-    `logs` is the folder for the logs of servers that are started; None selects one in the cache.
+    `logs` is the folder for the logs of started servers, None one in the cache. Raises ServingError
+    if a server does not start, PlacementError as `server_specs`, and BackendError if a running
+    server is not reached.
     """
     backend = section_of(config)
     # Players in other processes would not notice that a whole model restarts from its base.
@@ -265,14 +268,11 @@ def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None 
 def served_bases(
     config: RunConfig, make_env: Callable[[], Any], frozen: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return (name -> folder or hub name of all models, served base -> that of the servers' bases).
+    """Return model -> folder or hub name, and served base -> folder or hub name that servers load.
 
     `frozen` is name -> base of frozen models. For 'tiny', a variant that vLLM can serve is written
-    to the cache. Adapters share one base, and a whole model has its own.
-
-    Raises:
-        ConfigError: If a given interpreter of managed servers is missing, none is given and this
-            one has no vLLM, or adapters have several bases.
+    to the cache. Adapters share one base, and a whole model has its own. Raises ConfigError as
+    `check_python`, or if adapters have several bases, and BackendError for an unreadable adapter.
     """
     models, managed = config.models, section_of(config).managed
     if managed is not None:
@@ -292,7 +292,7 @@ def served_bases(
 
 
 def check_python(managed: ManagedServersConfig) -> None:
-    """Raise ConfigError if a given interpreter is missing, or none is given and this lacks vLLM."""
+    """Raise ConfigError if `managed.python` is missing, or is None and this Python has no vLLM."""
     if managed.python is None and importlib.util.find_spec("vllm") is None:
         raise ConfigError(
             "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
@@ -310,10 +310,10 @@ def server_specs(
     sources: Mapping[str, str],
     logs: Path | None = None,
 ) -> list[ServerSpec]:
-    """Return the settings of each server: one server per replica of each base in `sources`.
+    """Return the settings of each server: one per replica of each base (`open_fleet`: `sources`).
 
-    Servers use the GPUs of this machine, or the CPU if there are none. Raises PlacementError for
-    GPUs that do not exist, or too few.
+    Servers use `managed.gpus` (None: all of this machine), or the CPU if there are none. `logs` is
+    as in `open_fleet`. Raises PlacementError for GPUs that do not exist, or too few.
     """
     existing = find_gpus()
     used = [gpu for gpu in existing if managed.gpus is None or gpu.index in managed.gpus]

@@ -54,7 +54,7 @@ def place(servers: int, gpus: Sequence[Gpu], *, each: int = 1) -> list[Placement
     equal shares of its free memory, at most MEMORY in all. A share may be too small for vLLM.
 
     Raises:
-        PlacementError: If there are fewer than `each` GPUs.
+        PlacementError: If there are some GPUs, but fewer than `each`.
     """
     if not gpus:
         return [Placement((), None)] * servers

@@ -92,7 +92,7 @@ class ServedPublisher(WeightPublisher):
         Names are models, pools and frozen models: `adapters` of one base, or whole models. `write`
         computes as `write_weights` does. Publications are subfolders of `folder`. Log-probabilities
         are compared after prefixes of `probe` (token ids). `keep` past versions of each name stay
-        loaded. Players in other processes have a PlayerSampler with the same methods.
+        loaded. Any sampler with the attributes and methods of VLLMBackend used here is allowed.
         """
         self.fleet, self.folder = fleet, folder
         self.answering: dict[str, Publication] = {}
@@ -112,6 +112,7 @@ class ServedPublisher(WeightPublisher):
         Raises:
             BackendError: If log-probabilities differ or no server loads the weights in time. An
                 adapter's version before continues to answer; a whole model's was replaced.
+            ServingError: If a server failed too often (`Fleet.check`).
         """
         weights = {n: t.detach() for n, t in model_weights(tensors).items()}
         adapter, sampler = name if self._adapters else None, self._samplers[name]
@@ -128,11 +129,11 @@ class ServedPublisher(WeightPublisher):
         background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
 
     def current(self, name: str) -> ModelVersion | None:
-        """Return the version that answers new requests of `name`, if any."""
+        """Return the version that answers new requests of `name`, or None."""
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
-        """Unload all publications, remove their folders, and wait for both."""
+        """Unload all adapters, remove the folders of all publications, and wait for both."""
         background_loop.run(self._close())
 
     async def _close(self) -> None:
@@ -143,7 +144,7 @@ class ServedPublisher(WeightPublisher):
                 await self._forget(name, one)
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version, switch requests to it, unload older ones; BackendError if refused."""
+        """Load a version (else BackendError), switch requests to it, unload all beyond `keep`."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:

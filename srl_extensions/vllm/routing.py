@@ -151,10 +151,7 @@ class Router(Generic[S]):
         ) from trouble
 
     async def _turn(self, task: RoutedTask) -> ServerState:
-        """Wait until a server is free for the request, count the request there, return its state.
-
-        Raises BackendError after `close`, and after `max_wait` seconds.
-        """
+        """Wait for a free server, count the request there, return its state; errors as `run`."""
         if self._closed:
             raise BackendError("no server takes part any more")
         turn: asyncio.Future[ServerState] = asyncio.get_running_loop().create_future()

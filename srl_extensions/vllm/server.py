@@ -110,7 +110,7 @@ class ModelServer:
             time.sleep(0.02)
 
     def cause_of_death(self) -> str:
-        """Return the log's first error since the last start, or its last lines, and its path."""
+        """Return the first error, or the last lines, of the log since `start`, and its path."""
         with self.log.open("rb") as file:
             file.seek(self._log_start)
             text = file.read(LOG_BYTES).decode(errors="replace")
@@ -127,11 +127,7 @@ def logs_folder() -> Path:
 
 
 def free_port(taken: Collection[int] = ()) -> int:
-    """Return a random free port that is not `taken`.
-
-    A server listens only after its imports, which take seconds, so two runs that try ports in turn
-    would use the same one.
-    """
+    """Return a random free port of PORTS that is not `taken`; two runs rarely get the same."""
     while True:
         port = secrets.choice(PORTS)
         if port not in taken and is_free(port):

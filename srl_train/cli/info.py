@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print environments, strategies, modes, credit schemes, algorithms, backends; return 0."""
+    """Print environments and, with the extra `train`, names that settings allow; return 0."""
     from srl_agents.llm.backends.registry import BACKENDS
     from srl_envs import registry
 

@@ -79,7 +79,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add the flag --trust, for commands that read files of other users."""
+    """Add the flag --trust, which allows the code, files and servers that records name."""
     text = (
         "import the code, read the files and query the servers that a run, checkpoint or record "
         "names; by default, only parts of this library are used"
@@ -165,7 +165,7 @@ def players_of(
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
     """Build a Resolver from parsed `args`, which have the options of `add_model_settings`.
 
-    Raises ConfigError if an option does not fit one of the players.
+    Raises ConfigError if an option does not fit a player, UntrustedError for code without --trust.
     """
     from srl_train.players import Resolver
 

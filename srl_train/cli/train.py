@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add a configuration, --out, --seed, --set (stored in `overrides`), --resume and --quiet."""
+    """Add an optional config file, --out, --seed, --set (as `overrides`), --resume, --quiet."""
     add = parser.add_argument
     config = "YAML file of the configuration (default with --resume: config.yaml in --out)"
     add("config", nargs="?", type=Path, help=config)

@@ -35,9 +35,9 @@ class BackendSection(Section):
 
     @property
     def divergence_limit(self) -> float | None:
-        """Mean absolute difference of log-probabilities at which training stops, or None.
+        """Mean absolute difference of log-probabilities above which training stops, or None.
 
-        The log-probabilities are those of sampler and learner. None, as here: both are one module.
+        The difference is that of sampler and learner. Here None, no limit: both are one module.
         """
         return None
 

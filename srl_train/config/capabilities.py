@@ -61,7 +61,7 @@ def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], objec
 
 
 def _averages_own_units(config: RunConfig) -> bool:
-    """Return True if a model with `own_units` has another model in its group (default: all)."""
+    """Return True if a model with `own_units` shares an `updates.groups` entry (default: all)."""
     groups = getattr(config.updates, "groups", ()) or [tuple(config.learned_by)]
     averaged = [config.learned_by[name] for group in groups if len(group) > 1 for name in group]
     return any(own.own_units for own in averaged)

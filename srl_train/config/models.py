@@ -98,7 +98,7 @@ class ModelsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_sampling(cls, tree: Any) -> Any:
-        """Return `tree` with defaults: 4 tokens if all models are tiny; agents inherit sampling."""
+        """Return `tree` with defaults: 4 tokens if all are tiny; agents inherit `sampling`."""
         if not isinstance(tree, Mapping):
             return tree
         base, frozen = tree.get("base", "tiny"), tree.get("frozen_models")

@@ -178,7 +178,7 @@ class RunConfig(Section):
 
     @property
     def learned_by(self) -> dict[str, SurrogateConfig]:
-        """Mapping from model to algorithm section."""
+        """Mapping from each model in training to its algorithm section."""
         return {model: self.algorithm_of(model) for model in self.models.names}
 
     @property

@@ -68,7 +68,7 @@ class Section(BaseModel):
         return tree
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a copy with changed fields, as `replaced(rounds=30)`. ConfigError: wrong value."""
+        """Return a copy with changed fields, as `replaced(rounds=30)`; ConfigError if wrong."""
         return type(self)(**{**dict(self), **changes})
 
 
@@ -90,7 +90,6 @@ class Deferred:
         return [module.SECTION for module in modules if hasattr(module, "SECTION")]
 
     def _kind_of(self, name: object) -> type[Section]:
-        """Return the class that `name` selects, or the only one. ConfigError for unknown names."""
         if isinstance(self._target, str):
             return self.kinds()[0]
         listed = self._target.load(name) if isinstance(name, str) and name in self._target else None

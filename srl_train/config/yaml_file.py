@@ -30,8 +30,8 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunCon
         Validated configuration.
 
     Raises:
-        ConfigError: If the file cannot be read, a setting is unknown, or a value has a wrong type
-            or is out of bounds.
+        ConfigError: If the file cannot be read, a setting is unknown, or a value has a wrong type,
+            is out of bounds or conflicts with another one.
     """
     tree = read_tree(path)
     return from_tree({} if tree is None else tree, overrides)
@@ -68,7 +68,7 @@ def section_from_tree(kind: type[Kind], tree: Any, path: str) -> Kind:
 
 
 def to_tree(config: Any) -> Any:
-    """Return a configuration as plain data, which `from_tree` turns into an equal one."""
+    """Return a configuration or section as plain data; `from_tree` rebuilds a configuration."""
     if isinstance(config, Section):
         config = dict(config)
     if isinstance(config, Mapping):

@@ -83,4 +83,4 @@ class Learner(Protocol):
         """Raise ValueError unless `load_state` can load the state; change nothing."""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a result of `state`; an empty "reference" keeps the reference model."""
+        """Restore a result of `state`; without "weights" or "reference", these are kept."""

@@ -164,10 +164,7 @@ def _in_contexts(
 
 @contextmanager
 def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[None]:
-    """Make the backbone return only the hidden states (1, N, H) at N places, in the block.
-
-    `rows` and `columns` are index tensors (N,) of the places in the batch.
-    """
+    """Make the backbone return only states (1, N, H) at `rows` and `columns` (N,), in the block."""
 
     def pick(module: Any, inputs: Any, output: Any) -> Any:
         return replace(output, last_hidden_state=output.last_hidden_state[rows, columns][None])

@@ -37,7 +37,7 @@ def adapter_models(
     Averaging adapters requires equal starts (A drawn from `seed`, B zero).
 
     Raises:
-        ConfigError: If a target module is not in the base.
+        ConfigError: If a target module is not in the base, or PEFT rejects the settings.
     """
     from peft import get_peft_model
 

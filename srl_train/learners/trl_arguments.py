@@ -22,7 +22,8 @@ def common_arguments(
 ) -> dict[str, Any]:
     """Return the keyword arguments of TrainingArguments that all learners share.
 
-    `steps` is the number of optimizer steps of the run, `accumulation` of passes per step.
+    `steps` is the number of optimizer steps of the run, `accumulation` that of passes per step.
+    `use_cpu` depends on the device of `model`.
     """
     return {
         # Required by transformers; nothing is written there.

@@ -331,7 +331,7 @@ class PlayedLearner(SteppedLearner):
         }
 
     def _mask(self, sample: TokenSample) -> list[int]:
-        """Return the mask; `mask_truncated_completions` sets 0 on answers without an end token."""
+        """Return the sample's mask; `mask_truncated_completions` sets 0 in unended answers."""
         mask, trainer = list(sample.mask), self._trainer
         if self._config.trl.get("mask_truncated_completions"):
             ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}

@@ -76,15 +76,12 @@ class SteppedLearner(Learner):
         self._parameters = {n: parameters[n] for n in self._names}
 
     def _own_arguments(self) -> dict[str, Any]:
-        """Return the arguments of TRL's configuration that only this subclass has (abstract)."""
         raise NotImplementedError
 
     def _inputs(self) -> Any:
-        """Return the input of the trainer's next training_step (abstract)."""
         raise NotImplementedError
 
     def _begin(self, seed: int) -> None:
-        """Start an update: store `seed`, reset the step count, and clear metrics and gradients."""
         self._seed = seed
         self._steps_done = 0
         self._trainer._metrics["train"].clear()

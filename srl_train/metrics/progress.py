@@ -35,7 +35,7 @@ class Progress:
         self._last: float | None = None
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Print a line for every stage row, and for the first, last and `log_every`-th rounds."""
+        """Print a line for stage rows, the first row, the last and each `log_every`-th round."""
         if "stage" in row:
             losses = ", ".join(f"{n} {_number(m.get('loss'))}" for n, m in row["models"].items())
             self.say(f"{row['stage']} pass {row['pass'] + 1} | loss {losses} | "

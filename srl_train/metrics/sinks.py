@@ -109,8 +109,7 @@ def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any
 
     Raises MetricsError for any other damaged line.
     """
-    for _, row in _whole_lines(path, opened):
-        yield row
+    return (row for _, row in _whole_lines(path, opened))
 
 
 def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -27,7 +27,7 @@ class AnswerTrie(AdapterLogitsProcessor):  # type: ignore[misc]
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
-        """Raise ValueError for malformed legal answers; an error later would end the engine."""
+        """Raise ValueError if listed answers are malformed; an error later would end the engine."""
         _trie_of(sampling_params)
 
     def is_argmax_invariant(self) -> bool:

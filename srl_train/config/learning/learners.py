@@ -123,7 +123,7 @@ class SurrogateConfig(OptimizerConfig):
     def check_group_size(self, path: str, group_size: int, processes: int) -> None:
         """Raise ConfigError unless `group_size` is a multiple of the number of an update's parts.
 
-        That is minibatches x accumulation steps x `processes`. `path` is the section's dotted name.
+        That is minibatches x accumulation steps x `processes`. The message names `path`.
         """
         parts = self.minibatches * self.gradient_accumulation_steps * processes
         if group_size % parts:
