@@ -224,7 +224,7 @@ def folder(
     steps: int = 80,
     size: TinySize | None = None,
 ) -> Path:
-    """Train a model, unless it is cached, that plays legally and uniformly at random.
+    """Train a model, unless it is cached, to answer legally and uniformly at random.
 
     The folder is cached under $CORE_SRL_CACHE or the user's cache folder. The same texts,
     settings and library versions give the same weights.

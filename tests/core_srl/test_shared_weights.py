@@ -59,6 +59,7 @@ def test_update_reaches_every_node_and_clears_caches(opened, tiny_folder):
         (lambda name, own: {name: own, "lm_heads": own}, "lm_heads"),
         (lambda name, own: {name: own[:1]}, "shape"),
         (lambda name, own: {name: own * torch.nan}, "finite"),
+        (lambda name, own: {name: None}, "numbers"),
     ],
 )
 def test_invalid_gradients_change_nothing(wrong, told, opened):

@@ -167,7 +167,7 @@ class ExperimentConfig(Section):
 def load_config(path: str | Path) -> ExperimentConfig:
     """Read an ExperimentConfig from a YAML file; what the file lacks has its default.
 
-    Raises ConfigError for an unreadable file or unknown or mistyped settings; ranges count later.
+    Raises ConfigError for an unreadable file, unknown or mistyped settings; training checks ranges.
     """
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")
