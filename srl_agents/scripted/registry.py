@@ -15,7 +15,7 @@ from gymnasium.spaces import Discrete
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.policy import Policy, missing_methods
-from srl_agents.scripted.basic import OneOf
+from srl_agents.scripted.one_of import OneOf
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.tables import Plugin, PluginTable
