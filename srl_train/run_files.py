@@ -120,7 +120,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def refuse_taken(folder: Path, advice: str = "") -> None:
-    """Raise ConfigError, with `advice` in its message, unless the folder is empty or missing."""
+    """Raise ConfigError, with `advice` (ends in ", "), unless the folder is empty or missing."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} already exists: {advice}choose another folder, or remove it")
 

@@ -43,7 +43,7 @@ class PolicyEntry:
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if `games` has env's name as _v0, or is empty and all spaces are Discrete."""
+        """Return True if `games` has env's name as _v0, or is empty and actions are Discrete."""
         if self.games:
             return first_version(env) in self.games
         return 0 not in action_counts(env).values()

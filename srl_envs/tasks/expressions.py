@@ -246,9 +246,8 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 def same(one: Tree, other: Tree) -> bool:
     """Return True if two trees have equal values at many fixed values of their variables.
 
-    Both must be defined at the same of these values, and at one at least.
-
-    Raises ImportError if roots, pi or functions need mpmath, and mpmath is missing.
+    Both must be defined at the same of these values, and at one at least. Raises ImportError
+    if roots, pi or functions need mpmath, and mpmath is missing.
     """
     variables = sorted(names(one) | names(other))
     try:

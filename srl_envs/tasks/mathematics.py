@@ -108,7 +108,6 @@ def read_problem(row: Any, number: int) -> Problem:
     GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final number after "####".
     MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
     with the final answer under "answer", else in the last `\boxed{...}` of the solution.
-
     `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for another layout and
     for a missing final answer. The difficulty is the level of MATH, otherwise 1.
     """

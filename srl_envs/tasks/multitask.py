@@ -277,7 +277,8 @@ def _facts(env: Any) -> dict[str, Any]:
 def _joined(members: Sequence[Any]) -> Any:
     """Return the space that includes the padded observations of all spaces `members`.
 
-    Vectors are padded with zeros to the longest, and followed by the one-hot label.
+    Vectors are padded with zeros to the longest, and followed by the one-hot label. Of dicts, only
+    `observation` is joined; other entries are those of the first space.
     """
     if isinstance(members[0], spaces.Dict):
         vector = _joined([space["observation"] for space in members])

@@ -190,7 +190,6 @@ def read_problem(row: Any, number: int) -> Problem:
     A line is {"prompt", "entry_point", "test"}, and may contain "canonical_solution", all texts.
     The test defines check(function), and runs in another process than the program (Sandbox.judge):
     it calls the entry point with plain data.
-
     `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for another layout.
     """
     names = ("prompt", "entry_point", "test")

@@ -175,8 +175,8 @@ def _winner(
     """Return "first", "second" or "draw" by the `winner` in the last infos, or None.
 
     `held` are the agents of the first player, `rest` those of the second; `teams` maps agent ->
-    team. A winner is an agent, team or side. The result is None if there is none, or both players
-    or neither have its agents.
+    team. A winner is an agent, a team, the `side` in an agent's info, or one of DRAWN for a draw.
+    The result is None if there is none, or both players or neither have its agents.
     """
     ends = {agent: episode.end_of(agent) for agent in episode.seats}
     named = next((end["winner"] for end in ends.values() if end.get("winner") is not None), None)

@@ -75,8 +75,9 @@ def server(
 ) -> Server:
     """Return the server of the live page of runs in and below `folders`; `run()` starts it.
 
-    Port 0 selects a free port. Clients must present `token` unless it is None. `names` are host
-    names that are accepted in addition to localhost and IP addresses.
+    Port 0 selects a free port. Unless `token` is None, requests for data need `Authorization:
+    Bearer TOKEN`, which the page sends if opened with `#token=TOKEN`. `names` are host names that
+    are accepted in addition to localhost and IP addresses.
     """
     pages = LivePages(folders)
 

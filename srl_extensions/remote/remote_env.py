@@ -78,7 +78,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @property
     def text_view(self) -> TextView | None:
-        """Text view of `local`, with its errors, or None if the server's environment has none."""
+        """Text view of `local`, or None if the server has none; raises the errors of `local`."""
         return self.local.text_view if self._described.has_text else None
 
     def baselines(self) -> dict[str, float]:

@@ -67,7 +67,7 @@ def join(namespace: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Attach a file system, with the arguments of the system call; raise OSError on failure."""
+    """Mount `source` at `target` with the arguments of the system call, or raise OSError."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)

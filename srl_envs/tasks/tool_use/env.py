@@ -237,9 +237,8 @@ class ToolUse(Task):
         """Return about `count` valid calls and answers, without information on the truth.
 
         Calls use the numbers, names, files and operations in the question and the results so far,
-        and none repeats an earlier call. Answers are numbers and names in the last result, or in
-        the question before the first result. There are 1 to OF_A_KIND calls of each possible tool,
-        and as many answers.
+        and none repeats an earlier call. Answers are numbers and names in the last result or,
+        without one, the question. There are 1 to OF_A_KIND calls per tool, and as many answers.
         """
         session: ToolSession = attempt.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]
