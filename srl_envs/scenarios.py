@@ -52,6 +52,12 @@ class Scenario:
     held_out_options: tuple[str, ...] = ()
     """Names of options whose combination of values must not be used in training."""
 
+    def __post_init__(self) -> None:
+        if not self.focal or not self.background.keys().isdisjoint(self.focal):
+            raise EnvConfigError(
+                f"focal must name agents without a background policy, got {self.focal!r}"
+            )
+
     @property
     def holdout(self) -> bool:
         """True if some partners or options are only for evaluations, not for training."""
@@ -65,7 +71,10 @@ class Scenario:
         return (*partners, *levels)
 
     def make(self, **options: Any) -> Any:
-        """Return a new ParallelEnv with all agents; `options` override those of the scenario.
+        """Return a new ParallelEnv with all agents, which no policy plays.
+
+        Args:
+            **options: Arguments of the environment that override those of the scenario.
 
         Raises the errors of `registry.make`.
         """
@@ -87,6 +96,9 @@ class Scenario:
 
     def gym_env(self, **options: Any) -> SingleAgentEnv:
         """Return the Gymnasium environment of `parallel_env`, for scenarios with one focal agent.
+
+        Args:
+            **options: Those of `parallel_env`.
 
         Raises EnvConfigError for several focal agents, and the errors of `parallel_env`.
         """

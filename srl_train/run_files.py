@@ -140,7 +140,7 @@ def refuse_unwritable(flag: str, path: Path) -> None:
 
 @contextmanager
 def asked_for(flag: str, path: Path) -> Iterator[None]:
-    """Replace an OSError of the block by a ConfigError that names `path` and its option `flag`."""
+    """Replace an OSError in writing `path` by a ConfigError that names it and its option `flag`."""
     try:
         yield
     except OSError as error:

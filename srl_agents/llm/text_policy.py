@@ -184,6 +184,8 @@ class TextPolicy:
     def probabilities(self, seen: AgentObservation, state: Conversation) -> np.ndarray:
         """Return each action's probability under constrained sampling, (actions,); 0 if illegal.
 
+        The temperature must be above 0; top_k and top_p are ignored.
+
         Raises:
             PolicyError: Answers are not constrained, or the backend is not in this process.
         """

@@ -29,7 +29,7 @@ class ChoiceForm(ArrayGame):
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
         """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.
 
-        Environments marked in `idle` (N,) draw no noise.
+        Environments marked in `idle` (N,), whose results are ignored, use up no random numbers.
         """
         rewards = self._payoffs.take(case)
         rewards += self.noise(idle)

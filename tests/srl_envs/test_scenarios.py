@@ -104,6 +104,12 @@ def test_unknown_name_error_contains_the_nearest(name, says):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("focal", [(), ("agent_0", "agent_1")])
+def test_focal_agents_have_no_background_policy(focal):
+    with pytest.raises(EnvConfigError, match="focal must name agents without"):
+        scenarios.Scenario("own", "coop_compete_pair_v0", "", focal, {"agent_1": "tit_for_tat"})
+
+
 def test_held_out_levels_are_found_in_every_entry_of_a_game():
     kept = scenarios.kept_for_evaluation
     arms = scenarios.scenario("bandit_v0.right_improves_late").options

@@ -103,7 +103,7 @@ def _grpo(config: ExperimentConfig) -> Settings:
 
 
 def _rounds(training: TrainingConfig, group: int | None) -> Settings:
-    """Return the settings that divide an iteration's episodes into groups and optimizer steps.
+    """Return the number of rounds, and the division of a round's episodes into groups and steps.
 
     `group` is the group size. PPO, which compares no answers, has None: its groups are as small as
     the division into steps allows. Raises ConfigError if the episodes cannot be divided.

@@ -30,8 +30,8 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
     """Return (source, keyword arguments) of a model for `from_pretrained`.
 
     `name` is a folder, a GGUF file (argument gguf_file), a hub name, or NAME@REVISION (argument
-    revision). A folder in CORE_SRL_MODELS replaces a hub name. Raises BackendError if this variable
-    is not valid.
+    revision). An entry NAME=FOLDER of the environment variable CORE_SRL_MODELS replaces a hub name,
+    with any revision. Raises BackendError if this variable is not valid.
     """
     source = os.fspath(name)
     if is_gguf(source):
