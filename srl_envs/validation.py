@@ -41,7 +41,7 @@ def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> 
 
 
 def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
-    """Return `value`, no bool, as an int in [low, high]; else raise EnvConfigError with `name`."""
+    """Return `value`, no bool or float, as an int in [low, high]; or EnvConfigError with `name`."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) <= high:
         return int(value)

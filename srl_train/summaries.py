@@ -121,7 +121,7 @@ def episodes_played(run: Run) -> int:
 
 
 def average_cooperation(run: Run) -> float | None:
-    """Return the fraction of cooperative choices of all models in training; None without any."""
+    """Return the fraction of cooperative choices of all trained models; None without choices."""
     choices = sum(t.choices for t in run.totals.values())
     return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
 

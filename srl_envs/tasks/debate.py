@@ -453,7 +453,7 @@ def content_words(text: str) -> set[str]:
 
 
 def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool = False) -> int:
-    """Return the number of sentences with one of `phrases` or, if `numbers`, with a number."""
+    """Return how many sentences have one of `phrases` (lower case) or, if `numbers`, a number."""
     count = 0
     for sentence in sentences:
         words = words_of(sentence)

@@ -388,6 +388,6 @@ def _split(text: str, marks: str) -> list[str]:
 
 
 def _is_one_bracket(text: str) -> bool:
-    """Return True if the last character closes the bracket that begins the text."""
+    """Return True if the last character closes the first, a bracket; "(a]" is one bracket too."""
     depths = _depths(text)
     return 0 in depths and depths.index(0) == len(text) - 1

@@ -134,8 +134,10 @@ class PlayAhead:
         if not self._closed:
             self._closed = True
             self._play_thread.close()
+            for learner in self._learners:  # Before waiting for one, end the queues of all.
+                learner.executor.shutdown(wait=False, cancel_futures=True)
             for learner in self._learners:
-                learner.executor.shutdown(cancel_futures=True)
+                learner.executor.shutdown()
 
     def _start_rounds(self) -> None:
         while self._may_start(self._started):

@@ -51,7 +51,7 @@ class TokenCritic(nn.Module):
         self.head = _zeroed(nn.Linear(backbone.config.hidden_size, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return values (B, K) before answers; a separate critic ignores `hidden` (B, P + T, H)."""
+        """Return the value before each of K answers, (B, K); a separate critic ignores `hidden`."""
         if self.backbone is not None:
             hidden = last_hidden(self.backbone, batch)
         assert hidden is not None

@@ -83,7 +83,7 @@ def make_root(folder: str) -> None:
 
 
 def drop_capabilities() -> None:
-    """Drop all capabilities of this process irrevocably, or raise OSError; capabilities(7)."""
+    """Drop all capabilities, irrevocably if NO_NEW_PRIVILEGES is set, or raise OSError."""
     for capability in range(_LAST_CAPABILITY + 1):
         # Errors are ignored: with NO_NEW_PRIVILEGES, no capability can be gained.
         _libc.prctl(_DROP_BOUNDING, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3)
