@@ -1,0 +1,143 @@
+"""IPPO and recurrent PPO in the games with hidden rules, with Stable-Baselines3 and sb3-contrib.
+
+make bench-classic     installs both, and trains with ten seeds
+
+All agents share one policy, and each learns from its own reward. The settings are equal in all
+games and were chosen with seeds 100 and 101.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import records
+from benchmarks.records import OverSeeds
+from srl_envs import make
+from srl_envs.games.hidden import SPLITS
+from srl_train.run_files import write_whole
+
+GAMES = ("coop_compete_pair_v1", "coop_compete_v1", "team_battle_v1", "staged_v1", "bandit_v1")
+IPPO, RECURRENT = "IPPO", "recurrent PPO"
+AGENTS = 64  # agents of all copies of a game
+AGENT_STEPS = 65_536
+SETTINGS = {
+    "n_steps": 64,
+    "batch_size": 1024,
+    "n_epochs": 8,
+    "learning_rate": 3e-3,
+    "gamma": 0.95,
+    "ent_coef": 0.0,
+}
+LSTM = {"lstm_hidden_size": 32, "net_arch": [64]}
+EPISODES = 16  # evaluation episodes of each rule set
+EVALUATION_SEED = 1_000_000
+POINTS = 8  # of the learning curve
+
+
+def trained(task: tuple[str, str, int]) -> dict[str, Any]:
+    """Train an algorithm in a game with a seed; return the numbers of the run.
+
+    "train" and "test" are mean rewards per agent and step of the trained policy's most probable
+    actions. "curve" has those of training, in equal parts of it.
+    """
+    import supersuit
+    import torch
+    from sb3_contrib import RecurrentPPO
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.utils import set_random_seed
+
+    game, algorithm, seed = task
+    torch.set_num_threads(1)
+    env = make(game)
+    envs = supersuit.concat_vec_envs_v1(
+        supersuit.pettingzoo_env_to_vec_env_v1(env), AGENTS // len(env.possible_agents),
+        num_cpus=0, base_class="stable_baselines3",
+    )  # fmt: skip
+    envs.venv.reset(seed=1000 * seed)  # The learner resets without a seed.
+    set_random_seed(seed)
+    model: Any
+    if algorithm == IPPO:
+        model = PPO("MlpPolicy", envs, device="cpu", **SETTINGS)
+    else:
+        model = RecurrentPPO("MlpLstmPolicy", envs, device="cpu", policy_kwargs=LSTM, **SETTINGS)
+    earned: list[float] = []
+
+    def note(local: Mapping[str, Any], _: object) -> bool:
+        earned.append(float(np.mean(local["rewards"])))
+        return True
+
+    model.learn(AGENT_STEPS, callback=note)
+    return {
+        "game": game, "algorithm": algorithm, "seed": seed,
+        **{split: mean_reward(model, game, split) for split in SPLITS},
+        "curve": [float(np.mean(part)) for part in np.array_split(earned, POINTS)],
+    }  # fmt: skip
+
+
+def mean_reward(model: Any, game: str, split: str) -> float:
+    """Play EPISODES episodes of each rule set; return the mean reward per agent and step."""
+    envs = [make(game, split=split) for _ in make(game, split=split).rule_sets]
+    agents = envs[0].possible_agents
+    earned: list[float] = []
+    for episode in range(EPISODES):
+        seed, state = EVALUATION_SEED + episode, None
+        seen = [env.reset(seed, {"rule_set": number})[0] for number, env in enumerate(envs)]
+        starts = np.ones(len(envs) * len(agents), bool)
+        while envs[0].agents:
+            rows = np.stack([row[agent] for row in seen for agent in agents])
+            actions, state = model.predict(rows, state, starts, deterministic=True)
+            starts = np.zeros_like(starts)
+            chosen = actions.reshape(len(envs), len(agents))
+            played = [
+                env.step(dict(zip(agents, own, strict=True)))
+                for env, own in zip(envs, chosen, strict=True)
+            ]
+            seen = [result[0] for result in played]
+            earned += [reward for result in played for reward in result[1].values()]
+    return float(np.mean(earned))
+
+
+def table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return a Markdown table of runs with one row per game and split."""
+    rows = []
+    for game, split in product(dict.fromkeys(run["game"] for run in runs), SPLITS):
+        found = [
+            OverSeeds(run[split] for run in runs if (run["game"], run["algorithm"]) == (game, name))
+            for name in (IPPO, RECURRENT)
+        ]
+        *lower, optimum = (f"{v:.3f}" for v in make(game, split=split).baselines().values())
+        intervals = [f"{one.interval:.3f}" for one in found]
+        rows.append([f"`{game}`, {split}", *lower, *intervals, optimum])
+    headers = ("game, split", "uniform", "constant", "scripted", IPPO, RECURRENT, "optimum")
+    return records.table(headers, rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train, print and record."""
+    parser = records.parser(__doc__)
+    parser.add_argument("--games", nargs="+", choices=GAMES, default=GAMES, metavar="GAME")
+    parser.add_argument("--seeds", nargs="+", type=int, default=range(10), metavar="SEED")
+    parser.add_argument("--processes", type=int, default=2, help="concurrent runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all runs to FILE")
+    options = parser.parse_args(arguments)
+    runs: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(options.processes) as pool:
+        for run in pool.map(trained, product(options.games, (IPPO, RECURRENT), options.seeds)):
+            runs.append(run)
+            print(json.dumps(run), flush=True)
+    about = f"{AGENT_STEPS} agent steps, seeds {' '.join(map(str, options.seeds))}, {SETTINGS}"
+    if options.json is not None:
+        content = {**records.circumstances(), "settings": about, "runs": runs}
+        write_whole(options.json, json.dumps(content, indent=1) + "\n")
+    return records.keep(f"{about}\n\n{table(runs)}", options)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
