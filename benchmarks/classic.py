@@ -28,14 +28,12 @@ IPPO, RECURRENT = "IPPO", "recurrent PPO"
 AGENTS = 64  # agents of all copies of a game
 AGENT_STEPS = 65_536
 SETTINGS = {
-    "n_steps": 64,
-    "batch_size": 1024,
-    "n_epochs": 8,
-    "learning_rate": 3e-3,
-    "gamma": 0.95,
-    "ent_coef": 0.0,
-}
-LSTM = {"lstm_hidden_size": 32, "net_arch": [64]}
+    "n_steps": 64, "batch_size": 2048, "n_epochs": 10, "learning_rate": 3e-3, "gamma": 0.95,
+    "ent_coef": 0.01,
+}  # fmt: skip
+LSTM = {
+    "lstm_hidden_size": 32, "shared_lstm": True, "enable_critic_lstm": False, "net_arch": [64],
+}  # fmt: skip
 EPISODES = 16  # evaluation episodes of each rule set
 EVALUATION_SEED = 1_000_000
 POINTS = 8  # of the learning curve
@@ -129,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     runs: list[dict[str, Any]] = []
     with ProcessPoolExecutor(options.processes) as pool:
-        for run in pool.map(trained, product(options.games, (IPPO, RECURRENT), options.seeds)):
+        tasks = product(options.seeds, options.games, (IPPO, RECURRENT))
+        for run in pool.map(trained, ((game, algorithm, seed) for seed, game, algorithm in tasks)):
             runs.append(run)
             print(json.dumps(run), flush=True)
     about = f"{AGENT_STEPS} agent steps, seeds {' '.join(map(str, options.seeds))}, {SETTINGS}"
