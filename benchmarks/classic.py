@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks import records
 from benchmarks.records import OverSeeds
-from srl_envs import make
+from srl_envs import make, vector
 from srl_envs.games.hidden import SPLITS
 from srl_train.run_files import write_whole
 
 GAMES = ("coop_compete_pair_v1", "coop_compete_v1", "team_battle_v1", "staged_v1", "bandit_v1")
-IPPO, RECURRENT = "IPPO", "recurrent PPO"
+ALGORITHMS = IPPO, RECURRENT = "IPPO", "recurrent PPO"
 AGENTS = 64  # agents of all copies of a game
 AGENT_STEPS = 65_536
 SETTINGS = {
@@ -81,39 +81,31 @@ def trained(task: tuple[str, str, int]) -> dict[str, Any]:
 
 def mean_reward(model: Any, game: str, split: str) -> float:
     """Play EPISODES episodes of each rule set; return the mean reward per agent and step."""
-    envs = [make(game, split=split) for _ in make(game, split=split).rule_sets]
-    agents = envs[0].possible_agents
-    earned: list[float] = []
-    for episode in range(EPISODES):
-        seed, state = EVALUATION_SEED + episode, None
-        seen = [env.reset(seed, {"rule_set": number})[0] for number, env in enumerate(envs)]
-        starts = np.ones(len(envs) * len(agents), bool)
-        while envs[0].agents:
-            rows = np.stack([row[agent] for row in seen for agent in agents])
+    one, games = make(game, split=split), vector.make(game, EPISODES, split=split)
+    earned = []
+    for number in range(len(one.rule_sets)):
+        seen, _ = games.reset(seed=EVALUATION_SEED, options={"rule_set": number})
+        state, starts = None, np.ones(EPISODES * len(one.possible_agents), bool)
+        for _ in range(one.max_cycles):
+            rows = seen.reshape(len(starts), -1)
             actions, state = model.predict(rows, state, starts, deterministic=True)
+            seen, paid, *_ = games.step(actions.reshape(EPISODES, -1))
+            earned.append(paid)
             starts = np.zeros_like(starts)
-            chosen = actions.reshape(len(envs), len(agents))
-            played = [
-                env.step(dict(zip(agents, own, strict=True)))
-                for env, own in zip(envs, chosen, strict=True)
-            ]
-            seen = [result[0] for result in played]
-            earned += [reward for result in played for reward in result[1].values()]
     return float(np.mean(earned))
 
 
 def table(runs: Sequence[Mapping[str, Any]]) -> str:
     """Return a Markdown table of runs with one row per game and split."""
+    scores: dict[tuple[str, str, str], list[float]] = {}
+    for run, split in product(runs, SPLITS):
+        scores.setdefault((run["game"], split, run["algorithm"]), []).append(run[split])
     rows = []
-    for game, split in product(dict.fromkeys(run["game"] for run in runs), SPLITS):
-        found = [
-            OverSeeds(run[split] for run in runs if (run["game"], run["algorithm"]) == (game, name))
-            for name in (IPPO, RECURRENT)
-        ]
+    for game, split in dict.fromkeys(key[:2] for key in scores):
         *lower, optimum = (f"{v:.3f}" for v in make(game, split=split).baselines().values())
-        intervals = [f"{one.interval:.3f}" for one in found]
-        rows.append([f"`{game}`, {split}", *lower, *intervals, optimum])
-    headers = ("game, split", "uniform", "constant", "scripted", IPPO, RECURRENT, "optimum")
+        found = [OverSeeds(scores[game, split, name]).interval for name in ALGORITHMS]
+        rows.append([f"`{game}`, {split}", *lower, *(f"{one:.3f}" for one in found), optimum])
+    headers = ("game, split", "uniform", "constant", "scripted", *ALGORITHMS, "optimum")
     return records.table(headers, rows)
 
 
@@ -127,11 +119,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     runs: list[dict[str, Any]] = []
     with ProcessPoolExecutor(options.processes) as pool:
-        tasks = product(options.seeds, options.games, (IPPO, RECURRENT))
+        tasks = product(options.seeds, options.games, ALGORITHMS)
         for run in pool.map(trained, ((game, algorithm, seed) for seed, game, algorithm in tasks)):
             runs.append(run)
             print(json.dumps(run), flush=True)
-    about = f"{AGENT_STEPS} agent steps, seeds {' '.join(map(str, options.seeds))}, {SETTINGS}"
+    seeds = " ".join(map(str, options.seeds))
+    about = f"{AGENT_STEPS} agent steps; seeds {seeds}; {SETTINGS}; recurrent policy {LSTM}"
     if options.json is not None:
         content = {**records.circumstances(), "settings": about, "runs": runs}
         write_whole(options.json, json.dumps(content, indent=1) + "\n")
