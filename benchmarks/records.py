@@ -65,7 +65,7 @@ def keep(markdown: str, options: argparse.Namespace, checks: Sequence[Check] = (
 def circumstances() -> dict[str, str]:
     """Return the command, the commit, and the machine with the versions of installed packages."""
     command = " ".join([_command(), *map(shlex.quote, sys.argv[1:])])
-    found = {one.name.lower(): one.version for one in metadata.distributions()}
+    found = {one.name.replace("_", "-"): one.version for one in metadata.distributions()}
     versions = ", ".join(f"{name} {found[name]}" for name in PACKAGES if name in found)
     return {"command": command, "commit": commit(), "machine": f"{machine()}; {versions}"}
 
