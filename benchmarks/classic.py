@@ -25,34 +25,27 @@ from srl_train.run_files import write_whole
 
 GAMES = ("coop_compete_pair_v1", "coop_compete_v1", "team_battle_v1", "staged_v1", "bandit_v1")
 ALGORITHMS = IPPO, RECURRENT = "IPPO", "recurrent PPO"
-AGENTS = 64  # agents of all copies of a game
-AGENT_STEPS = 65_536
+AGENTS, AGENT_STEPS = 64, 65_536  # of all copies of a game
 SETTINGS = {
     "n_steps": 64, "batch_size": 2048, "n_epochs": 10, "learning_rate": 3e-3, "gamma": 0.95,
-    "ent_coef": 0.01,
+    "ent_coef": 0.01, "device": "cpu",
 }  # fmt: skip
-LSTM = {
-    "lstm_hidden_size": 32, "shared_lstm": True, "enable_critic_lstm": False, "net_arch": [64],
-}  # fmt: skip
-EPISODES = 16  # evaluation episodes of each rule set
-EVALUATION_SEED = 1_000_000
+LSTM = {"lstm_hidden_size": 32, "shared_lstm": True, "enable_critic_lstm": False, "net_arch": [64]}
+EPISODES, EVALUATION_SEED = 16, 1_000_000  # of each rule set
 POINTS = 8  # of the learning curve
 
 
-def trained(task: tuple[str, str, int]) -> dict[str, Any]:
-    """Train an algorithm in a game with a seed; return the numbers of the run.
+def trained(game: str, algorithm: str, seed: int) -> dict[str, Any]:
+    """Train an algorithm in a game; return the numbers of the run.
 
     "train" and "test" are mean rewards per agent and step of the trained policy's most probable
     actions. "curve" has those of training, in equal parts of it.
     """
     import supersuit
-    import torch
     from sb3_contrib import RecurrentPPO
     from stable_baselines3 import PPO
     from stable_baselines3.common.utils import set_random_seed
 
-    game, algorithm, seed = task
-    torch.set_num_threads(1)
     env = make(game)
     envs = supersuit.concat_vec_envs_v1(
         supersuit.pettingzoo_env_to_vec_env_v1(env), AGENTS // len(env.possible_agents),
@@ -60,23 +53,15 @@ def trained(task: tuple[str, str, int]) -> dict[str, Any]:
     )  # fmt: skip
     envs.venv.reset(seed=1000 * seed)  # The learner resets without a seed.
     set_random_seed(seed)
-    model: Any
     if algorithm == IPPO:
-        model = PPO("MlpPolicy", envs, device="cpu", **SETTINGS)
+        model = PPO("MlpPolicy", envs, **SETTINGS)
     else:
-        model = RecurrentPPO("MlpLstmPolicy", envs, device="cpu", policy_kwargs=LSTM, **SETTINGS)
+        model = RecurrentPPO("MlpLstmPolicy", envs, policy_kwargs=LSTM, **SETTINGS)
     earned: list[float] = []
-
-    def note(local: Mapping[str, Any], _: object) -> bool:
-        earned.append(float(np.mean(local["rewards"])))
-        return True
-
-    model.learn(AGENT_STEPS, callback=note)
-    return {
-        "game": game, "algorithm": algorithm, "seed": seed,
-        **{split: mean_reward(model, game, split) for split in SPLITS},
-        "curve": [float(np.mean(part)) for part in np.array_split(earned, POINTS)],
-    }  # fmt: skip
+    model.learn(AGENT_STEPS, callback=lambda now, _: earned.append(now["rewards"].mean()) or True)
+    scores = {split: mean_reward(model, game, split) for split in SPLITS}
+    curve = [float(np.mean(part)) for part in np.array_split(earned, POINTS)]
+    return {"game": game, "algorithm": algorithm, "seed": seed, **scores, "curve": curve}
 
 
 def mean_reward(model: Any, game: str, split: str) -> float:
@@ -110,21 +95,15 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, print and record."""
+    """Train in two processes, print and record."""
     parser = records.parser(__doc__)
-    parser.add_argument("--games", nargs="+", choices=GAMES, default=GAMES, metavar="GAME")
     parser.add_argument("--seeds", nargs="+", type=int, default=range(10), metavar="SEED")
-    parser.add_argument("--processes", type=int, default=2, help="concurrent runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all runs to FILE")
     options = parser.parse_args(arguments)
-    runs: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(options.processes) as pool:
-        tasks = product(options.seeds, options.games, ALGORITHMS)
-        for run in pool.map(trained, ((game, algorithm, seed) for seed, game, algorithm in tasks)):
-            runs.append(run)
-            print(json.dumps(run), flush=True)
-    seeds = " ".join(map(str, options.seeds))
-    about = f"{AGENT_STEPS} agent steps; seeds {seeds}; {SETTINGS}; recurrent policy {LSTM}"
+    seeds, games, algorithms = zip(*product(options.seeds, GAMES, ALGORITHMS), strict=True)
+    with ProcessPoolExecutor(2) as pool:
+        runs = list(pool.map(trained, games, algorithms, seeds))
+    about = {"agent steps": AGENT_STEPS, "seeds": list(options.seeds), **SETTINGS, "policy": LSTM}
     if options.json is not None:
         content = {**records.circumstances(), "settings": about, "runs": runs}
         write_whole(options.json, json.dumps(content, indent=1) + "\n")
