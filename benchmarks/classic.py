@@ -1,6 +1,6 @@
 """IPPO and recurrent PPO in the games with hidden rules, with Stable-Baselines3 and sb3-contrib.
 
-make bench-classic     installs both, and trains with ten seeds
+make bench-classic     installs both, and trains with five seeds
 
 All agents share one policy, and each learns from its own reward. The settings are equal in all
 games and were chosen with seeds 100 and 101.
@@ -9,7 +9,7 @@ games and were chosen with seeds 100 and 101.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -25,7 +25,7 @@ from srl_train.run_files import write_whole
 
 GAMES = ("coop_compete_pair_v1", "coop_compete_v1", "team_battle_v1", "staged_v1", "bandit_v1")
 ALGORITHMS = IPPO, RECURRENT = "IPPO", "recurrent PPO"
-AGENTS, AGENT_STEPS = 64, 65_536  # of all copies of a game
+AGENTS, AGENT_STEPS = 64, 262_144  # of all copies of a game
 SETTINGS = {
     "n_steps": 64, "batch_size": 2048, "n_epochs": 10, "learning_rate": 3e-3, "gamma": 0.95,
     "ent_coef": 0.01, "device": "cpu",
@@ -45,13 +45,15 @@ def trained(game: str, algorithm: str, seed: int) -> dict[str, Any]:
     from sb3_contrib import RecurrentPPO
     from stable_baselines3 import PPO
     from stable_baselines3.common.utils import set_random_seed
+    from stable_baselines3.common.vec_env import VecNormalize
 
     env = make(game)
-    envs = supersuit.concat_vec_envs_v1(
+    seats = supersuit.concat_vec_envs_v1(
         supersuit.pettingzoo_env_to_vec_env_v1(env), AGENTS // len(env.possible_agents),
         num_cpus=0, base_class="stable_baselines3",
     )  # fmt: skip
-    envs.venv.reset(seed=1000 * seed)  # The learner resets without a seed.
+    seats.venv.reset(seed=1000 * seed)  # The learner resets without a seed.
+    envs = VecNormalize(seats, norm_reward=False)
     set_random_seed(seed)
     if algorithm == IPPO:
         model = PPO("MlpPolicy", envs, **SETTINGS)
@@ -59,21 +61,27 @@ def trained(game: str, algorithm: str, seed: int) -> dict[str, Any]:
         model = RecurrentPPO("MlpLstmPolicy", envs, policy_kwargs=LSTM, **SETTINGS)
     earned: list[float] = []
     model.learn(AGENT_STEPS, callback=lambda now, _: earned.append(now["rewards"].mean()) or True)
-    scores = {split: mean_reward(model, game, split) for split in SPLITS}
+
+    def act(rows: Any, state: Any, starts: Any) -> Any:
+        return model.predict(envs.normalize_obs(rows), state, starts, deterministic=True)
+
+    scores = {split: mean_reward(act, game, split) for split in SPLITS}
     curve = [float(np.mean(part)) for part in np.array_split(earned, POINTS)]
     return {"game": game, "algorithm": algorithm, "seed": seed, **scores, "curve": curve}
 
 
-def mean_reward(model: Any, game: str, split: str) -> float:
-    """Play EPISODES episodes of each rule set; return the mean reward per agent and step."""
+def mean_reward(act: Callable[..., Any], game: str, split: str) -> float:
+    """Play EPISODES episodes of each rule set; return the mean reward per agent and step.
+
+    `act` maps (observations, memory, whether each is the first) to (actions, memory).
+    """
     one, games = make(game, split=split), vector.make(game, EPISODES, split=split)
     earned = []
     for number in range(len(one.rule_sets)):
         seen, _ = games.reset(seed=EVALUATION_SEED, options={"rule_set": number})
         state, starts = None, np.ones(EPISODES * len(one.possible_agents), bool)
         for _ in range(one.max_cycles):
-            rows = seen.reshape(len(starts), -1)
-            actions, state = model.predict(rows, state, starts, deterministic=True)
+            actions, state = act(seen.reshape(len(starts), -1), state, starts)
             seen, paid, *_ = games.step(actions.reshape(EPISODES, -1))
             earned.append(paid)
             starts = np.zeros_like(starts)
@@ -97,12 +105,15 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train in two processes, print and record."""
     parser = records.parser(__doc__)
-    parser.add_argument("--seeds", nargs="+", type=int, default=range(10), metavar="SEED")
+    parser.add_argument("--seeds", nargs="+", type=int, default=range(5), metavar="SEED")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all runs to FILE")
     options = parser.parse_args(arguments)
     seeds, games, algorithms = zip(*product(options.seeds, GAMES, ALGORITHMS), strict=True)
+    runs = []
     with ProcessPoolExecutor(2) as pool:
-        runs = list(pool.map(trained, games, algorithms, seeds))
+        for run in pool.map(trained, games, algorithms, seeds):
+            print(json.dumps(run), flush=True)
+            runs.append(run)
     about = {"agent steps": AGENT_STEPS, "seeds": list(options.seeds), **SETTINGS, "policy": LSTM}
     if options.json is not None:
         content = {**records.circumstances(), "settings": about, "runs": runs}
