@@ -1,6 +1,6 @@
 """IPPO and recurrent PPO in the games with hidden rules, with Stable-Baselines3 and sb3-contrib.
 
-make bench-classic     installs both, and trains with five seeds
+make bench-classic     installs both, and trains with three seeds
 
 All agents share one policy, and each learns from its own reward. The settings are equal in all
 games and were chosen with seeds 100 and 101.
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks import records
-from benchmarks.records import OverSeeds
 from srl_envs import make, vector
 from srl_envs.games.hidden import SPLITS
 from srl_train.run_files import write_whole
@@ -96,7 +95,7 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for game, split in dict.fromkeys(key[:2] for key in scores):
         *lower, optimum = (f"{v:.3f}" for v in make(game, split=split).baselines().values())
-        found = [OverSeeds(scores[game, split, name]).interval for name in ALGORITHMS]
+        found = [records.OverSeeds(scores[game, split, name]).interval for name in ALGORITHMS]
         rows.append([f"`{game}`, {split}", *lower, *(f"{one:.3f}" for one in found), optimum])
     headers = ("game, split", "uniform", "constant", "scripted", *ALGORITHMS, "optimum")
     return records.table(headers, rows)
@@ -105,7 +104,7 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train in two processes, print and record."""
     parser = records.parser(__doc__)
-    parser.add_argument("--seeds", nargs="+", type=int, default=range(5), metavar="SEED")
+    parser.add_argument("--seeds", nargs="+", type=int, default=range(3), metavar="SEED")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all runs to FILE")
     options = parser.parse_args(arguments)
     seeds, games, algorithms = zip(*product(options.seeds, GAMES, ALGORITHMS), strict=True)

@@ -277,12 +277,9 @@ def general_suite(
 
 
 def play_all(
-    methods: Mapping[str, Maker],
-    games: Games,
-    lengths: Lengths,
-    seed: int,
+    methods: Mapping[str, Maker], games: Games, lengths: Lengths, seed: int,
     progress: Callable[[str], None],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Play every method with every partner.
 
     Returns:
@@ -329,11 +326,7 @@ def play_all(
 
 
 def with_scripted(
-    make: Maker,
-    games: Games,
-    tables: Mapping[str, Floats],
-    lengths: Lengths,
-    seed: Sequence[int],
+    make: Maker, games: Games, tables: Mapping[str, Floats], lengths: Lengths, seed: Sequence[int]
 ) -> dict[str, Any]:
     """Play a method with all scripted partners at once.
 

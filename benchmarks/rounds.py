@@ -73,12 +73,8 @@ def round_cost(request: Request) -> Result:
             "side": side, "seconds": spent, "times": times, "overhead": times.middle - 1.0,
             "difference": difference,
         })  # fmt: skip
-    facts = {
-        "rounds": config.rounds,
-        "models": len(updates),
-        "samples": sum(len(samples) for own in updates.values() for samples, _ in own),
-        "repeats": repeats,
-    }
+    count = sum(len(samples) for own in updates.values() for samples, _ in own)
+    facts = {"rounds": config.rounds, "models": len(updates), "samples": count, "repeats": repeats}
     return Result(rows, facts=facts)
 
 
@@ -175,12 +171,11 @@ def _timed_run(config: RunConfig) -> dict[str, float]:
         wall, cpu = time.perf_counter() - began, _cpu_seconds() - spent
     models = [model for row in found for model in row["models"].values()]
     return {
-        "wall": wall,
-        "cpu": cpu,
+        "wall": wall, "cpu": cpu,
         "last": sum(row["environment"]["raw_reward"] for row in found[-LAST:]) / LAST,
         "oldest": max(model["staleness"]["max"] for model in models if model["staleness"]),
         "dropped": sum(model["samples_dropped_stale"] for model in found[-1]["models"].values()),
-    }
+    }  # fmt: skip
 
 
 def _cpu_seconds() -> float:
@@ -271,18 +266,16 @@ def _learning(request: Request, seed: int) -> dict[str, Any]:
     models = [model for row in ahead["rows"] for model in row["models"].values()]
     stale = [model["staleness"] for model in models if model["staleness"]]
     return {
-        "in_turn": in_turn["seconds"],
-        "ahead": ahead["seconds"],
+        "in_turn": in_turn["seconds"], "ahead": ahead["seconds"],
         "speedup": in_turn["seconds"] / ahead["seconds"],
         "cpu_ratio": ahead["cpu"] / in_turn["cpu"],
         "overlap": sum(row["seconds"]["overlap"] for row in ahead["rows"]) / ahead["seconds"],
         "lag": sum(one["mean"] for one in stale) / len(stale),
         "most_lag": max(one["max"] for one in stale),
         "dropped": sum(one["samples_dropped_stale"] for one in models[-4:]),
-        "return_in_turn": in_turn["return"],
-        "return_ahead": ahead["return"],
+        "return_in_turn": in_turn["return"], "return_ahead": ahead["return"],
         "apart": abs(ahead["return"] - in_turn["return"]),
-    }
+    }  # fmt: skip
 
 
 def _make_wait(run: Run) -> None:

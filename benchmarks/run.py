@@ -40,11 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     runs = options.runs or (1 if options.suite == "general" else 5)
     lengths = {name: getattr(options, name) for name in ("episodes", "horizon", "seed")}
-    settings: dict[str, Any] = {
-        "runs": runs,
-        **lengths,
-        "progress": partial(print, file=sys.stderr),
-    }
+    settings: dict[str, Any] = {"runs": runs, "progress": partial(print, file=sys.stderr)}
+    settings |= lengths
     try:
         check_counts(runs, **lengths)
         if options.suite == "general":

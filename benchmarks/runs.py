@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,19 +59,16 @@ def train_methods(
                 ]
                 trainer.meet(recorded)
                 yield {
-                    "variant": name,
-                    "seed": seed,
-                    "before": before,
+                    "variant": name, "seed": seed, "before": before,
                     **{exam: measure(trainer.run) for exam, measure in exams.items()},
                     "curve": results["training_metrics"]["total_rewards"],
-                    "met": sorted(trainer.met),
+                    "met": sorted(trainer.met), "out": str(out),
                     "episodes": config.rounds * config.rollout.episodes + len(recorded),
                     "training_seconds": trainer.run.seconds,
                     "training_cpu_seconds": training,
                     "wall_seconds": time.perf_counter() - began,
                     "cpu_seconds": time.process_time() - worked,
-                    "out": str(out),
-                }
+                }  # fmt: skip
 
 
 class _WatchedTrainer(Trainer):
@@ -96,10 +93,8 @@ class _WatchedTrainer(Trainer):
 def assembled(settings: Settings, make_env: Callable[[], Any] | None = None) -> Iterator[Run]:
     """Context with a run that writes no files, in the configured environment or `make_env`'s."""
     run = build_run(yaml_file.from_tree({}, settings), make_env)
-    try:
+    with closing(run.players):
         yield run
-    finally:
-        run.players.close()
 
 
 def rounds_of(run: Run) -> Iterator[RoundResult]:

@@ -78,9 +78,7 @@ def train(given: Mapping[str, Any]) -> None:
     start = {"prompt": text([*rules, user(1, None)], answer=True)}
     trainer = Watched(
         agents=[load(given["base"], trust_remote_code=False) for _ in range(2)],
-        num_agents=2,
-        tokenizer=tokenizer,
-        reward_func=reward,
+        num_agents=2, tokenizer=tokenizer, reward_func=reward,
         formatters=[lambda row: row["prompt"]] * 2,
         external_transition=transition,
         args=MAGRPOConfig(

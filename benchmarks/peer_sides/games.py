@@ -41,13 +41,8 @@ class Team(base.SimultaneousGame):
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("team_words", fps=4)
 
     def __init__(self) -> None:
-        super().__init__(
-            ["agent_0", "agent_1"],
-            CHOICES,
-            low=(0, 0, 0, 0),
-            high=(1, 1, 1, TURNS + 1),
-            max_cycles=TURNS,
-        )
+        agents, high = ["agent_0", "agent_1"], (1, 1, 1, TURNS + 1)
+        super().__init__(agents, CHOICES, low=(0, 0, 0, 0), high=high, max_cycles=TURNS)
 
     def make_view(self) -> TeamView:
         return TeamView()

@@ -73,8 +73,7 @@ def train(given: Mapping[str, Any]) -> None:
             "prompt_ids": first,
             "completion_ids": [ids[len(head):] for ids, head in zip(contexts, first, strict=True)],
             "logprobs": logprobs,
-            "env_mask": mask,
-            "paid": returns,
+            "env_mask": mask, "paid": returns,
         }  # fmt: skip
 
     trainer = GRPOTrainer(
