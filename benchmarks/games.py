@@ -74,10 +74,8 @@ class ColourGame(SmallGame):
     turns: ClassVar[int] = 1
 
     def __init__(self) -> None:
-        agents, high = (
-            [f"agent_{n}" for n in range(len(self.stakes))],
-            (len(self.stakes), self.turns),
-        )
+        agents = [f"agent_{n}" for n in range(len(self.stakes))]
+        high = (len(self.stakes), self.turns)
         super().__init__(agents, COLOURS, low=(0.0, 0.0), high=high, max_cycles=self.turns)
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:

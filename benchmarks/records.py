@@ -22,7 +22,7 @@ from srl_train.run_files import write_whole
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "examples" / "configs"
-PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
+PACKAGES = ("torch", "transformers", "trl", "peft", "stable-baselines3", "numpy", "pettingzoo")
 # Results pages are left out: a pasted result changes no measurement.
 SOURCES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "benchmarks/*.py",
            "benchmarks/claims", "examples", "pyproject.toml")  # fmt: skip
@@ -63,9 +63,10 @@ def keep(markdown: str, options: argparse.Namespace, checks: Sequence[Check] = (
 
 
 def circumstances() -> dict[str, str]:
-    """Return the command, the commit, and the machine with the versions of packages."""
+    """Return the command, the commit, and the machine with the versions of installed packages."""
     command = " ".join([_command(), *map(shlex.quote, sys.argv[1:])])
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    found = {one.name.replace("_", "-"): one.version for one in metadata.distributions()}
+    versions = ", ".join(f"{name} {found[name]}" for name in PACKAGES if name in found)
     return {"command": command, "commit": commit(), "machine": f"{machine()}; {versions}"}
 
 

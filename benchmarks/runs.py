@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,10 +96,8 @@ class _WatchedTrainer(Trainer):
 def assembled(settings: Settings, make_env: Callable[[], Any] | None = None) -> Iterator[Run]:
     """Context with a run that writes no files, in the configured environment or `make_env`'s."""
     run = build_run(yaml_file.from_tree({}, settings), make_env)
-    try:
+    with closing(run.players):
         yield run
-    finally:
-        run.players.close()
 
 
 def rounds_of(run: Run) -> Iterator[RoundResult]:
