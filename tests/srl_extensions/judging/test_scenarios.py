@@ -209,7 +209,7 @@ def test_a_third_of_the_matrix_scenarios_is_held_out():
 def test_documentation_runs_and_explains_every_outcome(capsys):
     docs = Path(__file__).parents[3] / "docs"
     page = (docs / "environments" / "scenarios.md").read_text(encoding="utf-8")
-    code, _ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    code, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     exec(compile(code, "block", "exec"), {})
     said = capsys.readouterr().out
     assert said.count("95 % interval (") == len(
