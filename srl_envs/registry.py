@@ -78,9 +78,7 @@ def _hidden(module: str, summary: str, **defaults: Any) -> Entry:
         f"srl_envs.games.{module}:parallel_env",
         summary,
         defaults=MappingProxyType({"split": "train", "max_cycles": 16, **defaults}),
-        turns_to_remember=None if module == "bandit" else 8,
-        # Gymnasium calls Bandit-v0 outdated if there is a Bandit-v1.
-        gymnasium_id="srl/HiddenBandit-v1" if module == "bandit" else None,
+        turns_to_remember=8,
     )
 
 
@@ -130,10 +128,12 @@ OWN: dict[str, Entry] = {
         turns_to_remember=64,
         gymnasium_id="srl/Bandit-v0",
     ),
-    "bandit_v1": _hidden(
-        "bandit",
+    "bandit_v1": Entry(
+        "srl_envs.games.bandit:parallel_env",
         "two-armed bandit with hidden chances and change, drawn every episode",
-        max_cycles=64,
+        defaults=MappingProxyType({"split": "train", "max_cycles": 64}),
+        # Gymnasium calls Bandit-v0 outdated if there is a Bandit-v1.
+        gymnasium_id="srl/HiddenBandit-v1",
     ),
     "maze_v0": _maze("find the way to the goal, in a new maze every episode"),
     **{

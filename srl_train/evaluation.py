@@ -24,11 +24,11 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     Opponent pools first receive the snapshots that are due, and play their first snapshot.
 
     Returns:
-        (results, all episodes). The results, without failed episodes, are "raw_reward", the mean
-        over all steps of all agents, its "standard_error", the fractions "cooperation_rate",
-        "success" and "parse_failures", the numbers "episodes" (complete ones) and
-        "failed_episodes", the mean rewards "per_model" and "per_agent", and "by_environment", which
-        is empty unless the environment is multitask_v0. Means without data are None.
+        (results, all episodes). The results leave out failed episodes. "raw_reward" is the mean
+        over all steps of all agents, with its "standard_error". "cooperation_rate", "success" and
+        "parse_failures" are fractions. "episodes" (complete ones) and "failed_episodes" are
+        numbers. "per_model" and "per_agent" are mean rewards. "by_environment" is empty unless the
+        environment is multitask_v0. Means without data are None.
     """
     seeds = seeding.of_games(seeding.generator(run.config.seed, "evaluation", episodes), episodes)
     grow_pools(run, run.next_round)
