@@ -426,6 +426,8 @@ async def play_many_async(
     in_play = over = failed = 0
 
     def tell_progress(turn: int = 0) -> None:
+        if not work.due:  # The text takes longer than the question.
+            return
         left: object = "unknown"
         if over:
             left = timedelta(seconds=round((time.monotonic() - begun) / over * (len(seeds) - over)))

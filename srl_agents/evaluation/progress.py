@@ -21,15 +21,19 @@ class LongWork:
         self._work, self._clock = work, clock
         self._due = clock() + FIRST
 
+    @property
+    def due(self) -> bool:
+        """True if the next call of `at` logs a message."""
+        return self._clock() >= self._due
+
     def at(self, position: str) -> None:
         """Log the piece of work and its `position`, such as "step 3", if a message is due.
 
         The first is due FIRST seconds after the start, each other one BETWEEN seconds later.
         """
-        now = self._clock()
-        if now >= self._due:
+        if self.due:
             log.info("%s: %s", self._work, position)
-            self._due = now + BETWEEN
+            self._due = self._clock() + BETWEEN
 
 
 @contextmanager
