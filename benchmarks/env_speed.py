@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks import records
-from benchmarks.games import KuhnPoker
 from benchmarks.records import Repeats, in_turns
 from examples.custom_environment import RockPaperScissors
 from srl_envs import coop_compete_v0, make, vector
@@ -159,7 +158,7 @@ def textarena(name: str) -> Play:
     """Play a game of TextArena, in which every answer is a step.
 
     Each episode has a new environment: one that is reset keeps the text of all former episodes.
-    An episode of Kuhn poker is one hand, as in ours.
+    An episode of Kuhn poker is one hand, as in the bridge.
     """
     import textarena as arena
 
@@ -207,7 +206,6 @@ ROWS = (
     Row(KUHN, partial(single, make, KUHN), 10_000, peer=OPENSPIEL, needs="pyspiel"),
     Row("rock, paper, scissors in text", in_text(RockPaperScissors, max_cycles=9), 20_000,
         peer=ROCKS),
-    Row("Kuhn poker in text", in_text(KuhnPoker), 20_000, peer=POKER),
     Row(f"{KUHN} in text", in_text(make, KUHN), 10_000, peer=POKER, needs="pyspiel"),
     Row(f"{SINGLE}, in text", SHORT, 20_000, peer=DILEMMA),
     Row("negotiation, both at once, in text", TRADE, 20_000, peer=NEGOTIATION),
