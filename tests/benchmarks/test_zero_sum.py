@@ -100,8 +100,8 @@ def test_agents_exchange_sides_and_rewards_are_shares():
         [mover] = [agent for agent in env.agents if infos[agent]["to_move"]]
         first.add(mover)
         cards = {agent: seen["text"][0] for agent, seen in observations.items()}
-        for _ in range(2):
-            seen, rewards, ended, _, _ = env.step(dict.fromkeys(env.agents, 1))
+        env.step({agent: int(agent == mover) for agent in cards})
+        seen, rewards, ended, _, _ = env.step({agent: int(agent != mover) for agent in cards})
         winner = max(cards, key=cards.get)
         assert all(ended.values()) and all(seen[a]["text"][0] == cards[a] for a in cards)
         assert rewards == {agent: 1.0 if agent == winner else -1.0 for agent in cards}
