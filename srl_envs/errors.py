@@ -6,7 +6,7 @@ class EnvError(Exception):
 
 
 class EnvConfigError(EnvError, ValueError):
-    """Invalid argument of a constructor."""
+    """Invalid argument or setting of an environment, or invalid content of a file that it names."""
 
 
 class UntrustedError(EnvError, ValueError):

@@ -32,7 +32,7 @@ ALL_FOCAL = ".all"
 
 @dataclass(frozen=True)
 class Scenario:
-    """Environment with scored agents, background agents and held-out parts."""
+    """Environment with scored and background agents, which must differ, else EnvConfigError."""
 
     name: str
     environment: str
@@ -130,8 +130,9 @@ def names(environment: str | None = None, holdout: bool | None = None) -> tuple[
 
     Args:
         environment: Name of the environment, or None for all. A user's environment,
-            'module:function', has one scenario, without held-out parts.
-        holdout: True for scenarios with held-out parts only, False for the others, None for both.
+            'module:function', has one scenario, without held-out partners and options.
+        holdout: True for scenarios with held-out partners or options only, False for the others,
+            None for both.
 
     Raises:
         EnvConfigError: The environment is unknown.
@@ -176,7 +177,7 @@ def scenario(name: str) -> Scenario:
 
 
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
-    """Return the first scenario whose held-out levels an environment would play, or None.
+    """Return the first scenario whose held-out options an environment would have, or None.
 
     These are scenarios of the same game (all environments of one module) whose held-out options
     have the same values. `split: any` counts as "test", except for OWN_PROBLEMS. `environment` is a

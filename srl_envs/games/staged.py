@@ -46,7 +46,7 @@ FEW, MANY = 0.3, 0.7  # the penalty applies to cooperating below FEW and competi
 
 @dataclass(frozen=True)
 class StagedRules(ChoiceRules):
-    """Rewards without noise, for the arguments of Staged."""
+    """Rewards without noise, for the arguments of Staged; EnvConfigError if one is invalid."""
 
     num_agents: int = 8
     difficulty: float = 0.3
@@ -137,7 +137,7 @@ class Staged(ChoiceGame):
     Agents are agent_0, agent_1, ..., the adversaries first. Both actions are always legal.
     Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS. Infos contain
     `cooperation_ratio` (share of all agents that cooperated), `phase` ("warmup" or "divergence")
-    and `adversaries` (list of their numbers).
+    and `adversaries` (list of their numbers). Invalid arguments raise EnvConfigError.
 
     Episodes are counted from the last seed: `reset(seed=...)` starts episode 0, `reset()`
     continues the count, and `reset(options={"episode": k})` starts episode k.
@@ -197,7 +197,10 @@ class Staged(ChoiceGame):
         return StagedView(rules.num_agents, rules.adversaries, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start the next episode, or the option "episode" (number); return each agent's vector."""
+        """Start the next episode, or the one of option "episode"; return each agent's vector.
+
+        Raises EnvConfigError if the option is no whole number of at least 0.
+        """
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

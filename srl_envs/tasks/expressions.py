@@ -234,7 +234,7 @@ def names(tree: Tree) -> frozenset[str]:
 
 
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
-    """Return the value of a tree; `at` must have the values of all its variables.
+    """Return the value of a tree; `at` is variable -> value, None if there are no variables.
 
     Raises Unreadable if the value is no fraction (a root, pi) or too large, ZeroDivisionError if
     the tree divides by zero.
@@ -257,11 +257,6 @@ def same(one: Tree, other: Tree) -> bool:
 
 
 def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool:
-    """Return True if two trees have equal values, in the arithmetic `numbers`, at all points.
-
-    Points at which both are undefined do not count; if all are, return False. Identical trees agree
-    if one point does not divide by zero.
-    """
     agreed = False
     for at in _points(variables):
         sides = []
@@ -284,10 +279,7 @@ def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> b
 
 
 def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
-    """Yield points, each variable -> value: fixed fractions of all signs and sizes, and integers.
-
-    Without variables, there is one point, which is empty.
-    """
+    """Yield points (variable -> fixed fraction); without variables, yield one empty point."""
     if not variables:
         yield {}
         return
@@ -311,8 +303,6 @@ def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Arithmetic of one kind of numbers."""
-
     lift: Callable[[Fraction], Any]
     """Conversion of an exact value."""
     power: Callable[[Any, Any], Any]

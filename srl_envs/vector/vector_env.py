@@ -71,10 +71,7 @@ class VectorGame:
         raise NotImplementedError
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
-        """Play one round with actions `chosen` (N, A), write `_observations`, return an Outcome.
-
-        The results of environments marked in `resting` (N,) are ignored.
-        """
+        """Play actions `chosen` (N, A), write `_observations`; ignore results of `resting` (N,)."""
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:

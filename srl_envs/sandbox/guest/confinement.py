@@ -238,7 +238,7 @@ def _is_standard(name: str) -> bool:
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Return the paths of all shared objects of a fork that has loaded these extension modules.
+    """Return paths of the shared objects of a fork that has loaded these extension modules.
 
     Extensions that cannot be loaded are skipped. Raises OSError if the fork ends early.
     """

@@ -110,20 +110,14 @@ class ToolSession:
                 if follows or call.name not in _COMPUTING:
                     learned |= numbers_in(result.content)
             if not repeated:
-                self._count(call, result, made_up, follows)
+                self._mark(call, result, made_up, follows)
         # Added at the end, because the agent sees these numbers in the next turn only.
         self._given |= given
         self._learned |= learned
         self.turns.append((calls, results))
         return results
 
-    def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
-        """Add to `made` the first missing step of the call's tool with its evidence in the result.
-
-        A step without evidence needs only a successful call of the tool. A calculation must have no
-        `made_up` numbers, which the agent could not know, and after the first step one of
-        `_learned` (`follows` is True). A read file must be that of the step.
-        """
+    def _mark(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
         for index, step in enumerate(self.steps):
             if index in self.made or call.name != step.call.name:
                 continue
@@ -150,7 +144,7 @@ def numbers_in(text: str) -> set[str]:
 
 
 class ToolUse(Task):
-    """The task of tool_use_v0; see `parallel_env` for the arguments."""
+    """Task of tool_use_v0; see `parallel_env` for the arguments and EnvConfigError."""
 
     name: ClassVar[str] = "tool_use_v0"
     attempts = TURNS
@@ -253,7 +247,6 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
-        """Yield sets of written calls of calculator, read_file and search, with parts of `text`."""
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}
@@ -295,11 +288,6 @@ class ToolUseEnv(TaskEnv):
 def _families(
     families: Sequence[str] | str | None, tools: Sequence[str], search: SearchProvider | None
 ) -> tuple[str, ...]:
-    """Return the names of the chosen families, by default of all whose tools are in `tools`.
-
-    Raises EnvConfigError if the tools do not suffice, or if a family looks things up in the shipped
-    corpus and `search` is another provider.
-    """
     possible = [name for name, family in FAMILIES.items() if set(family.tools) <= set(tools)]
     chosen = some_of("families", families, FAMILIES) if families is not None else tuple(possible)
     for name in set(chosen).difference(possible):
