@@ -111,7 +111,7 @@ def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
 
 
 class LoRAConfig(AdapterConfig):
-    """Documented settings of a LoRA adapter. Raises ConfigError, a ValueError."""
+    """Documented settings of a LoRA adapter; ConfigError, a ValueError, for a value not allowed."""
 
     lora_id: Annotated[int, Field(ge=0)]
     """Number of the adapter among those of one base."""
