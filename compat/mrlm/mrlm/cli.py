@@ -29,7 +29,7 @@ MAX_NEW_TOKENS = "256"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code, or raise SystemExit(2) for wrong arguments."""
+    """Run a command of `argv` (None: sys.argv); return its exit code, SystemExit(2) if invalid."""
     parser = _parser()
     args, rest = parser.parse_known_args(argv)
     if args.command is None:
