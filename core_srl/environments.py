@@ -55,6 +55,9 @@ class CoopCompeteEnv(CoopCompete):
         horizon: Number of steps of an episode.
         coop_level: Weight of cooperation against competition, 0 to 1.
         difficulty: Reduction of the base reward, 0 to 1.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     def __init__(self, horizon: int = 32, coop_level: float = 0.6, difficulty: float = 0.3) -> None:

@@ -54,7 +54,7 @@ def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
 
 
 class LLMConfig(Section):
-    """Documented settings of a manager. Raises ConfigError for a setting its backend ignores."""
+    """Documented settings of a manager; ConfigError for a value that is wrong or has no effect."""
 
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
     model_name: Text = DEFAULT_MODEL

@@ -267,7 +267,11 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask; if it allows nothing, all 1 after its end, else EnvError."""
+        """Return an agent's int8 mask, which is in its observation or info, by default all 1.
+
+        In turn-based games, it allows either a pass or moves. A mask that allows nothing raises
+        EnvError, or becomes all 1 after the agent's end.
+        """
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train by `args.config`, in `args.output` or from `args.resume` if given; print, return 0."""
+    """Train by `args.config`, into `args.output`, from `args.resume` if given; print, return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
