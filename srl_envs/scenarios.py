@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
@@ -69,6 +69,14 @@ class Scenario:
         partners = ("held-out partners",) if self.held_out_partners else ()
         levels = ("held-out levels",) if self.held_out_options else ()
         return (*partners, *levels)
+
+    def with_options(self, options: Mapping[str, Any]) -> Scenario:
+        """Return the scenario with other arguments of the environment, by name.
+
+        A scenario whose held-out options are replaced holds out no options.
+        """
+        held_out = () if options.keys() & self.held_out_options else self.held_out_options
+        return replace(self, options={**self.options, **options}, held_out_options=held_out)
 
     def make(self, **options: Any) -> Any:
         """Return a new ParallelEnv with all agents, which no policy plays.
@@ -171,7 +179,8 @@ def scenario(name: str) -> Scenario:
         near = [other for other in SCENARIOS if other.startswith(f"{game}.")]
         there = near or [f"{environment}.*" for environment in environments()]
         raise EnvConfigError(
-            f"there is no scenario {name!r}{likely(name, SCENARIOS)}; there are: {', '.join(there)}"
+            f"there is no scenario {name!r}{likely(name, SCENARIOS)}; there are: "
+            f"{', '.join(there)}, MODULE:FUNCTION{ALL_FOCAL}"
         )
     return SCENARIOS[name]
 
