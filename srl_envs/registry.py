@@ -353,7 +353,6 @@ def remake(
 
 
 def _register() -> None:
-    """Register OWN with PettingZoo, from 1.27 on, and by `gymnasium_id` with Gymnasium, once."""
     for name, found in OWN.items():
         identity = f"srl/{name}".replace("_v", "-v")
         for kind, maker in (("parallel", make), ("aec", make_aec)):

@@ -248,7 +248,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies, with masks (stored in `_masks`) and, in turn-based games, "to_move"."""
+        """Return copies of both with masks (stored in `_masks`) and, if in turns, "to_move"."""
         seen: dict[str, Any] = {}
         new_infos: dict[str, dict[str, Any]] = {}
         # Games may change returned objects later.

@@ -171,8 +171,8 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     def render(self) -> np.ndarray | str | None:
         """Return the last round as text ("ansi") or picture ("rgb_array"), or print it ("human").
 
-        A picture is a uint8 array (height, width, 3). Raises EnvError without a render mode or
-        before the first reset, ImportError without Pillow.
+        A picture is a uint8 array (height, width, 3). A printed round returns None. Raises EnvError
+        without a render mode or before the first reset, ImportError without Pillow.
         """
         if self.render_mode is None:
             raise EnvError(

@@ -101,7 +101,8 @@ class StagedRules(ChoiceRules):
     def payoffs(self, ramp: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
         """Return the rewards of `payoff`, indexed [cooperators][is adversary][action].
 
-        Action 1 cooperates. Impossible choices (competing when all cooperate) have entries too.
+        Action 1 cooperates; `ramp` is from 0 to 1. Impossible choices (to compete if all cooperate)
+        have entries too.
         """
 
         def pair(total: int, adversary: bool) -> tuple[float, float]:

@@ -196,7 +196,7 @@ class Worker:
         # The interpreter of a virtual environment would reveal its path.
         interpreter = getattr(sys, "_base_executable", "") or sys.executable
         command = [interpreter, "-s", "-S", "-P", "-B", "-c", _BOOT]
-        code = _memory_file("code", _code())
+        code = _memory_file("code", _guest_code())
         with theirs, os.fdopen(code):
             self._process = subprocess.Popen(
                 [*command, str(theirs.fileno()), str(code)],
@@ -220,7 +220,7 @@ class Worker:
                     f"the sandbox reaches {self.protections}. Wanted is level {minimum} or "
                     "better: allow it, or give a lower minimum if you trust the programs"
                 )
-            self._run_nothing()
+            self._check_empty_program()
         except BaseException:
             self.close()
             raise
@@ -255,8 +255,7 @@ class Worker:
         granted: dict[str, Any] = json.loads(reply)
         return granted
 
-    def _run_nothing(self) -> None:
-        """Run an empty program; raise SandboxError with the reason if that fails."""
+    def _check_empty_program(self) -> None:
         failure = ""
         try:
             with closing(Running(self, runner.NOTHING)) as running:
@@ -277,8 +276,7 @@ class Worker:
 
 
 @functools.cache
-def _code() -> bytes:
-    """Return the marshalled dict name -> code of the worker's modules; packages are empty."""
+def _guest_code() -> bytes:
     root = Path(__file__).parents[2]
     code = {}
     for name in _MODULES:

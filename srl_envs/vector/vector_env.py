@@ -103,8 +103,9 @@ class VectorGame:
     def step(self, actions: Any) -> Step:
         """Play one round, or restart the environments whose episodes ended in the last step.
 
-        Returns observations, rewards, terminations, truncations (all 0 for a restart) and infos.
-        Raises EnvError before the first reset, and for actions of another shape, dtype or range.
+        Returns observations, rewards, terminations, truncations (the last three 0 for a restart)
+        and infos. Raises EnvError before the first reset, and for actions of another shape, dtype
+        or range.
         """
         chosen = self._checked(actions)
         resting = self._ended

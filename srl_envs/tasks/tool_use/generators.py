@@ -206,7 +206,7 @@ def towns() -> list[str]:
 
 
 def _number(rng: np.random.Generator, difficulty: int) -> str:
-    """Draw a number, as text: one digit, two, three, one decimal place, or five (difficulty 5)."""
+    """Draw a number as text: 1, 2 or 3 digits, one decimal place, or 5 digits, by difficulty."""
     if difficulty == 4:
         return f"{rng.integers(10, 1000) / 10:.1f}"
     low, high = {1: (2, 10), 2: (10, 100), 3: (100, 1000), 5: (10_000, 100_000)}[difficulty]
