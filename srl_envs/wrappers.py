@@ -557,6 +557,9 @@ class FocalAgent:
 
         Returns:
             Your situation after the turn.
+
+        Raises:
+            EnvError: The environment refuses the turn; `get_reward` raises the error again.
         """
         if not self._game.agents:
             return "The game is over."
