@@ -84,6 +84,11 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
+    """Return an array (len(data),) of the dtype that a str such as "<f4" names.
+
+    Raises ValueError, TypeError or ArithmeticError if the dtype is unknown, if entries do not fit,
+    or if a dtype of text is longer than the longest entry, which bounds the memory.
+    """
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"unknown dtype {dtype!r:.40}")

@@ -257,6 +257,11 @@ def same(one: Tree, other: Tree) -> bool:
 
 
 def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool:
+    """Return True if two trees have equal values, in the arithmetic `numbers`, at all points.
+
+    Points at which both are undefined do not count; if all are, return False. Identical trees agree
+    if one point does not divide by zero.
+    """
     agreed = False
     for at in _points(variables):
         sides = []

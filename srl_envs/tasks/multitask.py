@@ -249,6 +249,11 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
 
 
 def _facts(env: Any) -> dict[str, Any]:
+    """Return name -> value of the properties of `env` that all environments must share.
+
+    They are agents, teams, actions, answers, default action, parse penalty and observation keys.
+    Raises EnvConfigError if `env` lacks a text view, a state space or vectors as observations.
+    """
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     observed = env.observation_space(agents[0])
     vectors = (getattr(env, "state_space", None), vector_of(observed))

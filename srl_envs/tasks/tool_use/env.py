@@ -247,6 +247,7 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
+        """Yield sets of written calls of calculator, read_file and search, with parts of `text`."""
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}
@@ -288,6 +289,11 @@ class ToolUseEnv(TaskEnv):
 def _families(
     families: Sequence[str] | str | None, tools: Sequence[str], search: SearchProvider | None
 ) -> tuple[str, ...]:
+    """Return the names of the chosen families, by default of all whose tools are in `tools`.
+
+    Raises EnvConfigError if the tools do not suffice, or if a family looks things up in the shipped
+    corpus and `search` is another provider.
+    """
     possible = [name for name, family in FAMILIES.items() if set(family.tools) <= set(tools)]
     chosen = some_of("families", families, FAMILIES) if families is not None else tuple(possible)
     for name in set(chosen).difference(possible):
