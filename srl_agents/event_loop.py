@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -96,19 +97,26 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 class Batcher(Generic[Q, A]):
     """Collector of requests: a batch is sampled when all coroutines of the event loop wait.
 
-    Batches do not depend on the clock: the same episodes give the same batches, sorted by
-    conversation.
+    Batches do not depend on the clock: the same episodes give the same batches.
+
+    Args:
+        sample: Function from a batch of requests to one result each, in their order.
+        order: Request -> number by which a batch is sorted, None for first; by default the
+            attribute `conversation`. None keeps the order of submission.
     """
 
-    def __init__(self, sample: Callable[[Sequence[Q]], Sequence[A]]) -> None:
-        """Create a collector; `sample` maps a batch of requests to one result each, in order."""
-        self._sample = sample
+    def __init__(
+        self,
+        sample: Callable[[Sequence[Q]], Sequence[A]],
+        order: Callable[[Q], int | None] | None = attrgetter("conversation"),
+    ) -> None:
+        self._sample, self._order = sample, order
         self._waiting: WeakKeyDictionary[
             asyncio.AbstractEventLoop, list[tuple[Q, asyncio.Future[A]]]
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Add a request to the running loop's next batch; return a future of result or error."""
+        """Add a request to the running loop's next batch; return a future of its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])
@@ -126,9 +134,8 @@ class Batcher(Generic[Q, A]):
             return
         del self._waiting[loop]
         batch = [(request, future) for request, future in waiting if not future.cancelled()]
-        batch.sort(
-            key=lambda one: -1 if (n := getattr(one[0], "conversation", None)) is None else n
-        )
+        if (order := self._order) is not None:
+            batch.sort(key=lambda one: -1 if (n := order(one[0])) is None else n)
         try:
             results = self._sample([request for request, _ in batch])
         except Exception as error:

@@ -44,7 +44,7 @@ def _in_threads(steps: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         return [threads.submit(step) for step in steps]
 
 
-STEPS = Batcher(_in_threads)
+STEPS = Batcher(_in_threads, order=None)
 """Steps of all episodes of an event loop, run concurrently once all coroutines wait."""
 
 
@@ -404,7 +404,8 @@ def play_many(
         whose `failure` is set.
 
     Raises:
-        ValueError: An agent has no policy, or `in_flight` is below 1.
+        ValueError: An agent has no policy, `in_flight` is below 1, or a list has not one entry per
+            seed.
         EpisodeTimeout: Episodes with an async policy took longer than `timeout` seconds.
     """
     return run(play_many_async(make_env, seats, seeds, **settings))
@@ -414,13 +415,16 @@ async def play_many_async(
     make_env: MakeEnv, seats: Seats, seeds: Sequence[int], **settings: Unpack[PlaySettings]
 ) -> list[Episode]:
     """Return the records of `play_many`, played in the current event loop; raises its errors."""
-    policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
-    in_flight = settings.get("in_flight")
+    policy_seeds, in_flight = settings.get("policy_seeds"), settings.get("in_flight")
     if isinstance(in_flight, int) and in_flight < 1:
         raise ValueError(f"in_flight must be 1 or more, or None for no limit, got {in_flight}")
-    makers, seated = _by_episode(make_env, seeds), _by_episode(seats, seeds)
-    names = _by_episode(settings.get("names") or {}, seeds)
-    extras = _by_episode(settings.get("extra") or {}, seeds)
+    makers = _by_episode("make_env", make_env, seeds)
+    seated = _by_episode("seats", seats, seeds)
+    policy_seeds = seeds if policy_seeds is None else policy_seeds
+    policy_seeds = _by_episode("policy_seeds", policy_seeds, seeds)
+    options = _by_episode("reset_options", settings.get("reset_options"), seeds)
+    names = _by_episode("names", settings.get("names") or {}, seeds)
+    extras = _by_episode("extra", settings.get("extra") or {}, seeds)
     make_game, on_end = settings.get("make_game") or Game, settings.get("on_end")
     work, begun = LongWork("playing"), time.monotonic()
     in_play = over = failed = 0
@@ -449,9 +453,9 @@ async def play_many_async(
                     env,
                     seated[index],
                     seeds[index],
-                    seeds[index] if policy_seeds is None else policy_seeds[index],
+                    policy_seeds[index],
                     settings.get("speaks_first", ALL_AT_ONCE),
-                    reset_options=None if options is None else dict(options[index]),
+                    reset_options=None if (given := options[index]) is None else dict(given),
                     given_names=names[index],
                     extra=dict(extras[index]),
                     states=[] if settings.get("record_states") else None,
@@ -489,5 +493,9 @@ async def play_many_async(
         await asyncio.gather(*episodes, return_exceptions=True)
 
 
-def _by_episode(given: T | Sequence[T], seeds: Sequence[int]) -> Sequence[T]:
-    return given if isinstance(given, Sequence) else [given] * len(seeds)
+def _by_episode(name: str, given: T | Sequence[T], seeds: Sequence[int]) -> Sequence[T]:
+    if not isinstance(given, Sequence):
+        return [given] * len(seeds)
+    if len(given) != len(seeds):
+        raise ValueError(f"{name} must have one entry per seed ({len(seeds)}), got {len(given)}")
+    return given

@@ -176,8 +176,8 @@ class ChatFormat:
         return prompts
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """Return an answer's token ids without end of turn; control tokens in `text` are parsed."""
-        return self._ids((text,))
+        """Return the token ids of an answer without end of turn; `text` gives no control tokens."""
+        return self._ids(("", text))
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
         """Return the token ids of each answer, in the order of `texts`, without ends of turn.

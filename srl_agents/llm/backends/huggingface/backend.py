@@ -128,11 +128,14 @@ class HuggingFaceBackend:
             **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
 
         Raises:
-            BackendError: The model cannot be loaded or is incomplete, or `device` is a missing GPU.
+            BackendError: The model cannot be loaded or is incomplete, `device` is a missing GPU, or
+                `quantization` is unknown.
             ImportError: The package for quantization or GGUF is missing.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
+        if quantization not in (None, "nf4"):
+            raise BackendError(f"quantization must be 'nf4' or None, got {quantization!r}")
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise BackendError(f"device must be 'cpu' or 'auto' without a GPU, got {device!r}")
         try:

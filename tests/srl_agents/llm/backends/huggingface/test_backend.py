@@ -207,6 +207,11 @@ def test_a_missing_folder_raises_backend_error(tmp_path):
         HuggingFaceBackend.load(tmp_path / "nothing", device="cpu")
 
 
+def test_an_unknown_quantization_raises_backend_error(tiny_folder):
+    with pytest.raises(BackendError, match="quantization must be 'nf4' or None, got 'zz'"):
+        HuggingFaceBackend.load(tiny_folder, device="cpu", quantization="zz")
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_frozen_head_in_half_precision_is_computed_once(backend, rows):
     """A view as input would make torch copy the head for every row."""
