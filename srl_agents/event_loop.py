@@ -43,7 +43,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class LoopThread:
-    """Event loop in a background thread."""
+    """Event loop in a daemon thread, which the constructor starts under `name`."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -97,12 +97,9 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 class Batcher(Generic[Q, A]):
     """Collector of requests: a batch is sampled when all coroutines of the event loop wait.
 
-    Batches do not depend on the clock: the same episodes give the same batches.
-
-    Args:
-        sample: Function from a batch of requests to one result each, in their order.
-        order: Request -> number by which a batch is sorted, None for first; by default the
-            attribute `conversation`. None keeps the order of submission.
+    The same episodes give the same batches. `sample` maps a batch to one result per request.
+    `order` maps a request to the number by which a batch is sorted (None: first); if `order` is
+    None, a batch has the order of submission.
     """
 
     def __init__(
@@ -116,7 +113,7 @@ class Batcher(Generic[Q, A]):
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Add a request to the running loop's next batch; return a future of its result."""
+        """Add a request to the running loop's next batch; return its future result or error."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])

@@ -58,7 +58,6 @@ class Game:
 
     env: Any
     seats: Mapping[str, Policy]
-    """Agent -> policy."""
     seed: int
     """Seed of the environment's reset."""
     policy_seed: int
@@ -77,7 +76,6 @@ class Game:
     observations: dict[str, Any] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
-    """Agent -> memory of its policy."""
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
     ends: dict[str, End] = field(default_factory=dict)
@@ -138,7 +136,8 @@ class Game:
         """Add the decisions of active agents to `decisions` (agent -> decision).
 
         These agents are the leaders if `leaders`, otherwise all others, which read the leaders'
-        answers in `decisions`. Unless `forced_decision`, a policy is queried, its memory replaced.
+        answers in `decisions`. Agents with a `forced_decision` are not queried; the others'
+        memories are replaced.
         """
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
@@ -147,7 +146,7 @@ class Game:
                 if forced is not None:
                     decisions[agent] = forced
                 else:
-                    seen[agent] = self.see(agent, messages_to(agent, decisions, self.speaks_first))
+                    seen[agent] = self.see(agent, _messages_to(agent, decisions, self.speaks_first))
         answers = await query_policies(self.seats, seen, self.memories)
         for agent, (decision, memory) in answers.items():
             decisions[agent], self.memories[agent] = decision, memory
@@ -187,7 +186,7 @@ class Game:
                 f"{without[0]} is missing"
             )
         for agent in decisions:
-            truncated = is_truncated(terminations, truncations, agent)
+            truncated = _is_truncated(terminations, truncations, agent)
             if truncated is not None:
                 self.ends[agent] = self.truncation(agent) if truncated else End(False)
         if self.states is not None and state is not None:
@@ -200,7 +199,7 @@ class Game:
                     decision,
                     float(rewards[agent]),
                     {k: v for k, v in self.infos[agent].items() if k != "action_mask"},
-                    messages_to(agent, decisions, self.speaks_first),
+                    _messages_to(agent, decisions, self.speaks_first),
                 )
                 for agent, decision in decisions.items()
             )
@@ -283,10 +282,9 @@ async def query_policies(
     }
 
 
-def messages_to(
+def _messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return (leader, text or str(action)) of each queried leader that `agent` reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()
@@ -306,10 +304,9 @@ def played_action(decision: Decision) -> Any:
     return TextAction(decision.action, decision.text)
 
 
-def is_truncated(
+def _is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Return False if the agent is terminated, else True if it is truncated, else None."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None

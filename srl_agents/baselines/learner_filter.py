@@ -26,7 +26,6 @@ PRIOR = [
     for direction in range(len(DIRECTIONS))
     for _ in RATES
 ]
-"""Prior of each filter."""
 PUSHES = np.linspace(-1.0, 1.0, 5)
 LOOKAHEAD = 128  # number of future episodes over which a lead is evaluated
 

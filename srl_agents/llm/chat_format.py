@@ -79,7 +79,7 @@ Messages = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """Next message to the model."""
+    """Next user message to the model, with the rules if it is the first."""
 
     words: str
     """User message."""
@@ -208,7 +208,6 @@ class ChatFormat:
         return str(text)
 
     def _pieces(self, turn: ChatTurn) -> tuple[str, ...]:
-        """Return a turn's text in three or five pieces; the second and fourth are contents."""
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail
@@ -218,10 +217,6 @@ class ChatFormat:
         return self._head, turn.rules.strip(), self._joint, words, self._tail
 
     def _ids(self, pieces: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the token ids of `pieces`, joined; the second, fourth, ... are contents.
-
-        Contents are tokenized without control tokens. The result is cached.
-        """
         if pieces not in self._known:
             if len(self._known) >= CACHED:
                 self._known.clear()
@@ -258,13 +253,9 @@ _ANY_CONTENT = re.compile("|".join(_CONTENTS))
 
 
 def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[str]]:
-    """Return the template's texts around the contents of a first and of a later turn.
+    """Return the template's texts around the contents of a first turn, and of a later turn.
 
-    The first list has the texts before the rules, between the rules and the user message, and
-    after the message. The second list has the texts before and after a later user message.
-
-    Raises BackendError if a template omits, repeats or reorders messages, or if the text of a turn
-    depends on later turns.
+    Raises BackendError unless a conversation can be continued by appending.
     """
     try:
         # Some templates move the system message to the newest turn, which is not append-only.
@@ -283,11 +274,6 @@ def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[
 
 
 def _texts_around(render: Callable[[Messages], str], count: int, *, has_system: bool) -> list[str]:
-    """Return the template's texts before, between and after the first `count` of _CONTENTS.
-
-    Unless `has_system`, the rules are the beginning of the first user message. Raises BackendError
-    if the rendered text does not contain each content once, in order.
-    """
     rules, first, *later = _CONTENTS[:count]
     messages = [("system", rules), ("user", first)]
     if not has_system:

@@ -99,7 +99,6 @@ class HuggingFaceBackend:
         self._masks = masks_for(model)
         self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
         self.caches = KeptCaches()
-        """Key-value caches of conversations."""
         self.batched = True
         """True to batch requests and to keep caches."""
 
@@ -288,7 +287,6 @@ class HuggingFaceBackend:
     def _read(
         self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
     ) -> torch.Tensor:
-        """Append `feeds` (ids per row) to cache `kept`; return next logits (rows, vocabulary)."""
         if not kept.keeps or any(kept.read):
             return self._forward(kept, feeds, adapters)
         # Equal first prompts, as in a group of episodes, are read once and then copied to all rows.
@@ -330,8 +328,6 @@ class HuggingFaceBackend:
 
 
 class _Row:
-    """State of one answer while it is sampled."""
-
     def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
         self.tree = (

@@ -196,20 +196,18 @@ def test_a_failing_model_raises_backend_error_with_its_cause(backend):
     assert isinstance(caught.value.__cause__, IndexError)
 
 
-def test_a_missing_device_raises_backend_error(tiny_folder, monkeypatch):
+@pytest.mark.parametrize(("option", "value"), [("device", "cuda"), ("quantization", "zz")])
+def test_a_missing_device_or_unknown_quantization_is_refused(
+    tiny_folder, monkeypatch, option, value
+):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(BackendError, match=r"device must be .* got 'cuda'"):
-        HuggingFaceBackend.load(tiny_folder, device="cuda")
+    with pytest.raises(BackendError, match=f"{option} must be .* got '{value}'"):
+        HuggingFaceBackend.load(tiny_folder, **{option: value})
 
 
 def test_a_missing_folder_raises_backend_error(tmp_path):
     with pytest.raises(BackendError, match="cannot load the model"):
         HuggingFaceBackend.load(tmp_path / "nothing", device="cpu")
-
-
-def test_an_unknown_quantization_raises_backend_error(tiny_folder):
-    with pytest.raises(BackendError, match="quantization must be 'nf4' or None, got 'zz'"):
-        HuggingFaceBackend.load(tiny_folder, device="cpu", quantization="zz")
 
 
 @pytest.mark.parametrize("rows", [1, 3])
