@@ -17,8 +17,8 @@ from srl_train.run import Run
 def grow_pools(run: Run, rounds: int) -> None:
     """Add the snapshots that are due after `rounds` rounds to the run's opponent pools.
 
-    Pools that draw by Nash equilibrium also play the new snapshots against the older ones. Raises
-    TrainingError if too many of these episodes failed; no snapshot is added in that case.
+    Pools that draw by Nash equilibrium also publish and play the new snapshots against the older
+    ones. Raises TrainingError if too many of these episodes failed; no snapshot is then added.
     """
     if not growth_is_due(run, rounds):
         return
@@ -65,12 +65,6 @@ def load_first_opponents(run: Run) -> None:
 
 
 def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
-    """Play a pool's snapshots of this round against all older ones, and record their leads.
-
-    A new snapshot is played by its model, which has the same weights: first all agents of models in
-    training, then, from the same starts, the pool's agents. Raises TrainingError if too many
-    episodes failed.
-    """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
     count = pool.nash_episodes
     env_seeds, policy_seeds = seeding.of_games(rng, count)

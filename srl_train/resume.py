@@ -136,7 +136,6 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
-    """Raise ValueError unless models, mode, learners and strategy (if not "custom") fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
@@ -150,7 +149,6 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
-    """Raise CheckpointError if a setting that must not change on resume differs from `saved`."""
     current, former = _flat(yaml_file.to_tree(config)), _flat(saved)
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):
@@ -219,8 +217,6 @@ class _Buffer(_Record):
 
 
 class _State(_Record):
-    """State of a run, as `_state_of` with the learners. `_refuse_unlike` checks it further."""
-
     next_round: Count
     seconds: float
     evaluations: dict[str, dict[str, Any]]

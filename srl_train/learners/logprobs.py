@@ -96,7 +96,6 @@ def _chosen_log_probs(
     temperature: float,
     aux_loss: bool,
 ) -> LogProbs:
-    """Return LogProbs (N,) of N `choices` in `input_ids`; other arguments: `answer_log_probs`."""
     rows = input_ids.new_tensor([row for row, _, _ in choices])
     columns = input_ids.new_tensor([column for _, column, _ in choices])
     allowed = [ids for _, _, ids in choices]
@@ -125,11 +124,10 @@ def _in_contexts(
     pad_id: int,
     rows_at_once: int,
 ) -> LogProbs:
-    """Return the values (N,) of all chosen tokens, for samples with a context per answer.
+    """Return the values (N,) of all chosen tokens, with one row per answer: its context and tokens.
 
-    Every answer is a separate row: its context, then its tokens. `compute` reads the rows in parts
-    of `rows_at_once`, and again in the backward pass, so that memory does not grow with the number
-    of steps of an episode. `completion_ids` (B, T) are the answers of each sample.
+    `compute` reads `rows_at_once` rows, and again in the backward pass, so that memory does not
+    grow with the number of steps of an episode.
     """
     answers = []
     for row, sample in enumerate(samples):
@@ -177,11 +175,6 @@ def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[Non
 
 
 def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tensor | None:
-    """Return all ids that the head must compute (V',), ascending; None for the whole vocabulary.
-
-    These are the targets and the allowed ids, if every target was chosen among some ids and the
-    head is an ordinary linear layer.
-    """
     if None in allowed or type(head) is not nn.Linear or "forward" in vars(head):
         return None
     found = set(targets.tolist()).union(*(ids for ids in allowed if ids is not None))
@@ -209,11 +202,6 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities (N,) of the targets among their allowed ids, and entropies (N,).
-
-    `logits` (N, V') are those of `ids`, or of the whole vocabulary if `ids` is None.
-    """
-
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)
 
