@@ -419,7 +419,8 @@ async def play_many_async(
     seated = _by_episode("seats", seats, seeds)
     policy_seeds = seeds if policy_seeds is None else policy_seeds
     policy_seeds = _by_episode("policy_seeds", policy_seeds, seeds)
-    options = _by_episode("reset_options", settings.get("reset_options"), seeds)
+    options: Any = settings.get("reset_options")
+    options = _by_episode("reset_options", options, seeds)
     names = _by_episode("names", settings.get("names") or {}, seeds)
     extras = _by_episode("extra", settings.get("extra") or {}, seeds)
     make_game, on_end = settings.get("make_game") or Game, settings.get("on_end")
