@@ -65,7 +65,7 @@ def build_run(
         models: Model to (model object, tokenizer) to train; replaces the model's base.
 
     Raises:
-        ConfigError: If parts do not fit together.
+        ConfigError: If settings, environment and passed objects do not fit together.
         EnvConfigError: If the environment plays levels that are reserved for evaluation.
         UpdateError: If the strategy cannot average the models.
         BackendError, PolicyError: If a model cannot be loaded.

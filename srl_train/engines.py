@@ -134,7 +134,7 @@ class ProcessesEngine(Engine):
 
     Args:
         sharded: If True, models are sharded over the processes (FSDP), so that all processes must
-            sample together and play the same episodes. Otherwise each plays its share.
+            sample together and play the same episodes. Otherwise each plays a part.
         arguments: Arguments of `Engine`.
     """
 

@@ -269,7 +269,7 @@ class OurMethodPolicy:
     Args:
         seed: Seed of tie-breaks and mixed strategies; two players need different seeds.
         actions: Number of actions.
-        momentum: Share of the evidence about the opponent that is kept per episode, in (0, 1].
+        momentum: Fraction of the evidence about the opponent that is kept per episode, in (0, 1].
 
     Raises:
         ValueError: `actions` is below 2, or `momentum` is not in (0, 1].

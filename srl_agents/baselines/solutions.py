@@ -159,7 +159,7 @@ def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Fl
 
 
 def shares_met(reply_NC: Floats, rounds: int) -> Floats:
-    """Return the partner's share of action 1 in `rounds` rounds against 0 or 1 only: (N, 2).
+    """Return the partner's rate of action 1 in `rounds` rounds against 0 or 1 only: (N, 2).
 
     `reply_NC` is the partner's probability of the action 1 in the five situations of a game of two
     actions.

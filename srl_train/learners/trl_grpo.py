@@ -241,7 +241,7 @@ class PlayedLearner(SteppedLearner):
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Start one update and return its number of optimizer steps (`Learner.begin_update`).
 
-        Every process receives all samples and trains on its share. A moving reference model becomes
+        Every process receives all samples and trains on a part. A moving reference model becomes
         a copy of the model if `version` is a multiple of `reference_every`.
 
         Raises:

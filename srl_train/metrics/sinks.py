@@ -56,11 +56,11 @@ class JsonlSink:
     An incomplete last line of a killed process is removed when the file is opened.
 
     Args:
-        path: File, which is created if it does not exist.
+        path: File, which is created with its folder if it does not exist.
         resume_from_round: First round whose rows are removed, or None to keep all rows.
 
     Raises:
-        MetricsError: If the file is damaged before its last line.
+        MetricsError: If the file is damaged before its last line, or is a folder or device.
     """
 
     def __init__(self, path: str | os.PathLike[str], resume_from_round: int | None = None) -> None:
