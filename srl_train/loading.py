@@ -191,7 +191,7 @@ def learning_models(
     """Load the models that train: whole models, or adapters that share their bases.
 
     If a base is a PEFT adapter, a model that trains an adapter starts from this adapter. A model
-    that trains all weights starts from the adapter merged into its base.
+    that trains all weights starts from the adapter merged into its base, with a warning in the log.
 
     Args:
         models: Section `models`.
@@ -199,7 +199,8 @@ def learning_models(
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
         play_copies: If True, samplers have copies of the weights, for episodes during an update.
-        given: Model -> (object, tokenizer) that replaces its base; only without adapters.
+        given: Model -> (object, which is prepared to train, tokenizer) instead of its base; only
+            without adapters.
 
     Returns:
         Model -> backend; model -> module to train; model -> module that the backend samples from.

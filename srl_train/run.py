@@ -87,7 +87,7 @@ class UpdateStats:
 
 @dataclass(frozen=True)
 class PlayedRound:
-    """Complete episodes of a round, with credit assigned and samples built."""
+    """Episodes of a round with trajectories, samples, scores and warnings, before the updates."""
 
     number: int
     episodes: tuple[Episode, ...]

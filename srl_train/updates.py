@@ -173,7 +173,7 @@ def _size(tensors: Mapping[str, Tensor]) -> int:
 def asynchronous() -> UpdateStrategy:
     """Return the strategy in which every model updates independently.
 
-    The sample budgets control the pace: a model does not update until its budget is full.
+    A model with a sample budget updates when the budget is full, other models after each round.
     """
     return UpdateStrategy(no_state)
 

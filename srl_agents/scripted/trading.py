@@ -45,7 +45,7 @@ class Trader(PerAgentPolicy):
         name: Name in records.
         bargains_hard: True to maximize the trader's gain, False the smaller gain of both agents.
         least_gain: Minimum gain of the trader from a trade.
-        honest_until: Share of the episode until which the policy keeps its promises.
+        honest_until: Fraction of the episode until which the policy keeps its promises.
     """
 
     def __init__(
