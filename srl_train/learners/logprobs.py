@@ -27,7 +27,7 @@ Choices = Sequence[tuple[int, int, Allowed]]
 
 
 class LogProbs(NamedTuple):
-    """Values of N chosen tokens (N,), or of all completion tokens (B, T) with 0 for the others."""
+    """Log-probabilities and entropies of N chosen tokens (N,), or (B, T) with 0 for all others."""
 
     logps: Tensor
     entropies: Tensor | None
