@@ -337,7 +337,8 @@ def _train(
 def _step_together(run: Run, active: Collection[str], context: RoundContext) -> dict[str, str]:
     """Take one optimizer step of all models, with the gradients that the strategy returns.
 
-    The strategy receives None for gradients that are not finite; returns model -> such a parameter.
+    The strategy receives None for models that are not `active` and for gradients that are not
+    finite. Returns model -> parameter of each such gradient.
     """
     learners, each = run.learners, run.engine.each
     computed = each(lambda model: learners[model].compute_gradients(), active)
