@@ -46,6 +46,11 @@ def adapter_base(name: str) -> str | None:
 
 
 def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
+    """Return adapter_config.json of `source`, or None if there is none.
+
+    `revised` has the hub revision. Raises BackendError, with `name`, if the file is unreadable or
+    has a setting that PEFT must not load.
+    """
     from transformers.utils import find_adapter_config_file
 
     try:

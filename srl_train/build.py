@@ -147,6 +147,11 @@ def build_run(
 def _with_objects_named(
     config: RunConfig, make_env: Callable[[], Any] | None, strategy: UpdateStrategy | None
 ) -> RunConfig:
+    """Return a copy of the configuration that records the passed environment and strategy.
+
+    None: not passed. make_env is called once. Raises ConfigError for a strategy object with a
+    synchronized, federated or selective `updates` section, or a recorded one without its object.
+    """
     if make_env is not None:
         with closing(make_env()) as env:
             name = env.metadata["name"]

@@ -246,6 +246,7 @@ def damaged(folder: Path, fault: str) -> CheckpointError:
 
 
 def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
+    """Return id -> (folder, manifest) of checkpoints whose files have the manifest's sizes."""
     found = {}
     # The order is sorted: '.replaced.x' precedes 'x', which replaces it in the result.
     for path in sorted(directory.glob("*")):
@@ -278,6 +279,7 @@ def find(directory: Path, checkpoint_id: str) -> Path:
 
 
 def _clear_leftovers(directory: Path) -> None:
+    """Remove hidden folders of a killed save or prune; undo a replacement that was not finished."""
     for path in sorted(directory.iterdir()):
         target = directory / path.name.removeprefix(_REPLACED)
         if path.name.startswith(_REPLACED) and not target.exists():

@@ -65,6 +65,12 @@ def load_first_opponents(run: Run) -> None:
 
 
 def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
+    """Play a pool's snapshots of this round against all older ones, and record their leads.
+
+    A new snapshot is played by its model, which has the same weights: first all agents of models in
+    training, then, from the same starts, the pool's agents. Raises TrainingError if too many
+    episodes failed.
+    """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
     count = pool.nash_episodes
     env_seeds, policy_seeds = seeding.of_games(rng, count)

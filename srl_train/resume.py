@@ -136,6 +136,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
+    """Raise ValueError unless models, mode, learners and strategy (if not "custom") fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")

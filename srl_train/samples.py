@@ -261,6 +261,7 @@ class SampleBuffer:
         )
 
     def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
+        """Take `count` groups, each the oldest of the agent with fewest taken; return indices."""
         waiting: dict[str, list[int]] = {}
         for number, group in enumerate(groups):
             waiting.setdefault(_agent(group), []).append(number)

@@ -65,6 +65,10 @@ def model_scores(
 
 
 def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> float:
+    """Return the mean of numbers grouped by start, divided by its standard error.
+
+    The result is from -CERTAIN to CERTAIN, and 0 for one number or a mean of at most `nothing`.
+    """
     every = [value for values in starts for value in values]
     means = [math.fsum(values) / len(values) for values in starts]
     mean = math.fsum(every) / len(every)

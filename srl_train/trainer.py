@@ -466,6 +466,11 @@ class Trainer:
         self._claimed = True
 
     def _begin(self) -> None:
+        """Open the run's files and, in a new run, evaluate the models; nothing if they are open.
+
+        A resumed run repeats a missing evaluation of its last stage. Raises ConfigError if the
+        folder contains another run, or a data file is missing.
+        """
         if self._recorder.is_open:
             return
         run = self.run

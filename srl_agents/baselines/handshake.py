@@ -123,6 +123,10 @@ class Handshake:
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
+        """Return the bits of each candidate's mean reward, BITS each, then NOISE_BITS of the noise.
+
+        Both are scaled to this player's range of rewards, which the first exchange sets.
+        """
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
             self._range = max(float(np.ptp(self._mean_KK)), 1e-12)

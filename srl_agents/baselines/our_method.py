@@ -225,6 +225,14 @@ class OurMethodRuns:
         payoff_NKK: Floats,
         error_NKK: Floats,
     ) -> tuple[Actions, Floats]:
+        """Return plans (N, T, C) and their values (N,): best response, constant action or test.
+
+        A test, of value MUCH, plays both actions in turn while the better one against a learner is
+        unsure. `_lead_N` is set to the constant action of each run, or UNDECIDED. `learner_N` are
+        the probabilities that the partners are learners, `led_N2` the mean rewards of each constant
+        action against a learner. `best` and `reply_NC` are the best responses to other partners and
+        their probabilities of action 1. The payoffs are expected rewards with standard errors.
+        """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
         gap_error_N = _gap_error(error_NKK, share_N2)

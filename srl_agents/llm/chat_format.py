@@ -217,6 +217,10 @@ class ChatFormat:
         return self._head, turn.rules.strip(), self._joint, words, self._tail
 
     def _ids(self, pieces: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the token ids of `pieces`, joined; the second, fourth, ... are contents.
+
+        Contents are tokenized without control tokens. The result is cached.
+        """
         if pieces not in self._known:
             if len(self._known) >= CACHED:
                 self._known.clear()
@@ -274,6 +278,11 @@ def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[
 
 
 def _texts_around(render: Callable[[Messages], str], count: int, *, has_system: bool) -> list[str]:
+    """Return the template's texts before, between and after the first `count` of _CONTENTS.
+
+    Unless `has_system`, the rules are the beginning of the first user message. Raises BackendError
+    if the rendered text does not contain each content once, in order.
+    """
     rules, first, *later = _CONTENTS[:count]
     messages = [("system", rules), ("user", first)]
     if not has_system:

@@ -193,6 +193,11 @@ def _names_policy(name: str) -> bool:
 
 
 def _constructed(name: str, constructor: Any, env: Any) -> Policy:
+    """Return the policy that a user's class or function constructs.
+
+    The argument `env` is passed if the constructor has it. Raises PolicyError if the class or the
+    result lacks methods of a policy; `name` is for the message.
+    """
     policy: Any = constructor
     if not isinstance(constructor, type) or not missing_methods(constructor):
         takes_env = "env" in inspect.signature(constructor).parameters

@@ -28,6 +28,7 @@ def schema() -> dict[str, Any]:
 
 
 def _any_of(tree: Any) -> Any:
+    """Return a copy with anyOf for oneOf and no discriminators, which sections may leave out."""
     if isinstance(tree, dict):
         return {
             {"oneOf": "anyOf"}.get(key, key): _any_of(value)

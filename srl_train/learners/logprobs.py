@@ -175,6 +175,11 @@ def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[Non
 
 
 def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tensor | None:
+    """Return all ids that the head must compute (V',), ascending; None for the whole vocabulary.
+
+    These are the targets and the allowed ids, if every target was chosen among some ids and the
+    head is an ordinary linear layer.
+    """
     if None in allowed or type(head) is not nn.Linear or "forward" in vars(head):
         return None
     found = set(targets.tolist()).union(*(ids for ids in allowed if ids is not None))
@@ -202,6 +207,10 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities (N,) of the targets among their allowed ids, and entropies (N,).
+
+    `logits` (N, V') are those of `ids`, or of the whole vocabulary if `ids` is None.
+    """
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)
 

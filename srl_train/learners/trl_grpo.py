@@ -350,6 +350,7 @@ class GrpoLearner(PlayedLearner):
 
 @cache
 def _prompts() -> Dataset:
+    """Return the dataset that TRL requires and never reads; cached, because building it is slow."""
     return Dataset.from_list([{"prompt": "-"}] * 4)
 
 

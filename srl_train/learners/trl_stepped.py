@@ -45,6 +45,11 @@ class SteppedLearner(Learner):
         self._steps_done = 0
 
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
+        """Store the trainer; prepare its model, optimizer and schedule of `planned_steps` steps.
+
+        Raises ConfigError for a wrong optimizer or schedule, and TrainingError if accelerate found
+        other processes than the run has.
+        """
         if trainer.args.activation_checkpointing:
             trainer.model.activation_checkpointing_enable()
         found, kind = trainer.accelerator.num_processes, trainer.accelerator.distributed_type.value

@@ -116,6 +116,7 @@ def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any
 
 
 def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield (line without its end, row), but no incomplete last one; MetricsError if damaged."""
     with opened(path) as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
         for number, line in enumerate(lines, start=1):
@@ -133,6 +134,7 @@ def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, 
 
 
 def _trim(path: Path, from_round: int | None) -> None:
+    """Remove an incomplete last line, and, unless None, rows of `from_round` on, from the file."""
     kept = []
     for line, row in _whole_lines(path, open_plain):
         number = row.get("round") if from_round is not None else -1

@@ -328,6 +328,8 @@ class HuggingFaceBackend:
 
 
 class _Row:
+    """State of one answer while it is sampled."""
+
     def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
         self.tree = (
