@@ -127,7 +127,7 @@ class FocalGame:
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """Tokens of one answer from an engine."""
+    """Tokens of one answer from an engine; `logprobs` is None if the engine returns none."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None
