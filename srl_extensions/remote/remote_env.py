@@ -91,7 +91,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Reset the environment; reopen an ended session if there is a seed, else RemoteError."""
+        """Reset; return results by agent. A seed reopens an ended session, else RemoteError."""
         seed, given = reset_arguments(seed, options)
         request = pb.ResetRequest(session=self._session, seed=seed, options=pack(dict(given)))
         try:
