@@ -65,7 +65,8 @@ def _started(tracker: Any) -> Any:
 def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a run of TensorBoard in `config.directory`/`name`, or else in `folder`/tensorboard.
 
-    Raises TrackerError if a new run (step 0) finds events in `config.directory`/`name`.
+    Records of an earlier run from `step` on are hidden. Raises TrackerError if a new run (step 0)
+    finds events in `config.directory`/`name`.
     """
     from accelerate.tracking import TensorBoardTracker
 

@@ -54,7 +54,10 @@ def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return name -> number: "eval/reward", or "eval/after_sft/reward" for `when` "after_sft"."""
+    """Return name, such as "eval/reward" or "eval/model_0/reward", -> number, of an evaluation.
+
+    Names start with "eval/after_STAGE" if `when` is "after_STAGE".
+    """
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -93,7 +96,10 @@ def without_secrets(text: str) -> str:
 
 
 def segment(name: str) -> str:
-    """Return a name, cut to 80 characters, with "_" for runs of all but letters, digits, "_.-"."""
+    """Return a name of at most 80 letters, digits and "_.-"; "_" replaces each run of others.
+
+    A name of dots alone, or an empty one, gets a "_" in front.
+    """
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 
