@@ -39,7 +39,7 @@ class RoutedTask:
 
 @dataclass
 class OwnerStats:
-    """Counts of one owner's successful requests."""
+    """Counts of one owner's successful requests, and the score that `set_score` gave, or None."""
 
     done: int = 0
     tokens: int = 0
@@ -61,7 +61,7 @@ class ServerState:
 
     @property
     def up(self) -> bool:
-        """True unless the last request failed."""
+        """True unless the server was unavailable to the last request that ended."""
         return self.rests_until == 0.0
 
 
@@ -126,7 +126,7 @@ class Router(Generic[S]):
 
         Raises:
             BackendError: After `close`, after `max_wait` seconds without a server, after more than
-                MOST_MOVES failed attempts, and as raised by `call`.
+                5 failed attempts, and as raised by `call`.
         """
         owner, trouble = self.owners[task.owner], None
         for _ in range(MOST_MOVES + 1):
