@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play all pairs of players, print the results and write them to --out; return 0.
+    """Play all pairs of players, print results, write them and the games to --out, return 0.
 
     Raise ConfigError for invalid arguments, RolloutError if all games in an environment fail.
     """

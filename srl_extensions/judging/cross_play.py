@@ -38,7 +38,7 @@ class Arena:
 
 @dataclass(frozen=True)
 class PairGame:
-    """Result of one game of two players; a return is the mean raw return of a player's agents."""
+    """Result of a game of two players: mean raw return of each one's agents, None if it failed."""
 
     first: str
     """Name of the player that controls the place."""

@@ -68,7 +68,7 @@ class TimedGame(Game):
 
 @dataclass(frozen=True)
 class EpisodeRunner:
-    """Limits of the episodes of an evaluation, and the folder of their records."""
+    """Limits of the episodes of an evaluation, and the folder of their records, if not None."""
 
     concurrency: int = CONCURRENCY
     """Maximum number of concurrent episodes."""

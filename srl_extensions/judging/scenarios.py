@@ -40,7 +40,7 @@ DRAWN = ("draw", "tie")
 
 @dataclass(frozen=True)
 class EpisodeScore:
-    """Score of one episode."""
+    """Score of one episode; a failed one has a `failure`, no outcomes, and None as mean returns."""
 
     seed: int
     """Seed of the environment's reset."""

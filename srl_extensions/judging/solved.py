@@ -33,7 +33,7 @@ class ProblemScore:
 
 @dataclass(frozen=True)
 class PassAt:
-    """Estimate of pass@k, the probability that at least one of k samples solves a problem."""
+    """Estimate of pass@k, that one of k samples solves a problem; None without k samples of any."""
 
     k: int
     estimate: float | None
