@@ -45,7 +45,7 @@ class Demonstration:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in one forward pass."""
+        """Number of tokens of the conversation, which is one forward pass."""
         return len(self.input_ids)
 
     longest = tokens
@@ -54,7 +54,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Preference:
-    """Preferred and rejected answer to one prompt, as tokens."""
+    """Preferred and rejected answer to a prompt, as tokens, with `reference` log-probabilities."""
 
     prompt_ids: Tokens
     """Conversation up to the answer."""
@@ -258,7 +258,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Return an agent's `conversation` as one sample; invalid answers have mask 0 if dropped."""
+    """Join an agent's `conversation`; with `drop_parse_failures`, invalid answers have mask 0."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []
