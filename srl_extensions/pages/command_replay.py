@@ -34,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay an episode, write --out if given, print a line, and return 0.
 
-    Raise EpisodeError if the episode is missing or its replay differs, ConfigError if --out is not
-    a .html file.
+    Raise EpisodeError for a missing or changed episode, ConfigError unless --out ends in .html.
     """
     path, out = args.episodes, args.out
     if path.is_dir():

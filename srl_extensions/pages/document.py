@@ -92,7 +92,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Square table of numbers on a color scale, with a note below each number."""
+    """Square table of numbers (None: missing) on a color scale, with a note below each number."""
 
     title: str
     labels: Sequence[str]
@@ -129,7 +129,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Transcript:
-    """Episode as a table, or as an animation."""
+    """Episode as a table (`seconds` is None), or as an animation, with `seconds` for a frame."""
 
     summary: str
     failure: str | None

@@ -52,7 +52,7 @@ def reward(run: RecordedRun) -> list[Panel]:
 
 
 def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False) -> list[Panel]:
-    """Return a panel per key of `titles` (key of a model's row -> title), with a line per model."""
+    """Return a panel per key of `titles` (key of a model's row -> title), a line per model."""
     return [Panel(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
 
 

@@ -55,8 +55,8 @@ def transcript(
 ) -> Transcript:
     """Return the first 40 turns of an episode as a table, or all as an animation.
 
-    Without a `view`, observations and actions are numbers. The animation shows `frames`, PNG files
-    of the start and of each turn, for `seconds` each. Without `frames`, the result is the table.
+    Without a `view`, observations and actions are shown as recorded. The animation shows `frames`,
+    PNG files of the start and of each turn, for `seconds` each. None selects the table.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))
@@ -103,7 +103,7 @@ def write_html(
         frames: Pictures of the start and of each turn, uint8 arrays of shape (height, width, 3).
         path: File to write.
         seconds: Time for which a frame is shown.
-        view: Text view of the environment; without it, observations and actions are numbers.
+        view: Text view of the environment; without it, observations and actions are as recorded.
 
     Returns:
         `path`.
