@@ -84,7 +84,7 @@ def from_space(plain: Any) -> spaces.Space[Any]:
 
 @dataclass(frozen=True)
 class Description:
-    """Constant attributes of an environment."""
+    """Constant attributes of an environment; None for those that the environment lacks."""
 
     observation_spaces: dict[str, Any]
     """Agent -> observation space as plain data."""
@@ -102,10 +102,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return a reset's or step's result as JSON: [active agents, observations, ..., infos].
-
-    The others are mappings by agent. Raises RemoteError for values that cannot be sent.
-    """
+    """Return a reset's or step's result as JSON [active agents, ..., infos]; errors of `pack`."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
@@ -145,7 +142,7 @@ def unpack_outcome(
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return JSON [agent -> action, agent -> text of a TextAction]; RemoteError if impossible."""
+    """Return JSON [agent -> action, agent -> text of a TextAction]; RemoteError as `pack`."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 

@@ -41,7 +41,7 @@ MESSAGE_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class ServedGame:
-    """Environment that clients may play, with its options."""
+    """Environment that clients may play, with its options and a wrapper `around` it, or None."""
 
     name: str
     """Name as in `srl_envs.make`."""

@@ -67,7 +67,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Same environment, made in this process once, for texts; EnvError if releases differ."""
+        """Same environment, made here once for texts; EnvError if impossible or releases differ."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
