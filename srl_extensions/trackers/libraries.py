@@ -14,7 +14,7 @@ from srl_train.errors import TrackerError
 
 @dataclass(frozen=True)
 class Opening:
-    """Arguments with which a run is opened in a tracking library."""
+    """Arguments that open a new run in a tracking library, or continue `run_id` unless None."""
 
     config: LoggingConfig
     folder: Path

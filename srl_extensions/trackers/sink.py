@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class KnownRun(TypedDict):
-    """Run in a library, as recorded in trackers.json."""
+    """Run in a library, as recorded in trackers.json: id, and last step by kind of record."""
 
     run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]{0,200}$")]
     last: dict[str, int]
@@ -177,7 +177,7 @@ class TrackerSink:
 
 
 def one_line(error: BaseException) -> str:
-    """Return at most 400 characters of the error as one line, without keys and passwords."""
+    """Return an error's type and text, at most 400 characters, as one line without secrets."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return printable(names.without_secrets(text), multiline=False)[:400]
 
