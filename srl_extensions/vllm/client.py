@@ -33,7 +33,7 @@ ANSWERS = "answers"
 
 @dataclass(frozen=True)
 class Sampled:
-    """One completion as it was sampled."""
+    """One completion as it was sampled; `ended` is False if `max_tokens` cut it."""
 
     ids: tuple[int, ...]
     """At least one token; the last is a stop token if `ended`."""

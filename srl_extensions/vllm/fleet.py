@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Member:
-    """One server of a fleet."""
+    """One server of a fleet; `server` is None if the fleet is attached to it."""
 
     client: VLLMClient
     base: str

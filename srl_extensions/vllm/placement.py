@@ -26,7 +26,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Placement:
-    """GPUs of one server."""
+    """GPUs of one server, and the share of the memory of each; () and None select the CPU."""
 
     gpus: tuple[int, ...]
     """Indices; several share the layers (tensor parallelism); none is the CPU."""

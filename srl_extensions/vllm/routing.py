@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RoutedTask:
-    """Properties of a request that routing depends on."""
+    """Owner, size in tokens and common beginning of a request, which routing depends on."""
 
     owner: str
     """Model that the request counts for."""
@@ -122,7 +122,7 @@ class Router(Generic[S]):
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
         """Return the result of `call`, a function that sends the request `task` to a server.
 
-        If `call` raises ServerUnavailable, the server rests, and a free one receives the request.
+        If `call` raises ServerUnavailable, the server rests for 1 s; a free one gets the request.
 
         Raises:
             BackendError: After `close`, after `max_wait` seconds without a server, after more than
