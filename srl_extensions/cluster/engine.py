@@ -277,7 +277,7 @@ def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
 def on_device(config: RunConfig, setting: str, gpus: float) -> RunConfig:
     """Return the configuration for actors with `gpus` GPUs each; 0 sets models.device to "cpu".
 
-    Raises ConfigError, which names engine.`setting`, if that is 0 and models.device is "cuda".
+    Raises ConfigError, which names engine.`setting`, if `gpus` is 0 and models.device is "cuda".
     """
     if gpus:
         return config
