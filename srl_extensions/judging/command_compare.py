@@ -35,10 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table of the methods in `args.runs`, write JSON to --out if given, and return 0.
-
-    Raise ConfigError for invalid arguments, RunFolderError for runs that cannot be compared.
-    """
+    """Print a table of methods, write --out if set, return 0; ConfigError or RunFolderError."""
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)

@@ -85,10 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play scenarios (--list: list them), print scores, write --out if given, and return 0.
-
-    Raise ConfigError for invalid arguments, RolloutError if all episodes of a scenario fail.
-    """
+    """Play or list scenarios, print scores, write --out if set, return 0; ConfigError if wrong."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):

@@ -95,9 +95,8 @@ def play_cross(
 ) -> list[PairGame]:
     """Play all ordered pairs of players, self-play included, in each place from the same starts.
 
-    The first player of a pair controls the place, the second all other agents. Two-sided arenas,
-    and self-play in any arena, use the first place only. Self-play in several places that are not
-    two-sided counts for all places: both returns are means over all agents.
+    The first player of a pair controls the place, the second all other agents. Two-sided arenas and
+    self-play use the first place only. With three or more places, self-play counts all agents.
 
     Args:
         arena: Environment and places.

@@ -237,8 +237,7 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
     """Return name -> mean over the focal agents, for the outcomes that their infos have.
 
-    "regret", a sum over steps, counts agents without the key as 0; others leave them out.
-    "agreement" and "drawn", 0 or 1, are those of the first focal agent.
+    "regret" is a sum over steps, 0 for agents without it. "agreement" is the first agent's.
     """
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}

@@ -77,8 +77,7 @@ def starts_of(
 ) -> tuple[list[int], list[int], list[dict[str, Any]]]:
     """Return the reset seeds, policy seeds and reset options of the episodes of `play_games`.
 
-    Arguments are as in `play_games`. The options select the last phase of an environment that
-    changes over training, as in evaluations.
+    The options select the last phase of an environment that changes over training.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
     return *of_games(rng, games, group_size), [{"episode": LONG_AFTER}] * games
@@ -132,8 +131,7 @@ def build_policies(
         trusted: Load players outside the run that its configuration names.
 
     Raises:
-        ConfigError: If an agent or player is unknown, or a player is an opponent pool or reserved
-            for evaluation.
+        ConfigError: If an agent or player is unknown, an opponent pool or reserved for evaluation.
         UntrustedError: If an untrusted run names code, files or an API model.
     """
     with closing(make_env()) as env:

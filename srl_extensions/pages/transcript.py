@@ -96,7 +96,7 @@ def write_html(
     *,
     view: TextView | None = None,
 ) -> Path:
-    """Write a page that shows the frames as an animation, with the texts of each turn.
+    """Write a page that animates the frames, with the texts of each turn, and return `path`.
 
     Args:
         episode: Replayed episode.
@@ -104,9 +104,6 @@ def write_html(
         path: File to write.
         seconds: Time for which a frame is shown.
         view: Text view of the environment; without it, observations and actions are as recorded.
-
-    Returns:
-        `path`.
 
     Raises:
         ImportError: If Pillow is not installed.

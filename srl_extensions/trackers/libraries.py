@@ -65,8 +65,7 @@ def _started(tracker: Any) -> Any:
 def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a run of TensorBoard in `config.directory`/`name`, or else in `folder`/tensorboard.
 
-    Records of an earlier run from `step` on are hidden. Raises TrackerError if a new run (step 0)
-    finds events in `config.directory`/`name`.
+    Older records from `step` on are hidden. TrackerError if `directory` of a new run has events.
     """
     from accelerate.tracking import TensorBoardTracker
 

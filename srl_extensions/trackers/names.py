@@ -54,10 +54,7 @@ def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return name, such as "eval/reward" or "eval/model_0/reward", -> number, of an evaluation.
-
-    Names start with "eval/after_STAGE" if `when` is "after_STAGE".
-    """
+    """Return name, "eval/reward" or, for `when` "after_sft", "eval/after_sft/reward", -> number."""
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -96,10 +93,7 @@ def without_secrets(text: str) -> str:
 
 
 def segment(name: str) -> str:
-    """Return a name of at most 80 letters, digits and "_.-"; "_" replaces each run of others.
-
-    A name of dots alone, or an empty one, gets a "_" in front.
-    """
+    """Return a name cut to 80 letters, digits, "_.-", with "_" for others and before mere dots."""
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 
