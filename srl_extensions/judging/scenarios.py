@@ -187,8 +187,8 @@ def scored(
 ) -> ScenarioScore:
     """Return the score of `played`, episodes of `play_scenario`.
 
-    `seed` is that of the bootstrap, `pass_at` are values of k for pass@k. Raise RolloutError if all
-    episodes failed.
+    `seed` is that of the bootstrap, `pass_at` are values of k for pass@k; without them, only tasks
+    have pass@k. Raise RolloutError if all episodes failed.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]

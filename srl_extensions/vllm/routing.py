@@ -49,7 +49,7 @@ class OwnerStats:
 
 @dataclass(eq=False)
 class ServerState:
-    """One server with the counts of its requests."""
+    """One server: limit and counts of its requests, and the loop time until which it rests."""
 
     server: Any
     capacity: int
