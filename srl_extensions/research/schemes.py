@@ -85,7 +85,6 @@ def advantage_alignment(section: Any, discount: float, scale: str) -> CreditSche
     """
 
     def align(own_T: Sequence[float], opponents: Sequence[Sequence[float]]) -> list[float]:
-        """Return an agent's aligned advantages, from its advantages and those of each opponent."""
         found: list[float] = []
         past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
         for step, value in enumerate(own_T):
