@@ -130,9 +130,10 @@ def title(run: RecordedRun) -> str:
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
-    """Return heading and transcript of the first episode in the first and the last sample file.
+    """Return heading and transcript of the first episode in each of the first and last sample file.
 
-    An unreadable file, or an environment that requires trust, is stated in a text.
+    A text replaces the transcript of an unreadable file. If an environment requires trust, a text
+    says so, and its transcript shows observations as recorded.
     """
     found: list[Block] = []
     files, view = run.sample_files, None

@@ -107,7 +107,11 @@ class ServedModels:
         _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
-        """Return backends by model; with adapters, also by pool and frozen model on their base."""
+        """Return new backends by model; `start` must be called first.
+
+        With adapters, all names share one backend. They then include the opponent pools, and the
+        frozen models on the adapters' base.
+        """
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
