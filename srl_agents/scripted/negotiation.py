@@ -116,9 +116,10 @@ class Negotiator(PerAgentPolicy):
 
 
 class Reciprocator(Negotiator):
-    """Negotiator that concedes as much as the other agents did, and GOODWILL per action.
+    """Negotiator that concedes as much as the others did on average, and GOODWILL per own action.
 
-    Absolute tit for tat of Faratin, Sierra and Jennings 1998.
+    Absolute tit for tat of Faratin, Sierra and Jennings 1998. A concession is the gain in own
+    utility from an agent's first proposal to its last.
     """
 
     def __init__(self, rules: NegotiationRules, rounds: int) -> None:
