@@ -52,13 +52,16 @@ def play_games(
 ) -> list[Episode]:
     """Play and return episodes to learn from; a failed one has its `failure`.
 
+    Each reset has the option "episode", which selects the last phase of an environment that
+    changes over training.
+
     Args:
         make_env: Constructor of the environment.
         policies: Agent -> policy.
         games: Number of episodes.
         seed: Seed of all randomness.
         stage: Number of the training stage, None outside of training; each has separate starts.
-        group_size: Number of consecutive episodes from the same start.
+        group_size: Number of consecutive episodes from the same start; the last may have fewer.
         speaks_first: Leader -> agents that read the leader's answer before they decide.
     """
     env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
