@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
+from typing import Any
 
 import numpy as np
 
 from srl_agents.arrays import Floats
 from srl_agents.episode import Decision
-from srl_agents.policy import AgentObservation, PerAgentPolicy
+from srl_agents.policy import AgentObservation, PerAgentPolicy, SyncPolicy
 from srl_envs.games.bandit import OBSERVATION_FIELDS
-from srl_envs.games.base import VectorLayout
+from srl_envs.games.base import VectorLayout, vector_of
 
 
 class Uniform(PerAgentPolicy):
@@ -83,6 +84,33 @@ class ExploreThenCommit(PerAgentPolicy):
         if len(state) < 2:
             return Decision(int(1 not in state))
         return Decision(int(state[1] >= state[0]))
+
+
+class Silent:
+    """Policy that plays a game with words like the same game without words, and says nothing.
+
+    Args:
+        policy: Policy of the game without words.
+        features: Number of features of its observation vectors.
+        acts: Number of its actions.
+    """
+
+    def __init__(self, policy: SyncPolicy, features: int, acts: int) -> None:
+        self.name: str = policy.name  # type: ignore[attr-defined]  # scripted policies have one
+        self._policy, self._features, self._acts = policy, features, acts
+
+    def start(self, seed: int) -> Any:
+        return self._policy.start(seed)
+
+    def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[Any]
+    ) -> tuple[list[Decision], list[Any]]:
+        quiet = []
+        for one in seen:
+            vector, mask = vector_of(one.observation)[: self._features], one.action_mask
+            mask = None if mask is None else mask[: self._acts]
+            quiet.append(replace(one, observation=vector, action_mask=mask))
+        return self._policy.act(quiet, states)
 
 
 RIGHT = 1

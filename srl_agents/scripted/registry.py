@@ -50,9 +50,15 @@ class PolicyEntry:
 
     def make(self, env: Any) -> Policy:
         """Return a new policy for agents of `env`."""
+        if self.constructor is not None:
+            return self.constructor(env)
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
-        policy: Policy = (self.constructor or makers[self.name])(env)
+        policy: Policy = makers[self.name](env)
+        game = env.unwrapped
+        if getattr(game, "talk", 0) and self.games:
+            silent = resolve_name("srl_agents.scripted.basic:Silent")
+            policy = silent(policy, game.features, game.acts)
         return policy
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
+from srl_envs.games.cheap_talk import TalkingGame
 from srl_envs.seeding import RandomSource
 from srl_envs.text import TextView
 from srl_envs.validation import Reset, check_choice, reset_arguments, whole_number
@@ -58,7 +59,7 @@ def with_split(
     return parallel_env
 
 
-class HiddenRules(base.SimultaneousGame):
+class HiddenRules(TalkingGame):
     """Game that draws its rules in every episode and hides them from the agents.
 
     Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly, with
@@ -74,6 +75,7 @@ class HiddenRules(base.SimultaneousGame):
         fields: Names of the entries of its observation vectors.
         drawn: Arguments of each rule set, by split.
         split: "train", "test" or "any".
+        talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
         **arguments: Arguments that all rule sets have in common.
@@ -89,6 +91,7 @@ class HiddenRules(base.SimultaneousGame):
         drawn: Mapping[str, Sequence[Mapping[str, Any]]],
         split: str,
         *,
+        talk: int = 0,
         obs_mode: str = "vector",
         render_mode: str | None = None,
         **arguments: Any,
@@ -116,6 +119,7 @@ class HiddenRules(base.SimultaneousGame):
             low=low.tolist(),
             high=np.max([box.high for box in boxes], axis=0).tolist(),
             noise_std=first.noise_std,
+            talk=talk,
             max_cycles=first.max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -143,8 +147,7 @@ class HiddenRules(base.SimultaneousGame):
     def make_view(self) -> TextView:
         game = self.rule_sets[0]
         game.max_cycles = self.max_cycles
-        view: TextView = game.make_view()
-        return view
+        return self.with_words(game.make_view())
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         seed, given = reset_arguments(seed, options)
