@@ -29,7 +29,7 @@ class ChoiceForm(ArrayGame):
 
     @classmethod
     def fits(cls, game: ChoiceGame) -> bool:
-        return not game.talk
+        return not (game.talk or game.turnover)
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
         """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.

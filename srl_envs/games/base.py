@@ -246,7 +246,7 @@ class SimultaneousGame(RoundGame):
         self._noise: list[float] = []  # unused numbers in reverse order
         self.finished = False
         self._rows: Sequence[Row] = ()
-        self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
+        self._shown: Sequence[Sequence[Any]] = ((), (), ())  # agents, actions and rewards
         self.order: Sequence[int] = range(len(agents))
         super().__init__(
             agents, low, high, max_cycles=max_cycles, obs_mode=obs_mode, render_mode=render_mode
@@ -289,7 +289,7 @@ class SimultaneousGame(RoundGame):
     def drawn_in_text(self) -> str:
         width = max(map(len, self.possible_agents))
         lines = [self.headline()]
-        for agent, action, reward in zip(self.possible_agents, *self._shown, strict=True):
+        for agent, action, reward in zip(*self._shown, strict=True):
             answer = "-" if action is None else self.text_view.answers(agent)[action]
             earned = "" if reward is None else f"{reward:.3f}"
             lines.append(f"{agent:<{width}}  {earned:>7}  {answer}")
@@ -342,7 +342,7 @@ class SimultaneousGame(RoundGame):
         if out_of_time or self.finished:
             self.agents = []
         if self.render_mode is not None:
-            self._shown = (chosen, earned)
+            self._shown = (agents, chosen, earned)
         if self.render_mode == "human":
             self.render()
         observations, infos = self._outgoing(agents, round_infos)
@@ -363,7 +363,7 @@ class SimultaneousGame(RoundGame):
 
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
-        self._shown = nothing, nothing
+        self._shown = self.agents, nothing, nothing
         return self._outgoing(self.agents, self.first_infos())
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:

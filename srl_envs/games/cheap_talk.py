@@ -134,7 +134,7 @@ class TalkingGame(base.SimultaneousGame):
         """Number of actions without a word, which have the first numbers."""
         self.features = len(low)
         """Number of features of an observation vector without the words."""
-        self._said: list[int] = []  # number of each agent's word in the last round
+        self._said: dict[str, int] = {}  # number of each agent's word in the last round
         self._texts: dict[str, str] = {}  # answers of the last round, by agent
         flags = (len(agents) - 1) * self.talk
         super().__init__(
@@ -159,12 +159,11 @@ class TalkingGame(base.SimultaneousGame):
 
     def begin(self, options: Mapping[str, Any]) -> None:
         self._texts = {}
-        self._said = [0] * len(self.possible_agents)
+        self._said = {}
         super().begin(options)
 
     def drawn_in_text(self) -> str:
-        words = zip(self.possible_agents, self._said, strict=True)
-        said = [f"{agent} said {WORDS[word - 1]}\n" for agent, word in words if word]
+        said = [f"{agent} said {WORDS[word - 1]}\n" for agent, word in self._said.items() if word]
         return super().drawn_in_text() + "".join(said)
 
     def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
@@ -173,16 +172,20 @@ class TalkingGame(base.SimultaneousGame):
             texts = ((a, act.text) for a, act in actions.items() if isinstance(act, TextAction))
             self._texts = dict(texts)
         if self.talk:
-            self._said = [action // self.acts for action in chosen]
+            self._said = {
+                agent: action // self.acts
+                for agent, action in zip(self.agents, chosen, strict=True)
+            }
             chosen = [action % self.acts for action in chosen]
         return chosen
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
         if self.talk:
-            flags = np.eye(1 + self.talk)[self._said, 1:]
+            flags = np.eye(1 + self.talk)[[self._said.get(a, 0) for a in self.possible_agents], 1:]
+            places = map(self.possible_agents.index, agents)
             self._rows = [
-                (*row, *np.delete(flags, agent, axis=0).ravel().tolist())
-                for agent, row in enumerate(self._rows)
+                (*row[: self.features], *np.delete(flags, place, axis=0).ravel().tolist())
+                for row, place in zip(self._rows, places, strict=True)
             ]
         return super()._outgoing(agents, round_infos)
 

@@ -36,6 +36,8 @@ OTHER = {
 }
 """Options of one set, by name without the version; for other names num_agents=3."""
 MORE = {
+    "coop_compete_v0": {"num_agents": 5, "turnover": 1, "talk": 1},
+    "coop_compete_v1": {"num_agents": 5, "turnover": 1},
     "team_battle_v0": {"talk": 2},
     "team_battle_v1": {"talk": 2},
     "social_trading_v0": {"talk": 2},
