@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from srl_agents.arrays import Floats
 from srl_agents.episode import Decision
-from srl_agents.policy import AgentObservation, PerAgentPolicy, SyncPolicy
+from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.bandit import OBSERVATION_FIELDS
 from srl_envs.games.base import VectorLayout, vector_of
 
@@ -86,31 +86,26 @@ class ExploreThenCommit(PerAgentPolicy):
         return Decision(int(state[1] >= state[0]))
 
 
-class Silent:
+class Silent(PerAgentPolicy):
     """Policy that plays a game with words like the same game without words, and says nothing.
 
     Args:
         policy: Policy of the game without words.
-        features: Number of features of its observation vectors.
-        acts: Number of its actions.
+        game: The game, a srl_envs.games.cheap_talk.TalkingGame.
     """
 
-    def __init__(self, policy: SyncPolicy, features: int, acts: int) -> None:
-        self.name: str = policy.name  # type: ignore[attr-defined]  # scripted policies have one
-        self._policy, self._features, self._acts = policy, features, acts
+    def __init__(self, policy: Any, game: Any) -> None:
+        self.name, self._policy = policy.name, policy
+        self._features, self._acts = game.features, game.acts
 
     def start(self, seed: int) -> Any:
         return self._policy.start(seed)
 
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Any]
-    ) -> tuple[list[Decision], list[Any]]:
-        quiet = []
-        for one in seen:
-            vector, mask = vector_of(one.observation)[: self._features], one.action_mask
-            mask = None if mask is None else mask[: self._acts]
-            quiet.append(replace(one, observation=vector, action_mask=mask))
-        return self._policy.act(quiet, states)
+    def decide(self, seen: AgentObservation, state: Any) -> Decision:
+        vector, mask = vector_of(seen.observation)[: self._features], seen.action_mask
+        mask = None if mask is None else mask[: self._acts]
+        decision: Decision = self._policy.decide(AgentObservation(seen.agent, vector, mask), state)
+        return decision
 
 
 RIGHT = 1

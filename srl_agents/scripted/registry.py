@@ -57,8 +57,7 @@ class PolicyEntry:
         policy: Policy = makers[self.name](env)
         game = env.unwrapped
         if getattr(game, "talk", 0) and self.games:
-            silent = resolve_name("srl_agents.scripted.basic:Silent")
-            policy = silent(policy, game.features, game.acts)
+            policy = resolve_name("srl_agents.scripted.basic:Silent")(policy, game)
         return policy
 
 

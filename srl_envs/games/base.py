@@ -100,13 +100,17 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.rounds = self.max_cycles
         self._episode = -1  # number of the episode since the last seed, from 0
         self._begun = False
-        self.text_view = self.make_view()
+        self.text_view = self.with_words(self.make_view())
 
     # Defined by each kind of game.
 
     def make_view(self) -> TextView:
         """Return the text view for episodes of `self.max_cycles` rounds."""
         raise NotImplementedError
+
+    def with_words(self, view: TextView) -> TextView:
+        """Return the text view, given that of `make_view`; changed in games with words."""
+        return view
 
     def drawn_in_text(self) -> str:
         """Return a drawing of the last round, a text of several lines."""
@@ -151,7 +155,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         seed, given = reset_arguments(seed, options)
         if self.max_cycles is not self.rounds:
             self.rounds = whole_number("max_cycles", self.max_cycles, low=1)
-            self.text_view = self.make_view()
+            self.text_view = self.with_words(self.make_view())
         self._episode += 1
         if seed is not None:
             self.np_random, self._episode = np.random.default_rng(seed), 0

@@ -58,14 +58,8 @@ class TalkView:
     features: int
     """Number of features of an observation vector without the words."""
     talk: int
-
-    @property
-    def default_action(self) -> Any:
-        return self.game.default_action
-
-    @property
-    def parse_penalty(self) -> float:
-        return self.game.parse_penalty
+    default_action: Any
+    parse_penalty: float
 
     def rules(self, agent: str) -> str:
         silent, every = self.game.answers(agent), self.answers(agent)
@@ -148,10 +142,10 @@ class TalkingGame(base.SimultaneousGame):
             raise EnvConfigError(f"obs_mode must be 'llm' with messages, got {self.obs_mode!r}")
 
     def with_words(self, view: TextView) -> TextView:
-        """Return the text view with words, given that of the game without words."""
         if not self.talk:
             return view
-        return TalkView(view, tuple(self.possible_agents), self.features, self.talk)
+        agents, default = tuple(self.possible_agents), view.default_action
+        return TalkView(view, agents, self.features, self.talk, default, view.parse_penalty)
 
     def with_any_word(self, masks: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """Return the agents' masks, given those of actions without words: all words are legal."""

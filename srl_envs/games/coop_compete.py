@@ -24,7 +24,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.choices import ChoiceGame, ChoiceRules
 from srl_envs.games.hidden import FIND_OUT, grid, with_split
-from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, TextView, round_of
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     LARGEST,
     MOST_PLAYERS,
@@ -188,12 +188,11 @@ class CoopCompete(ChoiceGame):
             render_mode=render_mode,
         )
 
-    def make_view(self) -> TextView:
+    def make_view(self) -> CoopCompeteView:
         rules, changes = self.rules, self.turnover > 0
-        view = CoopCompeteView(
+        return CoopCompeteView(
             rules.num_agents, rules.variant, self.max_cycles, self.hides_rules, changes
         )
-        return self.with_words(view)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * self.rules.num_agents

@@ -154,7 +154,8 @@ class HiddenRules(TurnoverGame):
     def make_view(self) -> TextView:
         game = self.rule_sets[0]
         game.max_cycles, game.turnover = self.max_cycles, self.turnover
-        return self.with_words(game.make_view())
+        view: TextView = game.make_view()
+        return view
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         seed, given = reset_arguments(seed, options)

@@ -23,15 +23,7 @@ from srl_envs.games import bargaining, base
 from srl_envs.games.bargaining import ISSUES, POINTS, Bargain, NegotiationRules, assessment
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, message_lines
-from srl_envs.text import (
-    LISTED,
-    ParseFailure,
-    TextView,
-    any_of,
-    cost_of_unread,
-    parse_statement,
-    round_of,
-)
+from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -284,9 +276,10 @@ class SocialNegotiation(TalkingGame):
             render_mode=render_mode,
         )
 
-    def make_view(self) -> TextView:
-        agents = tuple(self.possible_agents)
-        return self.with_words(NegotiationView(self.rules, agents, self.max_cycles, self.messages))
+    def make_view(self) -> NegotiationView:
+        return NegotiationView(
+            self.rules, tuple(self.possible_agents), self.max_cycles, self.messages
+        )
 
     def masks(self) -> Sequence[np.ndarray]:
         return self.with_any_word(self._legal_now)

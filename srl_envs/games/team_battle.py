@@ -25,7 +25,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.choices import ChoiceGame, ChoiceRules
 from srl_envs.games.hidden import FIND_OUT, grid, with_split
-from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, TextView, round_of
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     LARGEST,
     MOST_PLAYERS,
@@ -187,9 +187,8 @@ class TeamBattle(ChoiceGame):
             render_mode=render_mode,
         )
 
-    def make_view(self) -> TextView:
-        view = TeamBattleView(self.rules.team_sizes, self.max_cycles, self.hides_rules)
-        return self.with_words(view)
+    def make_view(self) -> TeamBattleView:
+        return TeamBattleView(self.rules.team_sizes, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """Start the next episode, or the option "episode" (number); return each agent's vector."""

@@ -37,15 +37,7 @@ from srl_envs.games.trading_market import (
     TradingRules,
     worth_of,
 )
-from srl_envs.text import (
-    LISTED,
-    ParseFailure,
-    TextView,
-    any_of,
-    cost_of_unread,
-    parse_statement,
-    round_of,
-)
+from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -368,9 +360,8 @@ class SocialTrading(TalkingGame):
             render_mode=render_mode,
         )
 
-    def make_view(self) -> TextView:
-        agents = tuple(self.possible_agents)
-        return self.with_words(TradingView(self.rules, agents, self.max_cycles, self.messages))
+    def make_view(self) -> TradingView:
+        return TradingView(self.rules, tuple(self.possible_agents), self.max_cycles, self.messages)
 
     def masks(self) -> Sequence[np.ndarray]:
         return self.with_any_word(self._legal_now)
