@@ -85,6 +85,8 @@ _OWN = (
     PolicyEntry("wall_follower", MAZE, holdout=True),
     PolicyEntry("truthful_trader", TRADING),
     PolicyEntry("defaulting_trader", TRADING),
+    PolicyEntry("sly_trader", TRADING),
+    PolicyEntry("sly_bargainer", TRADING),
     PolicyEntry("hard_bargainer", TRADING, holdout=True),
     PolicyEntry("late_defaulter", TRADING, holdout=True),
     PolicyEntry("conceder", NEGOTIATION),
