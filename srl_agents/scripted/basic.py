@@ -89,9 +89,7 @@ class ExploreThenCommit(PerAgentPolicy):
 class Silent(PerAgentPolicy):
     """Policy that plays a game with words like the same game without words, and says nothing.
 
-    Args:
-        policy: Policy of the game without words.
-        game: The game, a srl_envs.games.cheap_talk.TalkingGame.
+    `policy` plays the game without words; `game` is a srl_envs.games.cheap_talk.TalkingGame.
     """
 
     def __init__(self, policy: Any, game: Any) -> None:

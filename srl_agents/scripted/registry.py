@@ -55,9 +55,8 @@ class PolicyEntry:
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
         policy: Policy = makers[self.name](env)
-        game = env.unwrapped
-        if getattr(game, "talk", 0) and self.games:
-            policy = resolve_name("srl_agents.scripted.basic:Silent")(policy, game)
+        if getattr(env.unwrapped, "talk", 0) and self.games:
+            policy = resolve_name("srl_agents.scripted.basic:Silent")(policy, env.unwrapped)
         return policy
 
 
@@ -91,6 +90,7 @@ _OWN = (
     PolicyEntry("late_defaulter", TRADING, holdout=True),
     PolicyEntry("conceder", NEGOTIATION),
     PolicyEntry("reciprocator", NEGOTIATION),
+    PolicyEntry("firm", NEGOTIATION),
     PolicyEntry("boulware", NEGOTIATION, holdout=True),
     PolicyEntry("stubborn", NEGOTIATION, holdout=True),
 )

@@ -12,15 +12,7 @@ from gymnasium import spaces
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
-from srl_envs.text import (
-    LISTED,
-    TEXT_LENGTH,
-    ParseFailure,
-    TextAction,
-    TextSpace,
-    TextView,
-    any_of,
-)
+from srl_envs.text import LISTED, TEXT_LENGTH, ParseFailure, TextAction, TextSpace, TextView, any_of
 from srl_envs.validation import Reset, true_or_false, whole_number
 
 WORDS = "abcdefgh"
@@ -65,8 +57,7 @@ class TalkView:
         silent, every = self.game.answers(agent), self.answers(agent)
         shown = every[len(silent) :] if len(every) <= LISTED else (every[-1],)
         forms = any_of(shown) if shown[1:] else f"'{shown[0]}'"
-        last = WORDS[self.talk - 1]
-        words = "the word a" if self.talk == 1 else f"a word from a to {last}"
+        words = "the word a" if self.talk == 1 else f"a word from a to {WORDS[self.talk - 1]}"
         told = f"You may add {words}, which costs nothing and which all others read"
         return f"{self.game.rules(agent)} {told}: {forms}."
 
@@ -166,10 +157,8 @@ class TalkingGame(base.SimultaneousGame):
             texts = ((a, act.text) for a, act in actions.items() if isinstance(act, TextAction))
             self._texts = dict(texts)
         if self.talk:
-            self._said = {
-                agent: action // self.acts
-                for agent, action in zip(self.agents, chosen, strict=True)
-            }
+            words = [action // self.acts for action in chosen]
+            self._said = dict(zip(self.agents, words, strict=True))
             chosen = [action % self.acts for action in chosen]
         return chosen
 

@@ -199,7 +199,7 @@ DILEMMAS = [
         {"num_agents": 4, "max_cycles": 24},
         ("truthful_trader", "sly_trader", "sly_bargainer"),
     ),
-    ("social_negotiation_v0", {"discount": 1.0}, ("conceder", "stubborn", "boulware")),
+    ("social_negotiation_v0", {"discount": 0.99}, ("conceder", "firm", "boulware")),
 ]
 
 
@@ -217,6 +217,7 @@ def test_exploiting_pays_against_cooperation_only(name, options, kinds):
     )
     assert robbery[0] > peace[0] > robbery[1], "the exploiter gains at the others' expense"
     assert min(peace) > max(war), "mutual exploitation is worse for all"
+    assert robbery[0] > payoff(answer, friend)[0], "the best response to each differs"
     assert payoff(answer, exploiter)[0] > max(payoff(friend, exploiter)[0], war[0])
 
 
