@@ -96,7 +96,7 @@ class AgentStep:
 
 @dataclass(frozen=True)
 class End:
-    """End of one agent's episode."""
+    """End of one agent's episode: termination, or truncation with the last observation."""
 
     truncated: bool
     """True for a truncation, False for a termination."""
@@ -110,7 +110,7 @@ class End:
 
 @dataclass(frozen=True)
 class Episode:
-    """Record of one episode."""
+    """Record of one episode: environment, seed, players, steps, and failure if any."""
 
     environment: str
     """Metadata name of the environment."""

@@ -123,6 +123,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 def with_scripted(env: Any, partners: Mapping[str, str]) -> WithPartners:
     """Return `env` with new scripted policies as `partners` (agent -> name).
 
-    Raises PolicyError if an agent or a name is unknown, or a policy cannot play the environment.
+    Raises PolicyError if an agent or a name is unknown, a policy cannot play the environment, or no
+    agent remains.
     """
     return WithPartners(env, policies_by_agent(partners, env))

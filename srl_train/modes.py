@@ -178,7 +178,7 @@ MODES: Mapping[str, Callable[[Any], Mode]] = {
 
 
 def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
-    """Return (n - rank) / n per agent; rank 1 is the highest return, ties share their mean rank."""
+    """Return agent -> (n - rank) / n of n agents; rank 1 is highest, ties have their mean rank."""
     count = len(returns)
     bonuses = {}
     for agent, value in returns.items():
@@ -228,13 +228,13 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class ModeSection(Section):
-    """Settings of a reward mode; the formulas are in docs/training/updates.md."""
+    """Base class of the settings of a reward mode, with formulas in docs/training/updates.md."""
 
     CHOICE: ClassVar = "name"
 
 
 class CooperativeConfig(ModeSection):
-    """Rewards blended with the team's mean."""
+    """Settings of the mode in which rewards are blended with the team's mean reward."""
 
     name: Literal["cooperative"] = "cooperative"
     """Reward mode (docs/training/updates.md)."""
@@ -243,7 +243,7 @@ class CooperativeConfig(ModeSection):
 
 
 class CompetitiveConfig(ModeSection):
-    """A bonus for the rank of the return."""
+    """Settings of the mode with a bonus for the rank of an agent's return."""
 
     name: Literal["competitive"] = "competitive"
     """Reward mode (docs/training/updates.md)."""
@@ -252,7 +252,7 @@ class CompetitiveConfig(ModeSection):
 
 
 class MixedConfig(ModeSection):
-    """A mixture of both, with an adaptive balance."""
+    """Mixture of the cooperative and the competitive mode, with an adaptive balance."""
 
     name: Literal["mixed"] = "mixed"
     """Reward mode (docs/training/updates.md)."""
@@ -263,7 +263,7 @@ class MixedConfig(ModeSection):
 
 
 class HierarchicalConfig(ModeSection):
-    """Leaders that act first and receive their team's mean."""
+    """Settings of the mode with leaders, which act first and receive their team's mean reward."""
 
     name: Literal["hierarchical"] = "hierarchical"
     """Reward mode (docs/training/updates.md)."""
@@ -274,7 +274,7 @@ class HierarchicalConfig(ModeSection):
 
 
 class PlainMode(ModeSection):
-    """The team's mean less the rivals' mean (zero_sum), or the raw rewards."""
+    """Modes without settings: `raw`, and `zero_sum`, the team's mean less the rivals' mean."""
 
     name: Literal["zero_sum", "raw"]
     """Reward mode (docs/training/updates.md)."""

@@ -86,10 +86,6 @@ class Handshake:
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
-        """Start a phase in which this player plays `own` and the partner must play `expected`.
-
-        None expects any bits. At the end, `then` is called with the partner's actions.
-        """
         self._own, self._expected, self._then = tuple(own), expected, then
         self._heard: list[int] = []
 
@@ -124,7 +120,6 @@ class Handshake:
             self._begin([own for own, _ in played], [other for _, other in played], self._ask)
 
     def _mine(self, cell: Cell) -> Cell:
-        """Convert (leader's action, follower's action) to (own action, partner's action)."""
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
@@ -162,7 +157,6 @@ class Handshake:
             self.agreed = own, other
 
     def _read(self, player: int, bits: list[int]) -> float:
-        """Store a message's mean rewards in `_sent[player]`, 0 = leader; return noise / range."""
         for place, cell in enumerate(self._cells):
             self._sent[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
         return float(2.0 ** (-0.5 * _number(bits[-NOISE_BITS:])))

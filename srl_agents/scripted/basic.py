@@ -66,7 +66,8 @@ class ExploreThenCommit(PerAgentPolicy):
     repeats action 1.
 
     Args:
-        fields: Names of the entries of an observation vector.
+        fields: Names of the entries of an observation vector, with first_round, own_cooperated and
+            last_reward.
     """
 
     name = "explore_then_commit"
@@ -111,7 +112,10 @@ _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))
 
 
 class WinStayLoseShift(PerAgentPolicy):
-    """Policy that repeats the arm after a win and changes it after a loss (Robbins 1952)."""
+    """Policy of bandit_v0: a random arm, then the same after a win, else the other.
+
+    Robbins 1952.
+    """
 
     name = "win_stay_lose_shift"
 
@@ -125,7 +129,7 @@ class WinStayLoseShift(PerAgentPolicy):
 
 @dataclass
 class Tally:
-    """Memory of a bandit policy."""
+    """Memory of ThompsonSampling."""
 
     rng: np.random.Generator
     counts: Floats = field(default_factory=lambda: np.ones((2, 2)))
@@ -135,10 +139,10 @@ class Tally:
 
 
 class ThompsonSampling(PerAgentPolicy):
-    """Thompson sampling (Thompson 1933) for two arms.
+    """Thompson sampling (Thompson 1933) for the two arms of bandit_v0.
 
     The policy samples each arm's win probability from its posterior and pulls the better arm. An
-    announced change of the right arm resets its posterior.
+    announced change of the right arm resets the posterior of this arm.
     """
 
     name = "thompson_sampling"

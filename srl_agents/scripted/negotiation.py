@@ -25,7 +25,7 @@ EVEN = 1e-6  # tolerance of utilities, which are observed as float32
 
 @dataclass
 class Talks:
-    """Memory of a negotiator."""
+    """Memory of a Negotiator."""
 
     first_worth: dict[int, float] = field(default_factory=dict)
     """Index of another agent -> own utility of its first proposal."""
@@ -34,11 +34,9 @@ class Talks:
 
 
 class Negotiator(PerAgentPolicy):
-    """Negotiator whose target decreases with time.
+    """Negotiator whose target utility decreases with time, from the best deal to no deal.
 
-    Polynomial tactics of Faratin, Sierra and Jennings 1998.
-
-    The target is reservation + (best - reservation) * max(least, 1 - time ** (1 / beta)).
+    Polynomial tactics of Faratin, Sierra and Jennings 1998, see the method `target`.
 
     Args:
         rules: Rules of the environment.
@@ -83,9 +81,10 @@ class Negotiator(PerAgentPolicy):
     ) -> float:
         """Return the minimum utility of a deal that is proposed or accepted.
 
-        This is the formula of the class, or `best` if beta is 0. `time` is the share of the episode
-        that is over, `reservation` the utility without a deal, `best` that of the best deal. Only
-        subclasses use `worth` (index of another agent -> utility of its last proposal) and `talks`.
+        This is reservation + (best - reservation) * max(least, 1 - time ** (1 / beta)), or `best`
+        if beta is 0. `time` is the share of the episode that is over, `reservation` the utility
+        without a deal, `best` that of the best deal. Only subclasses use `worth` (index of another
+        agent -> utility of its last proposal) and `talks`.
         """
         if self._beta == 0:
             return best
@@ -125,7 +124,7 @@ class Negotiator(PerAgentPolicy):
 
 
 class Reciprocator(Negotiator):
-    """Negotiator that concedes as much as the other agents did.
+    """Negotiator that concedes as much as the other agents did, and GOODWILL per action.
 
     Absolute tit for tat of Faratin, Sierra and Jennings 1998.
     """

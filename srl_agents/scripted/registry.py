@@ -49,7 +49,7 @@ class PolicyEntry:
         return 0 not in action_counts(env).values()
 
     def make(self, env: Any) -> Policy:
-        """Return a new policy for agents of `env`."""
+        """Return a new policy for agents of `env`, without a check of `can_play`."""
         if self.constructor is not None:
             return self.constructor(env)
         # The modules of the policies are imported only here.
@@ -195,7 +195,6 @@ def policies_by_agent(partners: Mapping[str, str], env: Any) -> dict[str, Policy
 
 
 def _names_policy(name: str) -> bool:
-    """Return True if `name` has the form 'module:Class' and names no model."""
     is_model = is_api_name(name) or re.search(r":model_\d+$", name)
     return loading.names_code(name) and not is_model
 

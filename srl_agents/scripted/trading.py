@@ -26,7 +26,7 @@ TRUSTED = 0.5  # minimum reputation of a partner, and reputation before the firs
 
 @dataclass
 class Ledger:
-    """Memory of a trader."""
+    """Memory of a Trader: its generator, and estimates of the other agents."""
 
     rng: np.random.Generator
     favourite: Floats
@@ -45,7 +45,7 @@ class Trader(PerAgentPolicy):
         name: Name in records.
         bargains_hard: True to maximize the trader's gain, False the smaller gain of both agents.
         least_gain: Minimum gain of the trader from a trade.
-        honest_until: Share of the episode until which the policy keeps its promises.
+        honest_until: Fraction of the episode until which the policy keeps its promises.
         honest_at: Greatest own reputation at which the policy keeps its promises. With 0.5 it
             breaks every promise that leaves its reputation at 0.5 or more.
     """
@@ -137,7 +137,6 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
-        """Update `ledger.favourite[slot]`: that agent agreed to `change` (goods,) of its stock."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

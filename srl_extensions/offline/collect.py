@@ -26,7 +26,7 @@ from srl_train.players import Resolver, matchmaking_of
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """Return the scripted policy `name`, with texts of its actions unless `act` is async.
+    """Return the scripted policy `name`; its decisions include texts unless `act` is async.
 
     Raise ConfigError if the policy cannot play, or is reserved for evaluation.
     """
@@ -54,7 +54,7 @@ def play_games(
 
     Args:
         make_env: Constructor of the environment.
-        policies: Policy of each agent.
+        policies: Agent -> policy.
         games: Number of episodes.
         seed: Seed of all randomness.
         stage: Number of the training stage, None outside of training; each has separate starts.
@@ -77,7 +77,7 @@ def starts_of(
 ) -> tuple[list[int], list[int], list[dict[str, Any]]]:
     """Return the reset seeds, policy seeds and reset options of the episodes of `play_games`.
 
-    An environment that changes over training is in its last phase, as in evaluations.
+    The options select the last phase of an environment that changes over training.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
     return *of_games(rng, games, group_size), [{"episode": LONG_AFTER}] * games
@@ -131,7 +131,7 @@ def build_policies(
         trusted: Load players outside the run that its configuration names.
 
     Raises:
-        ConfigError: If an agent or player is unknown, or a player is a pool or held out.
+        ConfigError: If an agent or player is unknown, an opponent pool or reserved for evaluation.
         UntrustedError: If an untrusted run names code, files or an API model.
     """
     with closing(make_env()) as env:

@@ -119,7 +119,7 @@ def terminal_summary(run: RecordedRun) -> str:
 
 
 def title(run: RecordedRun) -> str:
-    """Return a headline, such as "coop_compete_v0: 4 models learning together after SFT"."""
+    """Return a headline, such as "maze_v0: 2 models learning", or "maze_v0: not trained yet"."""
     stages = " and ".join(stage.upper() for stage in run.stages)
     count = len(run.models)
     head = f"{run.environment}: {count} model{'' if count == 1 else 's'}"

@@ -84,8 +84,8 @@ def advantage_alignment(section: Any, discount: float, scale: str) -> CreditSche
     disables the division of A by a deviation.
     """
 
+    # An opponent is a pair: the number of steps that it joined before the agent, its advantages.
     def align(own_T: Sequence[float], opponents: Sequence[tuple[int, Any]]) -> list[float]:
-        """Return aligned advantages; `opponents` are pairs: steps before own_T, advantages."""
         found: list[float] = []
         past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
         for step, value in enumerate(own_T):
