@@ -50,12 +50,10 @@ class PolicyEntry:
 
     def make(self, env: Any) -> Policy:
         """Return a new policy for agents of `env`, without a check of `can_play`."""
-        if self.constructor is not None:
-            return self.constructor(env)
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
-        policy: Policy = makers[self.name](env)
-        if getattr(env.unwrapped, "talk", 0) and self.games:
+        policy: Policy = (self.constructor or makers[self.name])(env)
+        if self.constructor is None and self.games and getattr(env.unwrapped, "talk", 0):
             policy = resolve_name("srl_agents.scripted.basic:Silent")(policy, env.unwrapped)
         return policy
 
