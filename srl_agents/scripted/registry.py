@@ -53,7 +53,7 @@ class PolicyEntry:
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
         policy: Policy = (self.constructor or makers[self.name])(env)
-        if self.constructor is None and self.games and getattr(env.unwrapped, "talk", 0):
+        if getattr(env.unwrapped, "talk", 0) and self.games and self.constructor is None:
             policy = resolve_name("srl_agents.scripted.basic:Silent")(policy, env.unwrapped)
         return policy
 
