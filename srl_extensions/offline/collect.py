@@ -94,8 +94,11 @@ def filtered(
     Args:
         episodes: Episodes; failed ones are left out.
         min_return: Lowest raw return of a selected agent; None for no limit.
-        top_fraction: Share to select, per start and agent; below 1, starts must have several
-            episodes (otherwise DataError).
+        top_fraction: Fraction to select of those with `min_return`, per start (environment and
+            seed) and agent, rounded up.
+
+    Raises:
+        DataError: If `top_fraction` is below 1 and no start has several episodes.
     """
     played = [episode for episode in episodes if episode.failure is None]
     best = best_of(

@@ -136,7 +136,7 @@ class Transcript:
     rules: Sequence[tuple[str, str]]
     """Names of agents, and the rules of the environment as these agents read them."""
     turns: Sequence[Mapping[str, Any]]
-    """Turns with `number`, `frame` (bytes of a PNG file, or None) and `steps` (see transcript.py)."""
+    """Turns: `number`, `frame` (bytes of a PNG file, or None) and `steps` (see transcript.py)."""
     left_out: int = 0
     """Number of turns that are not shown."""
     seconds: float | None = None
