@@ -174,7 +174,7 @@ class Maze(base.SimultaneousGame):
     Agents are agent_0, agent_1, ... Observations are float32 vectors of shape
     (15 + (2 * view_radius + 1)^2,), laid out as OBSERVATION_FIELDS. Infos of a step contain
     `shortest_path` (least number of rounds from the agent's start to its goal; for "meet", until
-    all can be in one cell), `steps` (number of moves of the agent, blocked ones included), `success`,
+    all can be in one cell), `steps` (number of the agent's moves, with blocked ones), `success`,
     `level_seed` (None for a layout), `layout_hash` and, in the last round of a race of several
     agents, `winner`: the name of an agent, or "draw". `baselines` is empty, because arriving ends
     an episode: compare `steps` with `shortest_path`.
