@@ -36,7 +36,10 @@ ENVIRONMENT = {
     "TRL_EXPERIMENTAL_SILENCE": "1",
 }
 RATE = 1e-3  # learning rate of all trainings; MAGRPO is measured at three times the rate, too
-PACKAGES = {"comlrl": ["comlrl"], "textarena": [f"{ROOT}[openspiel,textarena]", "pygame-ce"]}
+PACKAGES = {
+    "comlrl": ["comlrl", "torch"],  # CoMLRL does not install PyTorch
+    "textarena": [f"{ROOT}[openspiel,textarena]", "pygame-ce"],
+}
 """Virtual environment -> its packages for pip."""
 PAIR = {"models.count": 2, "rollout.group_size": GROUP, "rollout.groups_per_round": NODES // TURNS}
 """Number of answers per round equal to that of MAGRPO's tree."""
