@@ -130,7 +130,7 @@ def trained(sides: Sequence[Side], folder: Path, repeats: int, **common: Any) ->
             *(f"{reward:.2f}" for reward in rewards), f"{gains:.3f}",
         ))  # fmt: skip
     headers = ("", "optimizer steps per round", "CPU ms per step", "CPU µs per answer", "peak MB",
-               "reward, round 3", f"round {common['rounds']}", "per 1,000 sampled tokens")  # fmt: skip
+               "reward, round 3", f"round {common['rounds']}", "per 1,000 tokens")  # fmt: skip
     return records.table(headers, rows)
 
 

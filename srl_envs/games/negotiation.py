@@ -68,10 +68,7 @@ def _situation(packed: bytes, rounds: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _points(issues: tuple[tuple[str, tuple[str, ...]], ...], packed: bytes) -> str:
-    """Return sentences about an agent's points, 100 times its utilities.
-
-    `packed` has the fields "reservation" and "utility".
-    """
+    """Return sentences about the fields "reservation" and "utility", which `packed` has."""
     [reservation], start, listed = numbers_in(packed[:WIDTH]), WIDTH, []
     for issue, options in issues:
         end = start + WIDTH * len(options)
@@ -82,10 +79,7 @@ def _points(issues: tuple[tuple[str, tuple[str, ...]], ...], packed: bytes) -> s
 
 @lru_cache(maxsize=1024)
 def _points_of_issue(issue: str, options: tuple[str, ...], packed: bytes) -> str:
-    """Return the points of an issue's options, such as "price low 0, high 30".
-
-    `packed` has the field "utility" of these options.
-    """
+    """Return the points of an issue's options, whose utilities `packed` has, in words."""
     utility = numbers_in(packed)
     points = (f"{option} {100 * part:.0f}" for option, part in zip(options, utility, strict=True))
     return f"{issue} {', '.join(points)}"
@@ -124,8 +118,8 @@ class NegotiationView:
     @cached_property
     def _terms_of_flags(self) -> dict[bytes, str]:
         """Mapping of each deal's flags to terms like "price=low"."""
-        flags = self.bargain.flags
-        return {own.tobytes(): _terms(self.bargain.named(deal)) for deal, own in enumerate(flags)}
+        named = self.bargain.named
+        return {own.tobytes(): _terms(named(deal)) for deal, own in enumerate(self.bargain.flags)}
 
     @cached_property
     def _actions(self) -> dict[str, int]:
@@ -139,14 +133,13 @@ class NegotiationView:
 
     @cached_property
     def _rules(self) -> dict[str, str]:
-        return {agent: self._rules_of(agent) for agent in self.agents}
-
-    def _rules_of(self, agent: str) -> str:
-        others = self._names[agent][1:]
-        partners = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
         issues = [issue for issue, _ in self.bargain.issues]
         about = f"{', '.join(issues[:-1])} and {issues[-1]}" if issues[1:] else issues[0]
-        return f"You are {agent} and settle {about} with {partners}. {self._procedure}"
+        rules = {}
+        for agent, (_, *others) in self._names.items():
+            partners = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
+            rules[agent] = f"You are {agent} and settle {about} with {partners}. {self._procedure}"
+        return rules
 
     @cached_property
     def _procedure(self) -> str:
@@ -183,13 +176,8 @@ class NegotiationView:
                 parts.append(f"{name} {earlier}proposed {terms} ({_worth(worths[place:end])}).")
             start, place = start + size, end
         if len(names) > 2:
-            parts += [
-                f"{name} agreed."
-                for name, consented, made in zip(
-                    names, numbers_in(consents), numbers_in(stands), strict=True
-                )
-                if consented and not made
-            ]
+            marks = zip(names, numbers_in(consents), numbers_in(stands), strict=True)
+            parts += [f"{name} agreed." for name, agrees, made in marks if agrees and not made]
         return " ".join(parts) + (message_lines(observation) if self.messages else "")
 
     def answers(self, agent: str) -> tuple[str, ...]:
@@ -278,9 +266,9 @@ class SocialNegotiation(TalkingGame):
         self._mask_of[1, bargaining.ACCEPT] = 0
         self._masks: dict[tuple[int, ...], np.ndarray] = {}  # of all agents, by `_legal_now`
         layout = VectorLayout(field_sizes(self.rules))
-        self._length = layout.length
-        names = ("proposal", "worth", "stands")
-        self._starts = [layout.places[name].start for name in names]
+        self._starts = [layout.places[name].start for name in ("proposal", "worth", "stands")]
+        # Fields from "proposal" on, before the first one.
+        self._unseen = array("f", bytes(WIDTH * (layout.length - self._starts[0])))
         agents = range(self.rules.num_agents)
         # Functions that return an agent's entry of a list, then those of the others.
         self._in_order = [itemgetter(a, *agents[:a], *agents[a + 1 :]) for a in agents]
@@ -303,18 +291,16 @@ class SocialNegotiation(TalkingGame):
         )
 
     def masks(self) -> np.ndarray:
-        masks = self._masks.get(self._legal_now)
-        if masks is None:
-            masks = self._masks[self._legal_now] = self._mask_of[list(self._legal_now)]
-        return masks
+        if self._legal_now not in self._masks:
+            self._masks[self._legal_now] = self._mask_of[list(self._legal_now)]
+        return self._masks[self._legal_now]
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         rules = self.rules
         points, reservations = rules.draw(self.np_random)
         self.bargain = Bargain(rules, points, reservations, self.np_random)
-        unseen = array("f", bytes(base.WIDTH * (self._length - self._starts[0])))  # no proposals
         self._rows_now = [
-            array("f", [0, 0, 0, *[number / POINTS for number in (least, *chain(*own))]]) + unseen
+            array("f", [0, 0, 0, *[part / POINTS for part in (least, *chain(*own))]]) + self._unseen
             for own, least in zip(points, reservations, strict=True)
         ]
         return self._look()
