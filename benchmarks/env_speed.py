@@ -287,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
     parser.add_argument("--share", type=float, default=1.0, help="share of the steps of a repeat")
     options = parser.parse_args(arguments)
-    peers = {row.peer for row in ROWS if row.peer}
+    peers = {*TEXTARENA, *(row.peer for row in ROWS if row.peer)}
     rows = [row for row in ROWS if row.peer or row.name in peers or not options.compared]
     markdown, checks = tables(rows, measure(rows, options.share, options.repeats))
     records.keep(markdown, options, checks)
