@@ -428,18 +428,18 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         text_actions: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}
         notes: dict[str, str] = {}
+        only_actions, seen = self._only_actions, self._seen
         for agent, answer in actions.items():
-            if agent in self._only_actions:
-                played[agent] = text_actions[agent] = self._only_actions[agent]
+            if agent in only_actions:
+                played[agent] = text_actions[agent] = only_actions[agent]
                 continue
-            seen = self._seen[agent]
-            action = read_answer(view, agent, seen, answer, self._masks[agent])
+            action = read_answer(view, agent, seen[agent], answer, self._masks[agent])
             if isinstance(action, ParseFailure):
                 failures[agent], action = action, action.instead
-                notes[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
-            played[agent] = text_actions[agent] = action
-            if isinstance(action, int):
-                text_actions[agent] = TextAction(action, str(answer))
+                notes[agent] = feedback(view_for(view, seen[agent]), agent, failures[agent]) + "\n"
+            played[agent] = action
+            is_number = isinstance(action, int)
+            text_actions[agent] = TextAction(action, str(answer)) if is_number else action
             if self.history:
                 unread = failures[agent].reason if agent in failures else None
                 self._past[agent].add(self._situations[agent], str(answer), unread)
@@ -473,14 +473,16 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         """Set `agents`; store observations, masks, situations and only legal actions, by agent."""
         view: TextView = self.env.unwrapped.text_view
         agents = self.agents = self.env.agents
-        self._seen, self._masks, self._situations, self._only_actions = seen, {}, {}, {}
+        masks, situations, only_actions = {}, {}, {}
         for agent, observation in seen.items():
             info = infos.get(agent, {})
-            only = only_action(info) if agent in agents else None
-            if only is not None:
-                self._only_actions[agent], self._situations[agent] = only, WAITING
-                continue
-            mask = info.get("action_mask")
-            # Masks are copied, because callers may change infos.
-            self._masks[agent] = None if mask is None else mask.copy()
-            self._situations[agent] = view.describe(agent, observation)[:TEXT_LENGTH]
+            only = None if info.get(TO_MOVE, True) or agent not in agents else only_action(info)
+            if only is None:
+                mask = info.get("action_mask")
+                # Masks are copied, because callers may change infos.
+                masks[agent] = None if mask is None else mask.copy()
+                situations[agent] = view.describe(agent, observation)[:TEXT_LENGTH]
+            else:
+                only_actions[agent], situations[agent] = only, WAITING
+        self._seen, self._masks = seen, masks
+        self._situations, self._only_actions = situations, only_actions

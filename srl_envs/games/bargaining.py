@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -109,13 +110,16 @@ class NegotiationRules:
         return tuple(product(*(range(len(options)) for _, options in self.issues)))
 
     @cached_property
-    def flags(self) -> list[tuple[float, ...]]:
-        """Per deal: 1.0 for each option that it has, 0.0 for the others, issue by issue."""
+    def flags(self) -> list[array[float]]:
+        """Per deal as float32: 1 for each option that it has, 0 for the others, issue by issue."""
         return [
-            tuple(
-                float(option == chosen)
-                for (_, options), chosen in zip(self.issues, deal, strict=True)
-                for option in range(len(options))
+            array(
+                "f",
+                [
+                    option == chosen
+                    for (_, options), chosen in zip(self.issues, deal, strict=True)
+                    for option in range(len(options))
+                ],
             )
             for deal in self.deals
         ]
@@ -139,19 +143,14 @@ class NegotiationRules:
         agent has the reverse direction of the agent before it with probability `conflict`.
         """
         # Drawing single integers takes less time than drawing a small array.
-        count = len(self.issues)
+        sizes = [len(options) for _, options in self.issues]
+        count = len(sizes)
         rising = [number < 0.5 for number in generator.random(count).tolist()]
         points = []
         for _ in range(self.num_agents):
             cuts = sorted(int(generator.integers(POINTS + 1)) for _ in range(count - 1))
-            points.append(
-                tuple(
-                    _ramp(after - before, len(options), up)
-                    for before, after, (_, options), up in zip(
-                        [0, *cuts], [*cuts, POINTS], self.issues, rising, strict=True
-                    )
-                )
-            )
+            shares = map(operator.sub, [*cuts, POINTS], [0, *cuts])
+            points.append(tuple(map(_ramp, shares, sizes, rising)))
             reverse = [number < self.conflict for number in generator.random(count).tolist()]
             rising = list(map(operator.ne, rising, reverse))
         low, high = RESERVATIONS
@@ -163,6 +162,14 @@ def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
     """Return each option's points: rounded even steps from 0 to `share`, reversed if not rising."""
     steps = tuple(round(share * step / (options - 1)) for step in range(options))
     return steps if rising else steps[::-1]
+
+
+def _worths(points: Points) -> list[int]:
+    """Return the sum of an agent's points for each of `NegotiationRules.deals`, in order."""
+    worths = [0]
+    for options in points:
+        worths = [worth + added for worth in worths for added in options]
+    return worths
 
 
 class Bargain:
@@ -181,8 +188,7 @@ class Bargain:
         size = rules.num_agents
         self.rules, self.points, self.reservations = rules, points, reservations
         self._generator = generator
-        by_agent = (map(sum, product(*own)) for own in points)  # in the order of `rules.deals`
-        self.utilities = list(zip(*by_agent, strict=True))
+        self.utilities = list(zip(*map(_worths, points), strict=True))
         """Utility of each agent, by deal."""
         self.alternating = rules.offers == "alternating"
         self.mover = int(generator.integers(size)) if self.alternating else -1
@@ -263,12 +269,14 @@ def assessment(
         with at least its reservation.
     """
     ends = tuple(reservations) if agreed is None else utilities[agreed]
-    by_agent = zip(zip(*utilities, ends, strict=True), reservations, strict=True)
-    gains = ([w - least if w > least else 0 for w in worths] for worths, least in by_agent)
-    *products, reached = map(math.prod, zip(*gains, strict=True))
+    products = [1] * (len(utilities) + 1)
+    for worths, least in zip(zip(*utilities, ends, strict=True), reservations, strict=True):
+        gains = zip(products, worths, strict=True)
+        products = [product * (w - least) if w > least else 0 for product, w in gains]
+    *products, reached = products
     best = max(products)
     greatest = max(map(sum, (*utilities, reservations)))
-    dominated = any(deal > ends and all(map(operator.ge, deal, ends)) for deal in utilities)
+    dominated = any(all(map(operator.ge, deal, ends)) for deal in filter(ends.__lt__, utilities))
     return {
         "utilities": [end / POINTS for end in ends],
         "pareto_efficient": not dominated,

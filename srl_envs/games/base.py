@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Mapping, Sequence
 from operator import index, itemgetter
 from typing import Any, ClassVar
@@ -35,6 +36,7 @@ NOISE_LIMIT = 8.0  # Noise is clipped at this many standard deviations, so that 
 NOISE_BLOCK = 256  # numbers drawn at a time
 
 FLOAT = np.dtype(np.float32)
+WIDTH = FLOAT.itemsize
 Row = Sequence[float]
 Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
 """Observations, rewards and infos of a round, in agent order."""
@@ -398,7 +400,7 @@ class SimultaneousGame(RoundGame):
                     f"action {actions[agent]!r} of {agent} is outside "
                     f"{self.action_spaces[agent]}, an int from 0 to {self._num_actions - 1}"
                 )
-            chosen.append(action)
+            chosen.append(int(action))  # Comparisons of a subclass of int take longer.
         return chosen
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
@@ -433,6 +435,11 @@ def vector_of(observation: Any) -> Any:
     return observation["observation"] if isinstance(observation, Mapping) else observation
 
 
+def numbers_in(packed: bytes) -> list[float]:
+    """Return the float32 numbers that bytes contain."""
+    return array("f", packed).tolist()
+
+
 class VectorLayout:
     """Layout of observation vectors.
 
@@ -441,22 +448,33 @@ class VectorLayout:
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
-        self._places: dict[str, slice] = {}
-        self._length = 0
+        self.places: dict[str, slice] = {}
+        self.length = 0
         for name, size in sizes.items():
-            self._places[name] = slice(self._length, self._length + size)
-            self._length += size
-        self._fields_of = itemgetter(*self._places.values())
+            self.places[name] = slice(self.length, self.length + size)
+            self.length += size
+        places = self.places.values()
+        self._fields_of = itemgetter(*places)
+        self._bytes_of = itemgetter(*(slice(WIDTH * p.start, WIDTH * p.stop) for p in places))
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
         """Return field name -> float64 values; raise ValueError for another length."""
         vector = np.asarray(vector_of(observation), dtype=np.float64)
-        if vector.shape != (self._length,):
+        if vector.shape != (self.length,):
             raise ValueError(
-                f"the observation must have shape ({self._length},), got {vector.shape}: "
+                f"the observation must have shape ({self.length},), got {vector.shape}: "
                 "construct the policy for the environment that it plays"
             )
-        return {name: vector[place] for name, place in self._places.items()}
+        return {name: vector[place] for name, place in self.places.items()}
+
+    def packed(self, observation: Any) -> tuple[bytes, ...]:
+        """Return the float32 numbers of each field as bytes, in order: hashable keys of caches.
+
+        `numbers_in` converts them to numbers. The observation's length is not checked.
+        """
+        vector = np.asarray(vector_of(observation), FLOAT)
+        fields: tuple[bytes, ...] = self._bytes_of(vector.tobytes())
+        return fields
 
     def lists(self, observation: Any) -> tuple[list[float], ...]:
         """Return the values of each field, in order; the observation's length is not checked."""

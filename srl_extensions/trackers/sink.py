@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 class KnownRun(TypedDict):
     """Run in a library, as recorded in trackers.json: id, and last step by kind of record."""
 
-    run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]{0,200}$")]
+    run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]*$", max_length=201)]
     last: dict[str, int]
     """Last logged step of each kind of record."""
 
