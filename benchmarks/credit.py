@@ -97,7 +97,7 @@ def key_games(
             due = slope(agents, [predicted(name, count) for count in agents])
             rows.append({
                 "part": "key", "rate": rate, "credit": name, "seed": seed,
-                **{f"episodes_{n}": episodes for n, episodes in zip(agents, own, strict=True)},
+                **{f"episodes_{n}": float(each) for n, each in zip(agents, own, strict=True)},
                 "slope": slope(agents, own), "predicted": due, "apart": slope(agents, own) - due,
                 "steps_slope": slope(agents, steps), "times": most_agents["team_joint"] / own[-1],
                 "fewer": most_agents["agent_turn"] / own[-1],

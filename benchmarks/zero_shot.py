@@ -20,8 +20,7 @@ AGENTS = ("agent_0", "agent_1")
 LEVERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 PAID = np.array([1.0] * 9 + [0.9])
 """Reward of both agents if both choose this lever."""
-ANIMALS = ("cat", "dog", "fox", "owl")
-WORDS = ("ba", "di", "gu", "mo")
+ANIMALS, WORDS = ("cat", "dog", "fox", "owl"), ("ba", "di", "gu", "mo")
 SIZE = len(WORDS)
 WAIT, SEE, HEAR = range(3)
 LEGAL = np.repeat(np.array([[1, 1], [1, 0], [0, 1]], np.int8), SIZE, axis=1)
@@ -35,12 +34,15 @@ class LeverView(Choices):
     """Text view of the lever game."""
 
     choices = LEVERS
+    about = f"Two agents choose a lever: {any_of(LEVERS)}. Equal levers pay. Write one alone."
+    texts: ClassVar = [["Your lever."]]
 
     def rules(self, agent: str) -> str:
-        return f"Two agents choose a lever: {any_of(LEVERS)}. Equal levers pay. Write one alone."
+        return self.about
 
     def describe(self, agent: str, observation: Any) -> str:
-        return "Your lever."
+        kind, number = map(round, observation.tolist())
+        return str(self.texts[kind][number])
 
 
 class LeverGame(SmallGame):
@@ -55,34 +57,31 @@ class LeverGame(SmallGame):
 
     def __init__(self, relabel: bool = False) -> None:
         self.relabel, self._levers = relabel, np.arange(len(LEVERS))
-        super().__init__(AGENTS, LEVERS, low=(0.0,), high=(1.0,), max_cycles=1)
+        super().__init__(AGENTS, LEVERS, low=(0.0, 0.0), high=(1.0, 1.0), max_cycles=1)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         if self.relabel:
             self._levers[:-1] = self.np_random.permutation(len(LEVERS) - 1)
-        return [(0.0,), (0.0,)]
+        return [(0, 0), (0, 0)]
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
         paid = float(PAID[chosen[0]] * (chosen[0] == self._levers[chosen[1]]))
-        return [(0.0,), (0.0,)], [paid, paid], [{}, {}]
+        return [(0, 0), (0, 0)], [paid, paid], [{}, {}]
 
     @staticmethod
     def strategy(run: Run) -> Strategy:
-        found = _chances(run, LeverView(), (0.0,))
+        found = _chances(run, LeverView(), (0, 0))
         return found[:, None], (PAID * found)[..., None]
 
 
-class MessageView(Choices):
+class MessageView(LeverView):
     """Text view of the message game."""
 
     choices = (*WORDS, *ANIMALS)
-
-    def rules(self, agent: str) -> str:
-        return "The speaker sees an animal and says a word. The listener names the animal."
-
-    def describe(self, agent: str, observation: Any) -> str:
-        kind, number = map(round, observation.tolist())
-        return ("Wait.", f"You see: {ANIMALS[number]}", f"You hear: {WORDS[number]}")[kind]
+    about = "The speaker sees an animal and says a word. The listener names the animal."
+    texts: ClassVar = [
+        ["Wait."], [f"You see: {one}" for one in ANIMALS], [f"You hear: {one}" for one in WORDS],
+    ]  # fmt: skip
 
 
 class MessageGame(SmallGame):
@@ -152,21 +151,21 @@ def measure(request: Request) -> Result:
     "above" is the difference in "cross_play" to the first method.
     """
     rows: list[dict[str, Any]] = []
-    for name in GAMES:
+    for name, (game, _) in GAMES.items():
         first: list[float] = []
         for method in request.claim.methods:
             found = [_trained(name, request.settings(method, seed=s)) for s in request.seeds]
             paid = np.array([[expected(one, other) for other in found] for one in found])
             scores = cross_play(paid)
             first = first or [score["cross_play"] for score in scores]
-            for seed, one, row, score, base_score in zip(
-                request.seeds, found, paid, scores, first, strict=True
-            ):
-                names = GAMES[name][0].view.choices
-                convention = " ".join(names[signal] for signal in one[0][0].argmax(axis=1))
-                above = {"above": score["cross_play"] - base_score, "convention": convention}
-                shown = {"game": name, "method": method, "seed": seed, **score, **above}
-                rows.append({**shown, "paid": dict(enumerate(row))})
+            for place, (seed, score) in enumerate(zip(request.seeds, scores, strict=True)):
+                signals = found[place][0][0].argmax(axis=1)
+                rows.append({
+                    "game": name, "method": method, "seed": seed, **score,
+                    "convention": " ".join(game.view.choices[signal] for signal in signals),
+                    "paid": dict(enumerate(paid[place])),
+                    "above": score["cross_play"] - first[place],
+                })  # fmt: skip
     return Result(rows)
 
 
@@ -176,7 +175,7 @@ def expected(first: Strategy, second: Strategy) -> float:
     Within one run, models meet each other, as in training.
     """
     paid = np.einsum("msw,nws->mn", first[0], second[1]) / first[0].shape[1]
-    met = np.eye(len(paid)) == 0 if first is second and len(paid) > 1 else np.ones(paid.shape) == 1
+    met = ~np.eye(len(paid), dtype=bool) if first is second and len(paid) > 1 else ...
     return float(paid[met].mean())
 
 
@@ -188,14 +187,11 @@ def cross_play(paid_SS: NDArray[np.float64]) -> list[dict[str, float]]:
     to which Student's t applies. At least three seeds are required.
     """
     size, own = len(paid_SS), paid_SS.diagonal()
-    others = paid_SS - np.diag(own)
-    total = others.sum()
-    without = (total - others.sum(axis=0) - others.sum(axis=1)) / ((size - 1) * (size - 2))
-    values = total / (size - 1) - (size - 1) * without
-    return [
-        {"self_play": float(mine), "cross_play": float(value), "gap": float(mine - value)}
-        for mine, value in zip(own, values, strict=True)
-    ]
+    others = (paid_SS + paid_SS.T).sum(axis=1) - 2 * own
+    total = others.sum() / 2
+    values = total / (size - 1) - (total - others) / (size - 2)
+    columns = {"self_play": own, "cross_play": values, "gap": own - values}
+    return [{name: float(each[n]) for name, each in columns.items()} for n in range(size)]
 
 
 def _trained(name: str, settings: Settings) -> Strategy:
