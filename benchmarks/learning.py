@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import statistics
 import sys
 import time
 from collections import Counter
@@ -297,20 +296,18 @@ def federated(request: Request) -> Result:
 
 def _answered(settings: Settings) -> dict[str, float]:
     """Train a run; return the probabilities of right answers and the exchanged megabytes."""
+
+    def right() -> float:
+        rows = [(number / len(RIGHT),) for number in range(len(RIGHT))]
+        chances = [runs.answer_chances(run, SignalsView(), row) for row in rows]
+        return float(np.mean([own[:, colour] for own, colour in zip(chances, RIGHT, strict=True)]))
+
     began = time.process_time()
     with runs.assembled(settings) as run:
-        before = _right(run)
+        before = right()
         sent = sum(one.row.get("communicated_bytes", 0) for one in runs.rounds_of(run)) / 1e6
         spent = time.process_time() - began
-        return {"before": before, "right": _right(run), "sent": sent, "cpu_seconds": spent}
-
-
-def _right(run: Run) -> float:
-    return statistics.fmean(
-        runs.answer_chances(backend, SignalsView(), (number / len(RIGHT),))[colour]
-        for backend in run.players.backends.values()
-        for number, colour in enumerate(RIGHT)
-    )
+        return {"before": before, "right": right(), "sent": sent, "cpu_seconds": spent}
 
 
 def served(request: Request) -> Result:

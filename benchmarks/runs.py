@@ -120,13 +120,12 @@ def mean_return(run: Run, games: int) -> float:
     return sum(totals) / len(totals)
 
 
-def answer_chances(
-    backend: Any, view: TextView, row: Sequence[float], mask: Any = None
-) -> NDArray[np.float64]:
-    """Return a model's exact probability of each answer to the first observation `row`."""
-    policy = TextPolicy(backend, view, constrained=True)
+def answer_chances(run: Run, view: TextView, row: Any, mask: Any = None) -> NDArray[np.float64]:
+    """Return the exact probabilities (model, answer) after the first observation `row`."""
     seen = AgentObservation("agent_0", np.asarray(row, np.float32), mask)
-    return np.asarray(policy.probabilities(seen, policy.start(0)))
+    backends = [run.players.backends[name] for name in run.config.models.names]
+    policies = [TextPolicy(backend, view, constrained=True) for backend in backends]
+    return np.stack([policy.probabilities(seen, policy.start(0)) for policy in policies])
 
 
 def last_info(episode: Episode) -> Mapping[str, Any]:

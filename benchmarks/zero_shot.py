@@ -70,7 +70,7 @@ class LeverGame(SmallGame):
 
     @staticmethod
     def strategy(run: Run) -> Strategy:
-        found = _chances(run, LeverView(), (0, 0))
+        found = answer_chances(run, LeverView(), (0, 0))
         return found[:, None], (PAID * found)[..., None]
 
 
@@ -130,11 +130,10 @@ class MessageGame(SmallGame):
 
     @staticmethod
     def strategy(run: Run) -> Strategy:
-        said, heard = (
-            np.stack([_chances(run, MessageView(), (kind, n), LEGAL[kind]) for n in range(SIZE)], 1)
-            for kind in (SEE, HEAR)
-        )
-        return said[..., :SIZE], heard[..., SIZE:]
+        chances = partial(answer_chances, run, MessageView())
+        said = [chances((SEE, animal), LEGAL[SEE])[:, :SIZE] for animal in range(SIZE)]
+        named = [chances((HEAR, word), LEGAL[HEAR])[:, SIZE:] for word in range(SIZE)]
+        return np.stack(said, axis=1), np.stack(named, axis=1)
 
 
 GAMES: Mapping[str, tuple[Any, Any]] = {
@@ -204,8 +203,3 @@ def _trained(name: str, settings: Settings) -> Strategy:
             grow_pools(run, run.next_round)
         found: Strategy = game.strategy(run)
         return found
-
-
-def _chances(run: Run, *situation: Any) -> NDArray[np.float64]:
-    learners = [run.players.backends[name] for name in run.config.models.names]
-    return np.stack([answer_chances(backend, *situation) for backend in learners])
