@@ -6,6 +6,7 @@ the parent at the fork in the child's peak.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -126,16 +127,18 @@ def adapter_memory(request: Request) -> Result:
 
 
 def scaling(request: Request) -> Result:
-    """Measure the median seconds of a round; one row per number of models, of one agent each."""
+    """Measure the median seconds of a round; one row per method and number of models."""
     rows: list[dict[str, Any]] = []
-    for count in request.claim.options["counts"]:
-        options = {"num_agents": count, "max_cycles": request.claim.options["turns"]}
+    counts, turns = request.claim.options["counts"], request.claim.options["turns"]
+    for method, count in itertools.product(request.claim.methods, counts):
+        options = {"num_agents": count, "max_cycles": turns}
         own = {"models.count": count, "environment.options": options}
-        seconds, cost = call("round_seconds", request.settings("", **own))
+        seconds, cost = call("round_seconds", request.settings(method, **own))
         parts = {part: median(values) for part, values in seconds.items()}
-        first = rows[0]["round"] if rows else parts["round"]
-        times = parts["round"] / first
-        rows.append({"count": count, **parts, "times": times, "rss_mb": cost.peak_rss / 1e6})
+        if count == counts[0]:
+            first = parts["round"]
+        found = {"times": parts["round"] / first, "rss_mb": cost.peak_rss / 1e6}
+        rows.append({"weights": method, "count": count, **parts, **found})
     return Result(rows)
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.claim import Request, Result
-from benchmarks.games import Signals
+from benchmarks import runs
+from benchmarks.claim import Request, Result, Settings
+from benchmarks.games import RIGHT, SignalsView
 from benchmarks.records import ROOT, Estimate, estimate
 from benchmarks.runs import HeldOut, Run, build_env, evaluate, last_info, mean_return, train_methods
 from srl_agents.episode import Episode, read_jsonl
@@ -270,27 +272,42 @@ def ends_of_games(run: Run) -> dict[str, Any]:
 
 
 def federated(request: Request) -> Result:
-    """Train every method; one row per run with right answers to all signals and bytes sent.
+    """Train every method with several numbers of models; one row per run.
 
-    "loss" is the share of the first method's gain that a method misses.
+    "right" is the exact probability of right answers, averaged over signals and models, and
+    "before" is that before training. "loss" is the share of the first method's gain, with equally
+    many models and the same seed, that a method misses.
     """
-
-    def share_right(episodes: Sequence[Episode]) -> dict[str, float]:
-        paid = [step.reward for episode in episodes for turn in episode.turns for step in turn]
-        return {"right": sum(paid) / len(paid)}
-
-    exam = HeldOut(partial(Signals, parts=False), range(request.games), share_right)
     rows: list[dict[str, Any]] = []
-    for run in train_methods(request, {"after": exam}):
-        recorded = read_metrics(Path(run["out"]) / "metrics.jsonl")
-        before, after = run["before"]["right"], run["after"]["right"]
-        sent = sum(one.get("communicated_bytes", 0) for one in recorded) / 1e6
-        if run["variant"] == next(iter(request.claim.methods)):
-            most, full, gain = sent, after, after - before
-        loss = (full - after) / gain if gain else math.nan
-        own = {"before": before, "after": after, "sent": sent, "share": sent / most, "loss": loss}
-        rows.append({**run, **own})
+    first = next(iter(request.claim.methods))
+    sizes = request.claim.options["models"]
+    for (count, size), seed in itertools.product(sizes.items(), request.seeds):
+        agents = {"models.count": count, "environment.options.agents": count}
+        for name in request.claim.methods:
+            run = _answered(request.settings(name, seed=seed, **agents, **size))
+            if name == first:
+                best, gain = run, run["right"] - run["before"]
+            loss = (best["right"] - run["right"]) / gain if gain else math.nan
+            own = {"models": count, "variant": name, "seed": seed, "compared": name != first}
+            shares = {"share": run["sent"] / best["sent"], "loss": loss, "lost": 100 * loss}
+            rows.append({**own, **run, **shares, "percent": 100 * run["right"]})
     return Result(rows)
+
+
+def _answered(settings: Settings) -> dict[str, float]:
+    """Train a run; return the probabilities of right answers and the exchanged megabytes."""
+
+    def right() -> float:
+        rows = [(number / len(RIGHT),) for number in range(len(RIGHT))]
+        chances = [runs.answer_chances(run, SignalsView(), row) for row in rows]
+        return float(np.mean([own[:, colour] for own, colour in zip(chances, RIGHT, strict=True)]))
+
+    began = time.process_time()
+    with runs.assembled(settings) as run:
+        before = right()
+        sent = sum(one.row.get("communicated_bytes", 0) for one in runs.rounds_of(run)) / 1e6
+        spent = time.process_time() - began
+        return {"before": before, "right": right(), "sent": sent, "cpu_seconds": spent}
 
 
 def served(request: Request) -> Result:

@@ -103,10 +103,13 @@ def test_round_time_is_measured_for_each_number_of_models(small, in_this_process
     change = {"options": {"counts": [1, 2], "turns": 2}}
     request = small("scaling", seeds=(), change=change, rollout__groups_per_round=1)
     result = costs.scaling(request)
-    one, two = result.rows
-    assert one["times"] == 1.0 and two["times"] == two["round"] / one["round"]
-    assert two["round"] >= two["train"] > 0
-    assert "| 2 | " in request.claim.tables[0].markdown(result.rows)
+    assert [(row["weights"], row["count"]) for row in result.rows] == [
+        ("full", 1), ("full", 2), ("adapters", 1), ("adapters", 2),
+    ]  # fmt: skip
+    for one, two in (result.rows[:2], result.rows[2:]):
+        assert one["times"] == 1.0 and two["times"] == two["round"] / one["round"]
+        assert two["round"] >= two["train"] > 0
+    assert "| adapters | 2 | " in request.claim.tables[0].markdown(result.rows)
 
 
 def test_vocabulary_update_is_measured_for_all_methods(small, in_this_process):
