@@ -7,9 +7,11 @@ SETTINGS is JSON, and the last line of output is the result as JSON.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,17 +19,16 @@ from srl_train.config import yaml_file
 from srl_train.trainer import Trainer
 
 
-def round_seconds(settings: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Train a run with these settings; return its seconds by round, without the first round.
-
-    The keys are "round" (the whole), "rollout" and "train".
-    """
+def round_seconds(settings: Mapping[str, Any]) -> list[float]:
+    """Train a run with these settings; return its CPU-seconds by round, without the first round."""
     with tempfile.TemporaryDirectory(prefix="round-seconds-") as folder:
         config = yaml_file.from_tree({}, settings)
         trainer = Trainer(config, folder, record_metrics=False)
-        rows = [trainer.train_round().row["seconds"] for _ in range(config.rounds)][1:]
-    parts = {part: [row[part] for row in rows] for part in ("rollout", "train")}
-    return {"round": [sum(row.values()) for row in rows], **parts}
+        ends = []
+        for _ in range(config.rounds):
+            trainer.train_round()
+            ends.append(time.process_time())
+    return [end - began for began, end in itertools.pairwise(ends)]
 
 
 if __name__ == "__main__":

@@ -101,16 +101,15 @@ def demo_seeds(request: Request) -> Result:
 
 
 def scaling(request: Request) -> Result:
-    """Measure the median seconds of a round; one row per method and number of models."""
+    """Measure the median CPU-seconds of a round; one row per method and number of models."""
     rows: list[dict[str, Any]] = []
     counts, turns = request.claim.options["counts"], request.claim.options["turns"]
     for method, count in itertools.product(request.claim.methods, counts):
         options = {"num_agents": count, "max_cycles": turns}
         own = {"models.count": count, "environment.options": options}
         seconds, cost = round_seconds(request.settings(method, **own))
-        parts = {part: median(values) for part, values in seconds.items()}
         if count == counts[0]:
-            first = parts["round"]
-        found = {"times": parts["round"] / first, "rss_mb": cost.peak_rss / 1e6}
-        rows.append({"weights": method, "count": count, **parts, **found})
+            first = median(seconds)
+        found = {"times": median(seconds) / first, "rss_mb": cost.peak_rss / 1e6}
+        rows.append({"weights": method, "count": count, "round": median(seconds), **found})
     return Result(rows)

@@ -109,7 +109,7 @@ def predicted(name: str, agents: int) -> float:
 
 def slope(agents: Sequence[int], values: Sequence[float]) -> float:
     """Return the least-squares slope of log(values) in log(agents)."""
-    return float(np.polyfit(np.log(agents), np.log(values), 1)[0])
+    return round(float(np.polyfit(np.log(agents), np.log(values), 1)[0]), 9) + 0.0
 
 
 def steps_of(name: str, agents: int) -> int:

@@ -52,7 +52,7 @@ def test_process_error_contains_its_last_output():
 @pytest.mark.slow
 def test_rounds_are_timed_in_a_separate_process(small):
     seconds, cost = costs.round_seconds({**small("scaling").overrides, **SETTINGS})
-    assert len(seconds["round"]) == 1 and seconds["round"][0] >= seconds["train"][0] > 0
+    assert len(seconds) == 1 and seconds[0] > 0
     assert cost.peak_rss > 100_000_000
 
 
@@ -91,5 +91,5 @@ def test_round_time_is_measured_for_each_number_of_models(small, in_this_process
     ]  # fmt: skip
     for one, two in (result.rows[:2], result.rows[2:]):
         assert one["times"] == 1.0 and two["times"] == two["round"] / one["round"]
-        assert two["round"] >= two["train"] > 0
+        assert two["round"] > 0
     assert "| adapters | 2 | " in request.claim.tables[0].markdown(result.rows)
