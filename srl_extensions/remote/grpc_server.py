@@ -58,7 +58,12 @@ class Service:
 
         async def handle(data: bytes, context: Any) -> Any:
             try:
-                return await answer(_message(kind, data))
+                message = kind.FromString(data)
+            except DecodeError:
+                text = f"{len(data)} bytes are not a {kind.DESCRIPTOR.name}"
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+            try:
+                return await answer(message)
             except RemoteError as refused:
                 await context.abort(grpc.StatusCode[refused.code], str(refused))
 
@@ -159,13 +164,6 @@ def in_thread(settings: ServerSettings) -> Iterator[Serving]:
             thread.submit(server.__aexit__(None, None, None)).result()
     finally:
         thread.close()
-
-
-def _message(kind: Any, data: bytes) -> Any:
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise RemoteError(f"{len(data)} bytes are not a {kind.DESCRIPTOR.name}") from error
 
 
 def _bind(server: Any, settings: ServerSettings) -> int:
