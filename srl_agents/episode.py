@@ -105,7 +105,7 @@ class End:
     prompt_ids: tuple[int, ...] | None = None
     """Token ids of `observation`; only for language models in games that do not show the time."""
     state: np.ndarray | None = None
-    """Last state of the environment, if states are recorded."""
+    """Last state of the environment; only with `prompt_ids`, if states are recorded."""
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,7 @@ def _messages_to(
 
 
 def played_actions(decisions: Mapping[str, Decision]) -> dict[str, Any]:
-    """Return agent -> `played_action`, the argument of `env.step`, for agent -> decision."""
+    """Return agent -> `played_action(decision)`, for `env.step`, for agent -> decision."""
     return {agent: played_action(decision) for agent, decision in decisions.items()}
 
 

@@ -1,7 +1,8 @@
 """Reward modes: pure functions from the raw rewards of one episode to training rewards.
 
-Agents are in the environment's order; an agent that leaves early has fewer steps. Raw rewards are
-never changed in place and are always logged next to the shaped ones.
+Agents are in the environment's order; an agent that leaves early has fewer steps, and one that
+joins late has nan before its first step. Raw rewards are never changed in place and are always
+logged next to the shaped ones.
 """
 
 from __future__ import annotations
@@ -95,7 +96,11 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
         # fsum: agents with the same rewards in another order must tie.
-        returns = {agent: math.fsum(values) for agent, values in rewards.items() if len(values)}
+        returns = {
+            agent: math.fsum(value for value in values if not math.isnan(value))
+            for agent, values in rewards.items()
+            if len(values)
+        }
         shaped = {agent: list(values) for agent, values in rewards.items()}
         for agent, bonus in rank_bonuses(returns).items():
             shaped[agent][-1] += competition_intensity * bonus
@@ -212,7 +217,8 @@ def _same_team(one: str, other: str, teams: Teams) -> bool:
 
 
 def _mean_at(rewards: Rewards, agents: Iterable[str], step: int) -> float:
-    found = [rewards[agent][step] for agent in agents if step < len(rewards[agent])]
+    there = (rewards[agent][step] for agent in agents if step < len(rewards[agent]))
+    found = [reward for reward in there if not math.isnan(reward)]
     return math.fsum(found) / len(found) if found else 0.0
 
 

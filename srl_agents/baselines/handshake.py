@@ -123,9 +123,11 @@ class Handshake:
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """Return the bits of each candidate's mean reward, BITS each, then NOISE_BITS of the noise.
+        """Return the bits of each candidate's mean reward, BITS each, then one noise in NOISE_BITS.
 
-        Both are scaled to this player's range of rewards, which the first exchange sets.
+        Numbers begin with their highest bit. A mean is a fraction of this player's range of
+        rewards, which this method sets in the first exchange. The noise n means 2 ** (-n / 2) of
+        that range.
         """
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())

@@ -91,8 +91,9 @@ _lgamma = np.vectorize(lgamma, otypes=[float])
 class PartnerModel:
     """Beliefs about the partner's type and next actions, for N runs.
 
-    `fading` in (0, 1] is the fraction of counts and evidence that is kept per episode. The
-    C = 1 + K * K situations are the start of an episode and the joint actions of the last round.
+    `fading` in (0, 1] is the fraction kept per episode of the evidence for all types, and of the
+    counts of the changing and reactive types; the other types keep all counts. The C = 1 + K * K
+    situations are the start of an episode and the joint actions of the last round.
     """
 
     def __init__(self, runs: int, fading: float, actions: int = 2) -> None:

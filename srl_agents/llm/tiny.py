@@ -89,7 +89,7 @@ def random_dialogues(
 
 def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> list[Dialogue]:
     observations, infos = env.reset(seed=int(rng.integers(2**31)))
-    rules = {agent: view_for(view, seen).rules(agent) for agent, seen in observations.items()}
+    rules: dict[str, str] = {}  # The rules of an agent that joins later are added then.
     lines: dict[str, list[TextLine]] = {agent: [] for agent in env.possible_agents}
     feedbacks = dict.fromkeys(env.possible_agents, "")
     for _ in range(turns):
@@ -118,6 +118,7 @@ def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> lis
                     feedbacks[agent] = feedback(own, agent, read) + "\n"
             choices = tuple(answers[i] for i in legal)
             lines[agent].append(TextLine(words, choices, answer, readable))
+        rules = {a: view_for(view, seen).rules(a) for a, seen in observations.items()} | rules
         observations, _, _, _, infos = env.step(actions)
     return [Dialogue(rules[agent], tuple(said)) for agent, said in lines.items() if said]
 

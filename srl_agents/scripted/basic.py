@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from srl_agents.arrays import Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.bandit import OBSERVATION_FIELDS
-from srl_envs.games.base import VectorLayout
+from srl_envs.games.base import VectorLayout, vector_of
 
 
 class Uniform(PerAgentPolicy):
@@ -84,6 +85,26 @@ class ExploreThenCommit(PerAgentPolicy):
         if len(state) < 2:
             return Decision(int(1 not in state))
         return Decision(int(state[1] >= state[0]))
+
+
+class Silent(PerAgentPolicy):
+    """Policy that plays a game with words like the same game without words, and says nothing.
+
+    `policy` plays the game without words; `game` is a srl_envs.games.cheap_talk.TalkingGame.
+    """
+
+    def __init__(self, policy: Any, game: Any) -> None:
+        self.name, self._policy = policy.name, policy
+        self._features, self._acts = game.features, game.acts
+
+    def start(self, seed: int) -> Any:
+        return self._policy.start(seed)
+
+    def decide(self, seen: AgentObservation, state: Any) -> Decision:
+        vector, mask = vector_of(seen.observation)[: self._features], seen.action_mask
+        mask = None if mask is None else mask[: self._acts]
+        decision: Decision = self._policy.decide(AgentObservation(seen.agent, vector, mask), state)
+        return decision
 
 
 RIGHT = 1

@@ -53,6 +53,8 @@ class PolicyEntry:
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
         policy: Policy = (self.constructor or makers[self.name])(env)
+        if getattr(env.unwrapped, "talk", 0) and self.games and self.constructor is None:
+            policy = resolve_name("srl_agents.scripted.basic:Silent")(policy, env.unwrapped)
         return policy
 
 
@@ -80,10 +82,13 @@ _OWN = (
     PolicyEntry("wall_follower", MAZE, holdout=True),
     PolicyEntry("truthful_trader", TRADING),
     PolicyEntry("defaulting_trader", TRADING),
+    PolicyEntry("sly_trader", TRADING),
+    PolicyEntry("sly_bargainer", TRADING),
     PolicyEntry("hard_bargainer", TRADING, holdout=True),
     PolicyEntry("late_defaulter", TRADING, holdout=True),
     PolicyEntry("conceder", NEGOTIATION),
     PolicyEntry("reciprocator", NEGOTIATION),
+    PolicyEntry("firm", NEGOTIATION),
     PolicyEntry("boulware", NEGOTIATION, holdout=True),
     PolicyEntry("stubborn", NEGOTIATION, holdout=True),
 )

@@ -147,13 +147,10 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread of this process in the context, and yield its Serving.
+    """Run a server in a thread during the context, yield its Serving; errors as `serving`.
 
     Args:
         settings: Settings of the server.
-
-    Raises:
-        EnvConfigError: If the address is not available.
     """
     thread, server = LoopThread("environment-server"), serving(settings)
     try:

@@ -211,6 +211,7 @@ def _among(
 
     `logits` (N, V') are those of `ids`, or of the whole vocabulary if `ids` is None.
     """
+
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)
 

@@ -194,7 +194,8 @@ class HuggingFaceBackend:
         """Return the current ModelVersion of the weights, which records contain.
 
         Args:
-            adapter: Name of an adapter; None for the base.
+            adapter: Name of an adapter, which is not checked; None for the base. Without an entry
+                in `adapter_versions`, an adapter has the version of the base.
         """
         version = self.weights_version
         if adapter is not None:
