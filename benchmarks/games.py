@@ -146,21 +146,20 @@ class SignalsView(Choices):
 
 
 class Signals(SmallGame):
-    """Two agents answer signals with colours; the right colour of a signal pays 1.
+    """Agents answer signals with colours; the right colour of a signal pays 1.
 
-    With `parts`, each agent sees only its own half of the signals. An observation is the signal's
-    number as a share of their number.
+    Each agent sees only its own half (two agents) or quarter (four agents) of the signals. An
+    observation is the signal's number as a share of their number.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("signals", fps=4)
     view = SignalsView
     known: ClassVar = {"uniform": 0.25, "optimum": 1.0}
 
-    def __init__(self, parts: bool = True) -> None:
-        self.parts = parts
+    def __init__(self, agents: int = 2, turns: int = 4) -> None:
         self._shown_now: list[int] = []
-        agents = [f"agent_{agent}" for agent in range(2)]
-        super().__init__(agents, COLOURS, low=(0.0,), high=(1.0,), max_cycles=4)
+        names = [f"agent_{agent}" for agent in range(agents)]
+        super().__init__(names, COLOURS, low=(0.0,), high=(1.0,), max_cycles=turns)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         return self._drawn()
@@ -170,10 +169,8 @@ class Signals(SmallGame):
         return self._drawn(), paid, [{} for _ in chosen]
 
     def _drawn(self) -> list[base.Row]:
-        if self.parts:
-            drawn = 2 * self.np_random.integers(len(SIGNALS) // 2, size=2) + range(2)
-        else:
-            drawn = self.np_random.integers(len(SIGNALS), size=2)
+        count = len(self.possible_agents)
+        drawn = count * self.np_random.integers(len(SIGNALS) // count, size=count) + range(count)
         self._shown_now = drawn.tolist()
         return [(signal / len(SIGNALS),) for signal in self._shown_now]
 

@@ -144,10 +144,6 @@ class Episode:
         """Return all steps of the agent in time order; empty for an unknown agent."""
         return self._steps.get(agent, ())
 
-    def steps_before(self, agent: str, turn: int) -> int:
-        """Return the number of the agent's steps in `turns[:turn]`."""
-        return sum(step.agent == agent for step in chain.from_iterable(self.turns[:turn]))
-
     def agents_of(self, player: str) -> tuple[str, ...]:
         """Return the agents played by the policy or model named `player`; may be empty."""
         return tuple(agent for agent, name in self.seats.items() if name == player)

@@ -186,9 +186,10 @@ class Game:
                 f"{without[0]} is missing"
             )
         for agent in decisions:
-            truncated = _is_truncated(terminations, truncations, agent)
-            if truncated is not None:
-                self.ends[agent] = self.truncation(agent) if truncated else End(False)
+            if terminations.get(agent):
+                self.ends[agent] = End(False)
+            elif truncations.get(agent):
+                self.ends[agent] = self.truncation(agent)
         if self.states is not None and state is not None:
             self.states.append(state)
         self.turns.append(
@@ -304,14 +305,6 @@ def played_action(decision: Decision) -> Any:
     return TextAction(decision.action, decision.text)
 
 
-def _is_truncated(
-    terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
-) -> bool | None:
-    if terminations.get(agent):
-        return False
-    return True if truncations.get(agent) else None
-
-
 def policy_name(policy: Policy) -> str:
     """Return the policy's `name` attribute, or its class name without one."""
     return str(getattr(policy, "name", type(policy).__name__))
@@ -351,22 +344,13 @@ class PlaySettings(TypedDict, total=False):
     """Callback with the number of an episode in `seeds`, and its record, as soon as it ends."""
 
 
-def play(
-    env: Any,
-    seats: Mapping[str, Policy],
-    seed: int,
-    *,
-    policy_seed: int | None = None,
-    speaks_first: SpeaksFirst = ALL_AT_ONCE,
-) -> Episode:
+def play(env: Any, seats: Mapping[str, Policy], seed: int) -> Episode:
     """Play one episode of an environment, which stays open.
 
     Args:
         env: PettingZoo parallel environment.
         seats: Agent -> policy.
-        seed: Seed of `env.reset`.
-        policy_seed: Seed of the policies; by default `seed`.
-        speaks_first: Leader -> agents that read its answer before they decide; by default none.
+        seed: Seed of `env.reset` and of the policies.
 
     Returns:
         The record of the episode. After a BackendError or EnvError its `failure` is set.
@@ -374,8 +358,7 @@ def play(
     Raises:
         ValueError: An agent has no policy.
     """
-    policy_seed = seed if policy_seed is None else policy_seed
-    return run(Game(env, seats, seed, policy_seed, speaks_first).play())
+    return run(Game(env, seats, seed, seed, ALL_AT_ONCE).play())
 
 
 def play_many(

@@ -472,6 +472,17 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
         return observations, rewards, terminations, truncations, infos
 
 
+def only_agent(game: Any) -> str:
+    """Return the agent of a game that must have one; raise EnvConfigError if it has several."""
+    if len(game.possible_agents) != 1:
+        names = ", ".join(game.possible_agents)
+        raise EnvConfigError(
+            f"game must have one agent, got {names}: set num_agents to 1, or add partners"
+        )
+    agent: str = game.possible_agents[0]
+    return agent
+
+
 class SingleAgentEnv(gymnasium.Env[Any, Any]):
     """Gymnasium environment of the single agent of a PettingZoo ParallelEnv.
 
@@ -483,12 +494,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, game: Any) -> None:
-        if len(game.possible_agents) != 1:
-            raise EnvConfigError(
-                f"num_agents must be 1 for a Gymnasium environment, got {len(game.possible_agents)}"
-            )
-        self.game = game
-        [self._agent] = game.possible_agents
+        self.game, self._agent = game, only_agent(game)
         self.metadata = game.metadata
         self.render_mode = game.render_mode
         self.observation_space: spaces.Space[Any] = game.observation_space(self._agent)
@@ -529,16 +535,11 @@ class FocalAgent:
         game: ParallelEnv with texts as actions. Its other agents are played by partners.
 
     Raises:
-        EnvError: The game has more than one agent.
+        EnvConfigError: The game has several agents.
     """
 
     def __init__(self, game: Any) -> None:
-        if len(game.possible_agents) != 1:
-            raise EnvError(
-                f"game must have one agent, got {', '.join(game.possible_agents)}: add partners"
-            )
-        self._game = game
-        [self._agent] = game.possible_agents
+        self._game, self._agent = game, only_agent(game)
         self._return = 0.0
         self._error: EnvError | None = None
 

@@ -285,7 +285,6 @@ CREDIT_SCHEMES = PluginTable(
         "round": Plugin(whole_round),
         "difference": Plugin("srl_extensions.research.replays:difference"),
         "role": Plugin("srl_extensions.research.schemes:role"),
-        "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
         "counterfactual": Plugin("srl_extensions.research.replays:counterfactual"),
     },
     ConfigError,
@@ -306,7 +305,7 @@ class CreditSection(Section):
     CHOICE: ClassVar = "name"
 
 
-WITH_SETTINGS = ("role", "advantage_alignment", "counterfactual")
+WITH_SETTINGS = ("role", "counterfactual")
 if TYPE_CHECKING:
     PlainName = str
 else:
@@ -329,15 +328,6 @@ class RoleCredit(CreditSection):
     """Weight of a role's previous average at each episode, 0 to 1."""
 
 
-class AlignmentCredit(CreditSection):
-    """Settings of the scheme of advantage alignment."""
-
-    name: Literal["advantage_alignment"] = "advantage_alignment"
-    """Credit scheme (docs/training/credit.md)."""
-    alignment: Annotated[float, Field(ge=0)] = 1.0
-    """Weight of the opponents' advantages, 0 or more."""
-
-
 class CounterfactualCredit(CreditSection):
     """Settings of the scheme that compares an answer with replays of the agent's other actions."""
 
@@ -349,7 +339,7 @@ class CounterfactualCredit(CreditSection):
 
 
 CreditConfig = Annotated[
-    PlainCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
+    PlainCredit | RoleCredit | CounterfactualCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]

@@ -37,8 +37,6 @@ class Trajectory:
     """End of the agent's episode, if known."""
     states: tuple[np.ndarray, ...] | None = None
     """Joint state of the environment before each step, if recorded."""
-    joined: int = 0
-    """Number of steps of the environment before the agent's first step."""
 
 
 Game = Mapping[str, Trajectory]
@@ -92,7 +90,6 @@ def shaped_game(
             environment=environment_of(episode) or "",
             end=episode.ends.get(agent),
             states=states,
-            joined=len(absent[agent]),
         )
     return game
 

@@ -64,7 +64,7 @@ def with_gains(
             others = sorted(rng.choice(others, alternatives, replace=False).tolist())
         if not others:
             return 0.0
-        before = episode.steps_before(step.agent, number)
+        before = sum(one.agent == step.agent for turn in episode.turns[:number] for one in turn)
         instead = []
         for action in others:
             turns = played_instead(watched, episode.turns[number:], step.agent, action)

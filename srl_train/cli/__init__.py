@@ -48,7 +48,6 @@ COMMANDS = PluginTable(
         "replay": Plugin(
             "srl_extensions.pages.command_replay", "verify or animate recorded episodes"
         ),
-        "schema": Plugin("srl_train.cli.schema", "print the JSON Schema of a configuration"),
         "doctor": Plugin("srl_train.cli.doctor", "list extras and devices"),
         "info": Plugin("srl_train.cli.info", "list environments, strategies, modes and algorithms"),
     },

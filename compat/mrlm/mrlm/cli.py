@@ -132,8 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     served = f"{', '.join(REGISTERED)}, or names of srl_envs"
     command.add_argument("-e", "--environments", required=True, metavar="ENV1,ENV2", help=served)
     command.add_argument("-p", "--port", default="50051", help="0 selects a free port (50051)")
-    host = "address to serve at; others than this machine's need --certificate, --key and --tokens"
-    command.add_argument("--host", default="127.0.0.1", help=host)
+    command.add_argument("--host", default="127.0.0.1", help="loopback address")
     for name in ("eval", "collect"):
         command = commands[name]
         what = "folder, hub name, tiny, or another player of `srl eval`"
