@@ -266,9 +266,8 @@ class SocialNegotiation(TalkingGame):
         self._mask_of = np.ones((3, self.rules.num_actions), np.int8)
         self._mask_of[0, np.arange(self.rules.num_actions) != bargaining.PASS] = 0
         self._mask_of[1, bargaining.ACCEPT] = 0
-        self._masks: dict[
-            tuple[int, ...], Sequence[np.ndarray]
-        ] = {}  # of all agents, by `_legal_now`
+        self._masks: dict[tuple[int, ...], Sequence[np.ndarray]] = {}
+        """`_legal_now` -> masks of all agents."""
         layout = VectorLayout(field_sizes(self.rules))
         self._starts = [layout.places[name].start for name in ("proposal", "worth", "stands")]
         # Fields from "proposal" on, before the first one.
