@@ -45,15 +45,13 @@ class MultiModelTrainer:
     A new run moves an older one in that folder to a folder next to it. `config` and `environment`
     may change until training begins. Settings on which past rounds do not depend, such as
     batch_size, may change between two rounds. After an error in an update, training continues from
-    the last checkpoint.
+    the last checkpoint. Models are loaded at the first use.
+
+    Args:
+        config: Settings of the run; None selects the default MultiModelConfig.
     """
 
     def __init__(self, config: MultiModelConfig | None = None) -> None:
-        """Create a trainer; models are loaded at the first use.
-
-        Args:
-            config: Settings of the run; None selects the default MultiModelConfig.
-        """
         self.config = config or MultiModelConfig()
         self._environment: MultiModelTrainingEnvironment | None = None
         self._replaced = False

@@ -112,10 +112,7 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check a random legal episode; return copies of the results of reset and each step.
-
-    Raises ConformanceError for a violation, such as over `max_turns` or `max_cycles` rounds.
-    """
+    """Play and check a random episode; return copies of all results, or raise ConformanceError."""
     returned: Trace = [_call("api", env.reset, seed=seed, options=deepcopy(options))]
     paired = isinstance(returned[0], tuple) and len(returned[0]) == 2
     _require(paired, "api", "reset() must return (observations, infos)")
@@ -152,9 +149,9 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
 
 
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
-    """Return the agents whose episode continues after `outcome`, the result of `reset` or `step`.
+    """Check a reset or step for the agents `live`; return the agents whose episode continues.
 
-    Raises ConformanceError for a violation. `live` are the agents that must be its keys.
+    Raises ConformanceError for a violation. `outcome` is the result of `reset` or `step`.
     """
     parts = dict(zip(RESET if len(outcome) == len(RESET) else STEP, outcome, strict=True))
     for name, values in parts.items():

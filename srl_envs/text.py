@@ -358,7 +358,8 @@ class TextHistory:
     def with_rules(self, rules: str, now: str) -> str:
         """Return the text of an observation: the rules, the newest turns that fit, and `now`.
 
-        `now` is the current situation, under "Now:" if there are earlier turns.
+        `now` is the current situation, under "Now:" if there are earlier turns. A text that is too
+        long is cut.
         """
         parts = [f"Now:\n{now}"]
         room = self._length - len(f"{rules}\n\n{parts[0]}")
@@ -390,7 +391,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             without earlier turns and rules.
 
     Raises:
-        EnvError: `env` is no ParallelEnv with a text view, or an agent is missing or unknown.
+        EnvError: `env` has no text view, `history` is invalid, or an agent is missing or unknown.
     """
 
     def __init__(self, env: Any, *, history: int | None = None) -> None:
@@ -457,7 +458,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return agent -> rules, turns of `history` and situation of `texts` (agent -> text)."""
+        """Return agent -> rules, earlier turns if `history`, and the situation in `texts`, cut."""
         view: TextView = self.env.unwrapped.text_view
         rules = self._rules  # They are constant in an episode.
         for agent in texts.keys() - rules.keys():
@@ -467,11 +468,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return {a: f"{rules[a]}\n\n{now}"[:TEXT_LENGTH] for a, now in texts.items()}
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Set `agents`, and store what the next step needs of the last observations and infos.
-
-        These are the observations, masks and situations by agent, and the only legal action of each
-        agent that is not to move, whose situation is WAITING.
-        """
+        """Set `agents`; store observations, masks, situations and only legal actions, by agent."""
         view: TextView = self.env.unwrapped.text_view
         agents = self.agents = self.env.agents
         self._seen, self._masks, self._situations, self._only_actions = seen, {}, {}, {}

@@ -447,6 +447,7 @@ class Trainer:
 
     def _unlock(self) -> None:
         if self._lock is not None:
+            self.files.remove_if_unused()
             self._lock.release()
             self._lock = None
 

@@ -251,7 +251,7 @@ class VectorMaze(ArrayGame):
         self._look(env_ids)
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
-        """Return Boards of one drawn maze per entry of `env_ids`, or of the one of `level_seed`."""
+        """Return Boards of a random maze per entry of `env_ids`, or of the maze of `level_seed`."""
         game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task)
@@ -298,10 +298,7 @@ class VectorMaze(ArrayGame):
         return np.asarray(legal, np.int8)
 
     def _look(self, env_ids: np.ndarray | None) -> None:
-        """Write all fields of the observations except those of the last move and other agents.
-
-        `env_ids` are environments whose episodes begin, or None for all, within their episodes.
-        """
+        """Write all observations except last moves, or those of new episodes in `env_ids`."""
         every = env_ids is None
         seen = self._observations if every else self._observations[env_ids]
         places, goals, grids, arrived = (

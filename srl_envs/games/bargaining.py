@@ -58,10 +58,10 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return (issue, options) pairs; raise EnvConfigError for bad names or numbers of options.
+    """Return (issue, options) pairs; raise EnvConfigError if `issues` is empty or invalid.
 
-    Names are lower-case letters and digits. An issue has 2 or more different options, all
-    issues together at most MOST_PROPOSALS combinations and MOST_LETTERS letters.
+    Names are lower-case letters and digits, a letter first. An issue has 2 or more different
+    options, all issues together at most MOST_PROPOSALS combinations and MOST_LETTERS letters.
     """
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
@@ -82,7 +82,7 @@ def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tupl
 
 @dataclass(frozen=True)
 class NegotiationRules:
-    """Parameters of a negotiation; see the arguments of SocialNegotiation."""
+    """Parameters, as of SocialNegotiation; EnvConfigError if invalid, except for `issues`."""
 
     num_agents: int = 2
     issues: tuple[tuple[str, tuple[str, ...]], ...] = tuple(ISSUES.items())
@@ -166,7 +166,10 @@ def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
 
 
 class Bargain:
-    """State of one episode. Lists are in agent order; utilities are in points."""
+    """State of one episode, whose constructor draws the first mover of alternating offers.
+
+    Lists are in agent order; utilities are in points.
+    """
 
     def __init__(
         self,
@@ -205,7 +208,8 @@ class Bargain:
     def play(self, chosen: Sequence[int]) -> list[bool]:
         """Play one round, one action per agent; change proposals, consents, mover and outcome.
 
-        Returns a bool per agent, True if its action was illegal and therefore counted as a pass.
+        If both agents accept at once, one of their two deals is drawn. Returns a bool per agent,
+        True if its action was illegal and therefore counted as a pass.
         """
         illegal = [
             action != PASS

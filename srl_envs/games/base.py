@@ -43,7 +43,7 @@ Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
 def metadata_of(
     name: str, *, render_modes: Sequence[str] = RENDER_MODES, fps: int = 1
 ) -> dict[str, Any]:
-    """Return the `metadata` of a PettingZoo environment.
+    """Return the `metadata` of a PettingZoo environment whose agents act at the same time.
 
     Args:
         name: Name of the environment, with its version.
@@ -62,7 +62,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     """Base class of PettingZoo ParallelEnvs that last at most `max_cycles` rounds.
 
     Subclasses are SimultaneousGame (discrete actions), whose arguments include those of this class,
-    and FreeTextGame (texts as actions).
+    and FreeTextGame (texts as actions). Invalid arguments raise EnvConfigError.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -120,7 +120,6 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def _first(self) -> Reset:
-        """Return the first observations and infos of an episode, both by agent."""
         raise NotImplementedError
 
     def _vectors(self) -> Sequence[Row]:
@@ -128,11 +127,10 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
-        """Return the exact mean reward per agent and step of reference policies.
+        """Return the exact mean reward per agent and step of reference policies, by default {}.
 
         The keys are 'uniform' (random actions), 'constant' (the best constant actions) and
-        'optimum' (best joint actions). The mapping is empty for games whose values depend on the
-        episode.
+        'optimum' (best joint actions). Games whose values depend on the episode have none.
         """
         return {}
 
@@ -171,9 +169,10 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return the last round as text ("ansi"), picture ("rgb_array") or None, printed ("human").
+        """Return the last round as text ("ansi") or picture ("rgb_array"), or print it ("human").
 
-        Raises EnvError without a render mode or before the first reset, ImportError without Pillow.
+        A picture is a uint8 array (height, width, 3). A printed round returns None. Raises EnvError
+        without a render mode or before the first reset, ImportError without Pillow.
         """
         if self.render_mode is None:
             raise EnvError(
@@ -323,11 +322,14 @@ class SimultaneousGame(RoundGame):
         return first
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round with one action per agent; return PettingZoo's five dicts.
+        """Play one round with one action per agent, and print it in render mode "human".
 
         Args:
             actions: Agent -> number of its action; masks are not checked. After the end of an
                 episode, an empty mapping returns five empty dicts.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos, each by agent.
 
         Raises:
             EnvError: An agent is missing or unknown, an action is outside the space, or no episode
@@ -367,7 +369,7 @@ class SimultaneousGame(RoundGame):
         return self._outgoing(self.agents, self.first_infos())
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
-        """Return observations of the current rows, and `round_infos` with added masks, by agent."""
+        """Return observations of `_rows`, and `round_infos` with masks added in place, by agent."""
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
         observations, infos = {}, {}
         # `strict` would double the time: asking an array for a row past its end is slow.

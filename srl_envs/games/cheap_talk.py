@@ -39,8 +39,9 @@ def message_lines(observation: Any) -> str:
 class TalkingGame(base.SimultaneousGame):
     """Game whose agents may send messages.
 
-    With `messages`, the text above the last line of an answer is part of the next observation of
-    all other agents, under "messages" and in "text".
+    With `messages`, which requires obs_mode "llm" (else EnvConfigError), the text above the last
+    line of an answer is part of the next observation of all other agents, under "messages" and in
+    "text".
     """
 
     def __init__(self, *game: Any, messages: bool, **settings: Any) -> None:

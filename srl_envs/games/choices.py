@@ -46,7 +46,10 @@ class ChoiceRules:
         return max(self.mean_reward(*counts) for counts in self._all_counts())
 
     def constants(self) -> list[float]:
-        """Return the mean reward per agent for each tuple of one action per group, in order."""
+        """Return the mean reward per agent for each tuple of one action per group.
+
+        The order is that of itertools.product: (0, 0), (0, 1), (1, 0), (1, 1) for two groups.
+        """
         sizes = self.group_sizes
         return [
             self.mean_reward(*(size * action for size, action in zip(sizes, actions, strict=True)))

@@ -289,7 +289,10 @@ class Maze(base.SimultaneousGame):
         return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode (option "level_seed": its maze); return each agent's first vector."""
+        """Start an episode; return each agent's first vector.
+
+        The option "level_seed" selects its maze; EnvConfigError if invalid.
+        """
         agents = len(self.possible_agents)
         seed = options.get("level_seed")
         self.level = self.draw_level(self.np_random) if seed is None else self.named_level(seed)
@@ -373,7 +376,7 @@ class Maze(base.SimultaneousGame):
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return a seed's maze; EnvConfigError if invalid, of another split, or with a layout."""
+        """Return a seed's maze; EnvConfigError if invalid, of another split, or for a `layout`."""
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -385,7 +388,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Try a move, unless arrived; return last_dx, last_dy and blocked, all 0 for no move."""
+        """Move an agent, count moves and visits; return last_dx, last_dy, blocked (0 at a goal)."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -401,7 +404,7 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return an agent's vector; `way` are fields last_dx, last_dy, blocked, `time` is time."""
+        """Return an agent's vector; `way` are its fields last_dx, last_dy and blocked."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place

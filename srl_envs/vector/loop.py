@@ -84,7 +84,7 @@ class SyncVectorGame(VectorGame):
             self._observations[i, self._index_of[agent]] = seen
 
     def _stacked(self, given: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
-        """Merge (env, agent, info) triples to key -> array (N, A, ...), "_key" -> marks (N, A)."""
+        """Merge (env, agent, info) to key -> array (N, A, ...) or nested dict, "_key" -> marks."""
         by_key: dict[str, list[tuple[int, int, Any]]] = {}
         for i, agent, info in given:
             for key, value in info.items():

@@ -21,6 +21,7 @@ from srl_train.cli.options import (
     add_seed,
     check_numbers,
     players_of,
+    settings,
 )
 from srl_train.errors import ConfigError
 from srl_train.metrics.tables import MISSING, aligned, measured
@@ -47,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "training), none of them, or all (default: all)",
     )  # fmt: skip
     parser.add_argument("--policy", metavar="NAME", help=f"policy to evaluate: {PLAYERS}")
+    add_list(
+        parser, "--set", "KEY=VALUE",
+        "argument of the environment, instead of that of the scenario, such as max_cycles=10",
+        dest="options",
+    )  # fmt: skip
     add_list(
         parser, "--background", "NAME",
         "policy of the background agents, instead of that of the scenario; AGENT=NAME for one "
@@ -92,8 +98,10 @@ def run(args: argparse.Namespace) -> int:
     if args.policy is None:
         raise ConfigError(f"--policy is required: {PLAYERS}")
     check_numbers(args)
+    options = settings(args.options)
     chosen = [
-        _with_background(scenarios.scenario(name), args.background) for name in dict.fromkeys(names)
+        _with_background(scenarios.scenario(name).with_options(options), args.background)
+        for name in dict.fromkeys(names)
     ]
     pass_at = _pass_at(args, chosen)
 

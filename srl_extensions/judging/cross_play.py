@@ -91,6 +91,7 @@ def play_cross(
     seed: int = 0,
     *,
     runner: EpisodeRunner = UNRECORDED,
+    partners: Sequence[str] | None = None,
 ) -> list[PairGame]:
     """Play all ordered pairs of players, self-play included, in each place from the same starts.
 
@@ -103,6 +104,7 @@ def play_cross(
         episodes: Number of starts.
         seed: Seed of all environments and policies.
         runner: Limits of the episodes, and the folder of their records.
+        partners: Second players of the pairs; None for all players.
 
     Returns:
         All games, by pair, place and start. A failed game has its failure, and None as returns.
@@ -121,7 +123,7 @@ def play_cross(
     schedule = [
         (first, second, place)
         for first in players
-        for second in players
+        for second in (players if partners is None else partners)
         for place in places
         if first != second or not place
     ]

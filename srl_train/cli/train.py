@@ -69,5 +69,8 @@ def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
     if args.seed is not None:
         overrides["seed"] = args.seed
     from srl_train.config.yaml_file import load
+    from srl_train.environment import build_env
 
-    return folder, load(args.config or folder / "config.yaml", overrides)
+    config = load(args.config or folder / "config.yaml", overrides)
+    build_env(config).close()  # Refuse a wrong environment before torch is loaded.
+    return folder, config

@@ -49,10 +49,7 @@ def _problem(
     steps: Sequence[CallStep],
     files: Mapping[str, str] | None = None,
 ) -> Problem:
-    """Return a Problem; its question also lists the names in `files` (name -> text).
-
-    `key` identifies the problem within its family, apart from its wording.
-    """
+    """Return a Problem that lists its `files` (name -> text), if any; `key` is for its identity."""
     listing = f" Files: {', '.join(sorted(files))}." if files else ""
     return Problem(
         question + listing,
@@ -133,7 +130,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem: `difficulty` (1 to 5) files name the next, one has a number, two neither."""
+    """Draw a Problem of difficulty 1 to 5: that many files name the next; the last has a number."""
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
     chain = names[: difficulty + 1]
@@ -209,7 +206,7 @@ def towns() -> list[str]:
 
 
 def _number(rng: np.random.Generator, difficulty: int) -> str:
-    """Draw a number, as text: one digit, two, three, one decimal place, or five (difficulty 5)."""
+    """Draw a number as text: 1, 2 or 3 digits, one decimal place, or 5 digits, by difficulty."""
     if difficulty == 4:
         return f"{rng.integers(10, 1000) / 10:.1f}"
     low, high = {1: (2, 10), 2: (10, 100), 3: (100, 1000), 5: (10_000, 100_000)}[difficulty]
