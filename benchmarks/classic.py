@@ -39,10 +39,7 @@ COLUMNS = ("uniform", "constant", "scripted", *CLASSIC, MODEL, "optimum")
 
 
 def trained(seed: int, place: str, algorithm: str) -> tuple[dict[str, float], list[float]]:
-    """Train with Stable-Baselines3; return the scores by split, and the mean reward of every step.
-
-    Scores are those of the most probable actions.
-    """
+    """Train with Stable-Baselines3; return scores by split, and the mean reward of every step."""
     import supersuit
     import torch
     from sb3_contrib import RecurrentPPO
@@ -103,10 +100,7 @@ def mean_return(policy: Policy, place: str, split: str, **options: Any) -> float
 
 
 def mean_reward(act: Callable[..., Any], game: str, split: str) -> float:
-    """Return the mean reward per agent and step in PLAN["episodes"] episodes of each rule set.
-
-    `act` maps (observations, memory, whether each is the first) to (actions, memory).
-    """
+    """Return the mean reward per agent and step of `act`, with equally many of all rule sets."""
     one, count = make(game, split=split), PLAN["episodes"]
     games = vector.make(game, count, split=split)
     earned = []
@@ -143,17 +137,14 @@ def reward_of(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def references(place: str, split: str) -> dict[str, float]:
-    """Return `baselines()` of a game, or mean returns of scripted policies in a scenario.
-
-    The optimum in mazes is the return of "explorer", which sees all walls of a maze without loops.
-    """
+    """Return `baselines()` of a game, or mean returns of scripted policies in a scenario."""
     if place not in SCENARIOS:
         return make(place, split=split).baselines()
     env = scenario(place).make()
     found = {name: mean_return(classic_policy(name, env), place, split) for name in names(env)}
     constants = [Trained(lambda *_, a=a: ([a], None)) for a in range(len(env.masks()[0]))]
     known = {"constant": max(mean_return(one, place, split) for one in constants)}
-    if "explorer" in found:
+    if "explorer" in found:  # With all walls in view, it takes the shortest way.
         explorer = classic_policy("explorer", scenario(place).make(view_radius=env.width))
         known["optimum"] = mean_return(explorer, place, split, view_radius=env.width)
     return {**known, "uniform": found["uniform"], "scripted": max(found.values())}
@@ -183,12 +174,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs = [json.loads(line) for line in options.runs.read_text("utf-8").splitlines()]
     known = {(run["seed"], run["game"], run["algorithm"]) for run in runs}
     games, models = PLAN["games"], [seed for seed in options.seeds if seed < PLAN["model_seeds"]]
-    plan = [*product(options.seeds, SCENARIOS, [IPPO]), *product(models, games, [MODEL])]
-    plan += product(options.seeds, games, CLASSIC)
-    for seed, place, name in (one for one in plan if one not in known):
-        scores, rewards = (
-            model_trained(seed, place) if name == MODEL else trained(seed, place, name)
-        )
+    plan = {*product(options.seeds, SCENARIOS, [IPPO]), *product(models, games, [MODEL])}
+    plan.update(product(options.seeds, games, CLASSIC))
+    for seed, place, name in sorted(plan - known):
+        learn = model_trained if name == MODEL else partial(trained, algorithm=name)
+        scores, rewards = learn(seed, place)
         curve = [float(np.mean(part)) for part in np.array_split(rewards, PLAN["points"])]
         run = {"game": place, "algorithm": name, "seed": seed, **scores, "curve": curve}
         runs.append(run)

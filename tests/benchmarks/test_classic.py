@@ -65,9 +65,9 @@ def test_known_runs_are_not_repeated(tmp_path, monkeypatch):
     runs = tmp_path / "runs.jsonl"
     assert classic.main(["--runs", str(runs), "--seeds", "0"]) == 0
     assert classic.main(["--runs", str(runs), "--seeds", "0", "1"]) == 0
-    first = [name for seed, name in trained if seed == 0]
-    assert sorted(first) == sorted([*classic.CLASSIC, classic.MODEL])
-    assert [name for seed, name in trained if seed == 1] == [*classic.CLASSIC]
+    assert trained == sorted(trained) and len(trained) == 9
+    assert {name for seed, name in trained if seed == 0} == {*classic.CLASSIC, classic.MODEL}
+    assert {name for seed, name in trained if seed == 1} == {*classic.CLASSIC}
     row = json.loads(runs.read_text().splitlines()[-1])
     assert row["curve"] == [0.5, 2.5, 4.5, 6.5, 8.5, 10.5, 12.5, 14.5]
 
