@@ -29,8 +29,9 @@ class MultiModelTrainingEnvironment(CustomRewards):
     Args:
         env: PettingZoo ParallelEnv; EnvConfigError for other objects.
         environment_type: Kind of the environment, for the caller's own use.
-        reward_function: Function `f(model_output, context)` of the answer as written and a
-            srl_envs.wrappers.RewardContext; None keeps the environment's rewards.
+        reward_function: Function `f(model_output, context)`; None keeps the environment's rewards.
+            `model_output` is the answer as written, or the action if it has no text; `context` is
+            a srl_envs.wrappers.RewardContext.
     """
 
     def __init__(

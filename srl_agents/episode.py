@@ -96,7 +96,7 @@ class AgentStep:
 
 @dataclass(frozen=True)
 class End:
-    """End of one agent's episode."""
+    """End of one agent's episode: termination, or truncation with the last observation."""
 
     truncated: bool
     """True for a truncation, False for a termination."""
@@ -105,12 +105,12 @@ class End:
     prompt_ids: tuple[int, ...] | None = None
     """Token ids of `observation`; only for language models in games that do not show the time."""
     state: np.ndarray | None = None
-    """Last state of the environment, if states are recorded."""
+    """Last state of the environment; only with `prompt_ids`, if states are recorded."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """Record of one episode."""
+    """Record of one episode: environment, seed, players, steps, and failure if any."""
 
     environment: str
     """Metadata name of the environment."""

@@ -28,7 +28,8 @@ POINTS = {
     "api": "reset returns two dicts and step five, with one entry per agent, of the right types",
     "spaces": "an agent's spaces are the same object on every call and contain its observations",
     "masks": "an action mask is int8, with one entry per action and at least one legal action",
-    "end": "episodes end within max_cycles, agents that ended do not return, and after the end "
+    "end": "episodes end within max_cycles, agents that ended do not return, agents that join have "
+    "entries in all dicts of the step before their first action, and after the end "
     "step({}) returns five empty dicts",
     "infos": "infos are JSON data, except arrays",
     "fresh": "returned objects do not change afterwards",
@@ -119,6 +120,7 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
     live = list(env.agents)
     _require(bool(live) and set(live) <= set(env.possible_agents), "api", "agents are {!r}", live)
     _check_outcome(env, live, returned[0])
+    gone: set[str] = set()
     for place, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(seed + place)
     copies: Trace = deepcopy(returned)
@@ -131,7 +133,10 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
         _require(complete, "api", "step() must return five dicts")
         returned.append(outcome)
         copies.append(deepcopy(outcome))
-        live = _check_outcome(env, live, outcome)
+        joined = [agent for agent in env.agents if agent not in live]
+        _require(gone.isdisjoint(joined), "end", "one of {} returned", joined)
+        before, live = [*live, *joined], _check_outcome(env, [*live, *joined], outcome)
+        gone |= set(before) - set(live)
     _require(_equal(returned, copies), "fresh", "what a turn returned has changed")
     after = _call("end", env.step, {})
     _require(tuple(after) == ({},) * 5, "end", "step({{}}) after it gives {!r}", after)

@@ -189,8 +189,9 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     """Return the first scenario whose held-out options an environment would have, or None.
 
     These are scenarios of the same game (all environments of one module) whose held-out options
-    have the same values. `split: any` counts as "test", except for OWN_PROBLEMS. `environment` is a
-    name or 'module:function'; arguments that are missing in `options` have their defaults.
+    have the same values. `split: any` counts as "test", unless an option in OWN_PROBLEMS is set,
+    which replaces the package's problems. `environment` is a name or 'module:function'; arguments
+    that are missing in `options` have their defaults.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module

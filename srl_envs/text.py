@@ -374,8 +374,8 @@ class TextHistory:
 class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
     """PettingZoo wrapper with texts as observations and actions.
 
-    The first observation of an episode is the rules and the situation. Later ones are feedback on
-    an answer that was not parsed, and the situation. With `history`, every observation contains the
+    The first observation of an agent is the rules and the situation. Later ones are feedback on an
+    answer that was not parsed, and the situation. With `history`, every observation contains the
     rules, earlier turns (see TextHistory), feedback and the situation. Observations have at most
     TEXT_LENGTH characters; the oldest turns are dropped first.
 
@@ -455,6 +455,8 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             texts = {a: (notes.get(a, "") + now)[:TEXT_LENGTH] for a, now in texts.items()}
         if self.history is not None:
             texts = self._with_history(texts)
+        elif joined := {a: now for a, now in texts.items() if a not in actions}:
+            texts = {**texts, **self._with_history(joined)}
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:

@@ -40,10 +40,10 @@ class RunFiles:
         self.server_logs = folder / "server-logs"
 
     def lock(self) -> BaseFileLock:
-        """Create the folder, lock it, and return the lock, which ends with the process.
+        """Create and lock the folder; return the lock, which ends with the process at the latest.
 
-        Forked child processes do not keep the lock. Raises ConfigError if the folder is locked or
-        not writable.
+        The lock file contains the process id. Forked child processes do not keep the lock. Raises
+        ConfigError if the folder is locked or not writable.
         """
         from filelock import FileLock, Timeout  # Other commands do not require filelock.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.games import maze, team_battle
+from srl_envs.games.choices import ChoiceGame
 from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.games.maze_levels import STEPS, Level
 from srl_envs.games.team_battle import DRAW, TEAM_A, TEAM_B, TeamBattle
@@ -25,6 +26,10 @@ class ChoiceForm(ArrayGame):
     FIRST, OWN, REWARD, TIME = range(4)
     _payoffs: np.ndarray
     """Rewards without noise, by case: an index that encodes all actions that matter."""
+
+    @classmethod
+    def fits(cls, game: ChoiceGame) -> bool:
+        return not (game.talk or game.turnover)
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
         """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.

@@ -250,16 +250,17 @@ def assessment(
     """Return measures of an outcome's quality, undiscounted.
 
     Args:
-        utilities: Points of each agent, by deal.
+        utilities: Points by deal, then by agent: `utilities[deal][agent]`.
         reservations: Points of each agent without a deal.
-        agreed: Number of the deal, None without one.
+        agreed: Index of the deal in `utilities`, or None without a deal.
 
     Returns:
-        `utilities`: points / 100 of each agent. `pareto_efficient`: no deal is better for one agent
-        and worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal or of
-        the reservations, None if 0. `nash_product`: product of the gains over the reservations,
-        losses counting as 0. `nash_share`: `nash_product` / the greatest of any deal, None if that
-        is 0. `individually_rational`: a bool per agent, True with at least its reservation.
+        `utilities`: points / 100 of each agent. `pareto_efficient`: no other deal is better for one
+        agent and worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal
+        or of the reservations, None if 0. `nash_product`: product of the gains over the
+        reservations, in points / 100, losses counting as 0. `nash_share`: `nash_product` / the
+        greatest of any deal, None if that is 0. `individually_rational`: a bool per agent, True
+        with at least its reservation.
     """
     ends = tuple(reservations) if agreed is None else utilities[agreed]
     by_agent = zip(zip(*utilities, ends, strict=True), reservations, strict=True)

@@ -100,13 +100,17 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.rounds = self.max_cycles
         self._episode = -1  # number of the episode since the last seed, from 0
         self._begun = False
-        self.text_view = self.make_view()
+        self.text_view = self.with_words(self.make_view())
 
     # Defined by each kind of game.
 
     def make_view(self) -> TextView:
         """Return the text view for episodes of `self.max_cycles` rounds."""
         raise NotImplementedError
+
+    def with_words(self, view: TextView) -> TextView:
+        """Return the text view, given that of `make_view`; changed in games with words."""
+        return view
 
     def drawn_in_text(self) -> str:
         """Return a drawing of the last round, a text of several lines."""
@@ -150,7 +154,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         seed, given = reset_arguments(seed, options)
         if self.max_cycles is not self.rounds:
             self.rounds = whole_number("max_cycles", self.max_cycles, low=1)
-            self.text_view = self.make_view()
+            self.text_view = self.with_words(self.make_view())
         self._episode += 1
         if seed is not None:
             self.np_random, self._episode = np.random.default_rng(seed), 0
@@ -246,7 +250,7 @@ class SimultaneousGame(RoundGame):
         self._noise: list[float] = []  # unused numbers in reverse order
         self.finished = False
         self._rows: Sequence[Row] = ()
-        self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
+        self._shown: Sequence[Sequence[Any]] = ((), (), ())  # agents, actions and rewards
         self.order: Sequence[int] = range(len(agents))
         super().__init__(
             agents, low, high, max_cycles=max_cycles, obs_mode=obs_mode, render_mode=render_mode
@@ -289,7 +293,7 @@ class SimultaneousGame(RoundGame):
     def drawn_in_text(self) -> str:
         width = max(map(len, self.possible_agents))
         lines = [self.headline()]
-        for agent, action, reward in zip(self.possible_agents, *self._shown, strict=True):
+        for agent, action, reward in zip(*self._shown, strict=True):
             answer = "-" if action is None else self.text_view.answers(agent)[action]
             earned = "" if reward is None else f"{reward:.3f}"
             lines.append(f"{agent:<{width}}  {earned:>7}  {answer}")
@@ -345,7 +349,7 @@ class SimultaneousGame(RoundGame):
         if out_of_time or self.finished:
             self.agents = []
         if self.render_mode is not None:
-            self._shown = (chosen, earned)
+            self._shown = (agents, chosen, earned)
         if self.render_mode == "human":
             self.render()
         observations, infos = self._outgoing(agents, round_infos)
@@ -366,7 +370,7 @@ class SimultaneousGame(RoundGame):
 
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
-        self._shown = nothing, nothing
+        self._shown = self.agents, nothing, nothing
         return self._outgoing(self.agents, self.first_infos())
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:

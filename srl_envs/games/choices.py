@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import comb, prod
 
-from srl_envs.games import base
+from srl_envs.games.turnover import TurnoverGame
 
 
 class ChoiceRules:
@@ -75,7 +75,7 @@ class ChoiceRules:
         return product(*(range(size + 1) for size in self.group_sizes))
 
 
-class ChoiceGame(base.SimultaneousGame):
+class ChoiceGame(TurnoverGame):
     """Base class of games in which every agent competes (action 0) or cooperates (action 1)."""
 
     rules: ChoiceRules

@@ -174,14 +174,15 @@ class Maze(base.SimultaneousGame):
     Agents are agent_0, agent_1, ... Observations are float32 vectors of shape
     (15 + (2 * view_radius + 1)^2,), laid out as OBSERVATION_FIELDS. Infos of a step contain
     `shortest_path` (least number of rounds from the agent's start to its goal; for "meet", until
-    all can be in one cell), `steps` (number of moves of the agent), `success`, `level_seed` (None
-    for a layout), `layout_hash` and, in the last round of a race of several agents, `winner`: the
-    name of an agent, or "draw". `baselines` is empty, because arriving ends an episode: compare
-    `steps` with `shortest_path`.
+    all can be in one cell), `steps` (number of the agent's moves, with blocked ones), `success`,
+    `level_seed` (None for a layout), `layout_hash` and, in the last round of a race of several
+    agents, `winner`: the name of an agent, or "draw". `baselines` is empty, because arriving ends
+    an episode: compare `steps` with `shortest_path`.
 
     Mazes are generated from `width`, `height` and `loop_share` unless a `layout` is given. Each
     episode has a new random maze of the `split`, unless `level_seed` or `num_levels` limits the
-    choice. `reset(options={"level_seed": k})` selects the maze of one episode.
+    choice. `reset(options={"level_seed": k})` selects the maze of one episode, without a layout.
+    A level seed must be of the `split`.
 
     Args:
         layout: "simple", "medium", "complex", a Level, or the lines of Level.drawn.
@@ -201,8 +202,9 @@ class Maze(base.SimultaneousGame):
         render_mode: "human", "ansi", "rgb_array" or None.
 
     Raises:
-        EnvConfigError: An argument is out of range, arguments exclude each other, or the maze has
-            too few cells for the agents.
+        EnvConfigError: An argument is out of range, `layout` has an argument from `width` to
+            `split` next to it, `level_seed` has `num_levels` next to it or is of another split, or
+            the maze has too few cells for the agents.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("maze_v0", fps=4)

@@ -230,6 +230,7 @@ class SocialNegotiation(TalkingGame):
             before it.
         messages: Show the text above the last line of an answer to all others. Needs obs_mode
             "llm".
+        talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         max_cycles: Number of rounds until the deadline, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
@@ -246,6 +247,7 @@ class SocialNegotiation(TalkingGame):
         discount: float = 0.95,
         conflict: float = 0.75,
         messages: bool = False,
+        talk: int = 0,
         max_cycles: int = 10,
         obs_mode: str = "vector",
         render_mode: str | None = None,
@@ -268,6 +270,7 @@ class SocialNegotiation(TalkingGame):
             [low[name] for name, size in sizes for _ in range(size)],
             [1.0 for _, size in sizes for _ in range(size)],
             messages=messages,
+            talk=talk,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -279,7 +282,7 @@ class SocialNegotiation(TalkingGame):
         )
 
     def masks(self) -> Sequence[np.ndarray]:
-        return self._legal_now
+        return self.with_any_word(self._legal_now)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         rules = self.rules

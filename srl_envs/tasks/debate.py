@@ -286,7 +286,10 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _motion(row: Any) -> str:
-    """Return a motion, a text or {"motion": text}, as one line; raise EnvConfigError for others."""
+    """Return a motion, a text or {"motion": text}, as one line.
+
+    Raises EnvConfigError for others, a blank text, and one of more than LONGEST characters.
+    """
     motion = row.get("motion") if isinstance(row, Mapping) else row
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(

@@ -185,7 +185,12 @@ def _percent(truth: str) -> frozenset[str]:
 
 
 def same_reading(truth: Reading, answer: Reading) -> bool:
-    """Return True if two Readings have equal values, or raise ImportError if mpmath is missing."""
+    """Return True if an answer has the value of the truth; the order of the two matters.
+
+    The answer may be rounded as in `same_answer`. A truth that is a number needs an answer that is
+    a number; a truth that is an expression may have either. Raises ImportError if roots, pi or
+    functions need mpmath, and mpmath is missing.
+    """
     if {truth.kind, answer.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
         truth, answer = _interval(truth), _interval(answer)
     right, given = truth.content, answer.content

@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play scenarios (--list: list them), print scores, write --out if given, and return 0."""
+    """Play or list scenarios, print scores, write --out if set, return 0; ConfigError if wrong."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
@@ -156,7 +156,7 @@ def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """Return the scenario with background policies from `words`, the values of --background.
+    """Return the scenario with background policies from `words`, the --background values, if any.
 
     A value is NAME for all background agents, or AGENT=NAME for one agent, which is then not focal.
     Any value removes the held-out partners. Raise ConfigError for an invalid one, or if no focal
@@ -190,7 +190,7 @@ def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[in
 
 
 def table(policy: str, scores: Sequence[ScenarioScore]) -> str:
-    """Return the scores as text for a terminal: mean returns, then solved problems."""
+    """Return the scores of the policy `policy` as text: mean returns, then solved problems."""
     headers = ("scenario", "return", "95 % interval", "background return", "parse failures")
     lines = [
         f"{policy}: mean return per agent and episode, {len(scores[0].episodes)} episodes per "

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address of the live page, serve it until interrupted, and return 0."""
+    """Print the live page's address, serve it until Ctrl-C, return 0; ConfigError for --port."""
     with needed_by("`srl watch`"):
         from srl_extensions.pages.live_server import server
 

@@ -83,7 +83,7 @@ class Service:
 
     @contextmanager
     def _admitted(self, context: Any) -> Iterator[str]:
-        """Yield the client of a call; `calls` counts the call during the body.
+        """Yield the client of a call, by token or host; `calls` counts the call during the body.
 
         Raises RemoteError if the call has no valid token, or its client has 1024 calls.
         """
@@ -192,13 +192,10 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread of this process in the context, and yield its Serving.
+    """Run a server in a thread during the context, yield its Serving; errors as `serving`.
 
     Args:
         settings: Settings of the server.
-
-    Raises:
-        EnvConfigError: If the address is not available, or the certificate cannot be read.
     """
     thread, server = LoopThread("environment-server"), serving(settings)
     try:

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """Limits of a server. Raises EnvConfigError for values that are not allowed."""
+    """Limits of a server, times in seconds; EnvConfigError for values that are not allowed."""
 
     max_sessions: int = 256
     """Maximum number of open sessions of one client."""
@@ -53,7 +53,7 @@ class SessionLimits:
 
 @dataclass(eq=False)
 class Session:
-    """One environment of one client."""
+    """One environment of one client; `env` is None until it is made."""
 
     id: str
     client: str

@@ -84,12 +84,13 @@ def advantage_alignment(section: Any, discount: float, scale: str) -> CreditSche
     disables the division of A by a deviation.
     """
 
-    def align(own_T: Sequence[float], opponents: Sequence[Sequence[float]]) -> list[float]:
-        """Return an agent's aligned advantages, from its advantages and those of each opponent."""
+    # An opponent is a pair: the number of steps that it joined before the agent, its advantages.
+    def align(own_T: Sequence[float], opponents: Sequence[tuple[int, Any]]) -> list[float]:
         found: list[float] = []
         past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
         for step, value in enumerate(own_T):
-            present = [other[step] for other in opponents if step < len(other)]
+            places = ((other, step + before) for before, other in opponents)
+            present = [other[at] for other, at in places if 0 <= at < len(other)]
             mean = math.fsum(present) / len(present) if present else 0.0
             found.append(value + section.alignment * discount * past * mean)
             past = discount * (past + value)
@@ -105,7 +106,9 @@ def advantage_alignment(section: Any, discount: float, scale: str) -> CreditSche
         for agent, found in advantages.items():
             opponents = [other for other in roles.agents if side[other] != side[agent]]
             for number, own in enumerate(found):
-                aligned[number][agent] = align(own, [advantages[a][number] for a in opponents])
+                joined = {a: trajectory.joined for a, trajectory in group[number].items()}
+                others = [(joined[agent] - joined[a], advantages[a][number]) for a in opponents]
+                aligned[number][agent] = align(own, others)
         return aligned
 
     return per_group(scheme)

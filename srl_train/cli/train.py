@@ -29,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train or resume a run, print its summary in the main process, set `args.folder`, return 0."""
+    """Train or resume a run, print its summary in the main process, set `args.folder`, return 0.
+
+    Raises ConfigError without a configuration file, unless --resume and --out name a run.
+    """
     folder, config = _folder_and_config(args)
     args.folder = folder  # `srl_train.cli.main` reads it after an interrupt.
     with announced("loading torch, transformers and TRL"):

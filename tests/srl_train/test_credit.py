@@ -1,5 +1,6 @@
 """Every assignment against numbers worked by hand."""
 
+import dataclasses
 import math
 import subprocess
 import sys
@@ -167,6 +168,15 @@ def test_advantage_alignment_uses_opponents_that_have_the_step():
     assert first["r0"] == [1.0, 2.0]
     # b0: A = (2, 1.5); the mean of r0's .5 and r1's 4.5 is 2.5: 1.5 + 2 * 2.5
     assert first["b0"] == [2.0, 6.5]
+
+
+def test_advantage_alignment_with_an_agent_that_joined():
+    group = [game({"a": [2, 4], "b": [6]}), game({"a": [0, 0], "b": [4]})]
+    for played in group:
+        played["b"] = dataclasses.replace(played["b"], joined=1)
+    [first, _] = advantages("advantage_alignment", [group], TWO, scale="none")[0]
+    # A = (3, 2), B = 1 in the second step only: 2 + 3 * 1
+    assert first == {"a": [3.0, 5.0], "b": [1.0]}
 
 
 @pytest.mark.parametrize("name", PER_GROUP)

@@ -214,6 +214,6 @@ def _number(rng: np.random.Generator, difficulty: int) -> str:
 
 
 def _files(rng: np.random.Generator, difficulty: int, size: int) -> dict[str, str]:
-    """Draw `size` files: a dict of a name in FILE_NAMES -> a number as text, sorted by name."""
+    """Draw `size` files: name in FILE_NAMES -> `_number` of `difficulty`, sorted by name."""
     names = rng.permutation(FILE_NAMES)[:size]
     return {str(name): _number(rng, difficulty) for name in sorted(names)}

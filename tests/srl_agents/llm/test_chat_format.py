@@ -93,6 +93,9 @@ def test_contents_never_contain_control_tokens(dialect):
         control = set(dialect.tokenizer.all_special_ids)
         assert [t for t in spelled if t in control] == [t for t in plain if t in control]
         assert evil in dialect.tokenizer.decode(spelled, clean_up_tokenization_spaces=False)
+    answer = chat.answer(evil)
+    assert control.isdisjoint(answer)
+    assert chat.text(answer) == evil
 
 
 def test_the_text_of_an_answer_shows_other_special_tokens(tokenizer_of):

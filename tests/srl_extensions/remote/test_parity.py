@@ -13,6 +13,7 @@ from srl_envs.vector.loop import SyncVectorGame
 GAMES = [
     ("coop_compete_v0", {"num_agents": 3, "max_cycles": 6}),
     ("team_battle_v0", {"max_cycles": 4, "obs_mode": "dict"}),
+    ("coop_compete_v1", {"max_cycles": 6, "turnover": 3, "talk": 1}),
     ("maze_meet_v0", {"width": 5, "height": 5, "max_cycles": 12, "mask_walls": True}),
     ("social_trading_v0", {"max_cycles": 6, "obs_mode": "llm"}),
     ("social_negotiation_v0", {"max_cycles": 6}),
