@@ -62,6 +62,7 @@ def trained(seed: int, place: str, algorithm: str) -> tuple[dict[str, float], li
         rows.venv.reset(seed=1000 * seed)  # The learner resets without a seed.
     envs = vec_env.VecNormalize(rows, norm_reward=False)
     utils.set_random_seed(seed)
+    envs.action_space.seed(seed)  # DQN explores with the generator of this space.
     kind = {DEEP_Q: DQN, RECURRENT: RecurrentPPO}.get(algorithm, PPO)
     model = kind(env=envs, **SETTINGS[algorithm])
     if algorithm == MAPPO:
