@@ -210,7 +210,6 @@ bench-train: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic
 	$(BIN)/python -m benchmarks.training tools
-	$(BIN)/python -m benchmarks.training several_tasks
 
 $(CLASSIC)/.installed: pyproject.toml constraints/interop.txt
 	$(new_venv)
@@ -235,7 +234,6 @@ bench-envs: $(VENV)/.installed-run
 # Runs all commands, even if one fails.
 bench-gpu: $(if $(GPU_PYTHON),,$(VENV)/.installed-dev)
 	@failed=; for each in "pytest -m gpu tests/srl_train" \
-		"benchmarks.training vocabulary" \
 		"benchmarks.training demo_seeds --seeds 0 1 2 --set models.device=cuda"; do \
 		echo "python -m $$each"; $(or $(GPU_PYTHON),$(BIN)/python) -m $$each || failed=1; \
 	done; test -z "$$failed"

@@ -1,18 +1,15 @@
-"""TRL's GRPOTrainer alone on recorded samples, and random models to train."""
+"""TRL's GRPOTrainer alone on recorded samples."""
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
-import psutil
 import torch
 from datasets import Dataset
 from torch import Tensor
-from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_train.config.learning.learners import GrpoConfig
@@ -23,8 +20,6 @@ from srl_train.samples import TokenSample
 
 Update = tuple[Sequence[TokenSample], int]
 """Samples and seed of one update."""
-HEAD = 64
-"""Width of an attention head."""
 
 
 def now() -> float:
@@ -33,32 +28,6 @@ def now() -> float:
         return time.process_time()
     torch.cuda.synchronize()
     return time.perf_counter()
-
-
-def memory_now() -> int:
-    """Return the memory of this process in bytes; with an accelerator, of its tensors there."""
-    if torch.cuda.is_available():
-        return torch.cuda.memory_allocated()
-    return psutil.Process().memory_info().rss
-
-
-def peak_memory() -> int:
-    """Return the largest value of `memory_now` so far."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def random_model(layers: int, width: int, **settings: Any) -> Qwen2ForCausalLM:
-    """Return a Qwen2 on the CPU with random weights and further `settings` of Qwen2Config."""
-    config = Qwen2Config(
-        hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // HEAD,
-        tie_word_embeddings=True, bos_token_id=None, **settings,
-    )  # fmt: skip
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return Qwen2ForCausalLM(config)
 
 
 class BareTrainer:

@@ -21,7 +21,6 @@ from srl_agents.episode import AgentStep, Decision
 from srl_train.credit import (
     CREDIT_SCHEMES,
     AgentRoles,
-    AlignmentCredit,
     CounterfactualCredit,
     CreditConfig,
     CreditScheme,
@@ -46,16 +45,6 @@ KEY_CREDIT: Mapping[str, CreditConfig] = {
     "difference": PlainCredit(name="difference"),
     "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
 }
-DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
-    "agent_turn": PlainCredit(name="agent_turn"),
-    "advantage_alignment": AlignmentCredit(alignment=1.0),
-}
-DILEMMA_ROLES = AgentRoles(("first", "second"))
-DILEMMA = np.array([[-2.0, 0.0], [-3.0, -1.0]])
-"""Own payoff by own and the other agent's choice; 1 cooperates."""
-DILEMMA_TURNS, DILEMMA_DISCOUNT, DILEMMA_RATE = 16, 0.96, 0.1
-CONTEXTS = 5
-"""Contexts of a choice: the first turn, then (own, other) = 00, 01, 10, 11."""
 
 
 def key_rewards(
@@ -68,10 +57,9 @@ def key_rewards(
 
 
 def measure(request: Request) -> Result:
-    """Return the rows of `key_games` and `dilemmas`."""
+    """Return the rows of `key_games`."""
     options = request.claim.options
-    key = key_games(request.seeds, options["rates"], options["agents"], options["most"])
-    return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"])])
+    return Result(key_games(request.seeds, options["rates"], options["agents"], options["most"]))
 
 
 def key_games(
@@ -96,7 +84,7 @@ def key_games(
             steps = [n * steps_of(name, count) for n, count in zip(own, agents, strict=True)]
             due = slope(agents, [predicted(name, count) for count in agents])
             rows.append({
-                "part": "key", "rate": rate, "credit": name, "seed": seed,
+                "rate": rate, "credit": name, "seed": seed,
                 **{f"episodes_{n}": float(each) for n, each in zip(agents, own, strict=True)},
                 "slope": slope(agents, own), "predicted": due, "apart": slope(agents, own) - due,
                 "steps_slope": slope(agents, steps), "times": most_agents["team_joint"] / own[-1],
@@ -130,18 +118,6 @@ def steps_of(name: str, agents: int) -> int:
     return TURNS + alternatives * agents * TURNS * (TURNS + 1) // 2
 
 
-def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
-    """Return one row per credit scheme and seed: cooperation and reward after `updates` updates."""
-    rows: list[dict[str, Any]] = []
-    plain: dict[int, float] = {}
-    for name, credit in DILEMMA_CREDIT.items():
-        for seed in seeds:
-            found = dilemma(credit, DILEMMA_RATE, seed, updates)
-            more = found["cooperation"] - plain.setdefault(seed, found["cooperation"])
-            rows.append({"part": "dilemma", "credit": name, "seed": seed, **found, "more": more})
-    return rows
-
-
 def games_until_found(
     credit: CreditConfig, rate: float, seed: int, most: int, agents: int
 ) -> float:
@@ -170,38 +146,6 @@ def games_until_found(
         if kept == KEPT:
             return played - GROUP * (KEPT - 1)
     return math.inf
-
-
-def dilemma(
-    credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
-) -> dict[str, float]:
-    """Train two learners with one logit per context; return the results of the last tenth."""
-    rng = np.random.default_rng(seed)
-    scheme = CREDIT_SCHEMES.load(credit.name)(credit, DILEMMA_DISCOUNT, "group")
-    state: Mapping[str, float] = {}
-    logits = np.zeros((2, CONTEXTS))
-    seen: list[tuple[float, float]] = []
-    for _ in range(updates):
-        chance = 1.0 / (1.0 + np.exp(-logits))
-        context = np.zeros((games, 2), int)
-        contexts = np.empty((games, 2, DILEMMA_TURNS), int)
-        chosen = np.empty((games, 2, DILEMMA_TURNS), int)
-        for turn in range(DILEMMA_TURNS):
-            contexts[:, :, turn] = context
-            acts = (rng.random((games, 2)) < chance[[0, 1], context]).astype(int)
-            chosen[:, :, turn] = acts
-            context = 1 + 2 * acts + acts[:, ::-1]
-        paid = DILEMMA[chosen, chosen[:, ::-1]]
-        none = np.zeros_like(paid)
-        group = [_game(DILEMMA_ROLES, *game) for game in zip(paid, chosen, none, strict=True)]
-        advantage, state = _advantages(scheme, group, DILEMMA_ROLES, state)
-        for agent in (0, 1):
-            here = contexts[:, agent]
-            push = advantage[:, agent] * (chosen[:, agent] - chance[agent, here])
-            logits[agent] += rate * np.bincount(here.ravel(), push.ravel(), CONTEXTS) / games
-        seen.append((float(chosen.mean()), float(paid.mean())))
-    last = np.mean(seen[-max(1, updates // 10) :], axis=0)
-    return {"cooperation": float(last[0]), "reward": float(last[1])}
 
 
 def _gains(

@@ -285,20 +285,26 @@ POKER_ROWS = {
 class KuhnPoker(SmallGame):
     """Kuhn poker (Kuhn 1950): three cards, an ante of 1, one bet of 1.
 
-    In equilibrium the opener loses 1/18 a game. The opener is drawn with the cards. Observations
-    are (own card, 1 for the opener, number of the history in OPEN).
+    In equilibrium the opener loses 1/18 a hand. The opener is drawn with the cards. Observations
+    are (own card, 1 for the opener, number of the history in OPEN). An episode is `hands` hands.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("kuhn_poker")
     view = PokerView
 
-    def __init__(self) -> None:
+    def __init__(self, hands: int = 1) -> None:
+        self._hands, self._left = hands, 0
         self._deal, self._opener = DEALS[0], 0
         self._history: History = ()
         high = (len(CARDS) - 1.0, 1.0, float(len(OPEN)))
-        super().__init__(PLAYERS, BETS, low=(0.0, 0.0, 0.0), high=high, max_cycles=3)
+        super().__init__(PLAYERS, BETS, low=(0.0, 0.0, 0.0), high=high, max_cycles=3 * hands)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        self._left = self._hands
+        return self._dealt()
+
+    def _dealt(self) -> Sequence[base.Row]:
+        self._left -= 1
         self._deal = DEALS[int(self.np_random.integers(len(DEALS)))]
         self._opener = int(self.np_random.integers(2))
         self._history = ()
@@ -313,10 +319,12 @@ class KuhnPoker(SmallGame):
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
         self._history = (*self._history, chosen[self._mover])
-        self.finished = self._history not in HISTORY_NUMBER
-        won = poker_value(self._deal, self._history) if self.finished else 0.0
+        shown = self._history not in HISTORY_NUMBER
+        self.finished = shown and not self._left
+        won = poker_value(self._deal, self._history) if shown else 0.0
         paid = [won, -won] if self._opener == 0 else [-won, won]
-        return self._rows_now(), paid, self.first_infos()
+        rows = self._dealt() if shown and self._left else self._rows_now()
+        return rows, paid, self.first_infos()
 
     @property
     def _mover(self) -> int:

@@ -28,7 +28,6 @@ from srl_envs import make
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.maze import Maze
 from srl_envs.games.trading import SocialTrading, field_sizes
-from srl_extensions.pages import run_folder
 from srl_train.metrics import read_metrics
 
 WALKERS = ("random_walker", "greedy_walker", "explorer")
@@ -183,38 +182,6 @@ def tools(request: Request) -> Result:
     exam = _problems(make_env, range(count), score)
     runs = train_methods(request, {"after": exam}, named_by="problem")
     return Result([{**run, **exam.overlap(run["met"])} for run in runs])
-
-
-def several_tasks(request: Request) -> Result:
-    """Train, and measure held-out problems of every task; one row per run and task."""
-    options = options_of(request)
-    members = {
-        label: {**member, "options": {**member["options"], "split": "test"}}
-        for label, member in options["environments"].items()
-    }
-    places = [(label, seed) for label in members for seed in range(request.games)]
-
-    def score(episodes: Sequence[Episode]) -> dict[str, Any]:
-        ends: dict[str, list[float]] = {}
-        for (label, _), episode in zip(places, episodes, strict=True):
-            ends.setdefault(label, []).append(float(last_info(episode)["success"]))
-        return {label: estimate(own) for label, own in ends.items()}
-
-    make_env = partial(make, "multitask_v0", **{**options, "environments": members})
-    resets = [{"environment": label, "problem_seed": seed} for label, seed in places]
-    exam = HeldOut(make_env, range(len(places)), score, resets)
-    rows = []
-    for run in train_methods(request, {"after": exam}):
-        folder = run_folder.load(Path(run["out"]))
-        for label, after in run["after"].items():
-            before = run["before"][label]
-            gain = after.minus(before)
-            rows.append({
-                **run, "task": label, "before": before, "after": after,
-                "beyond_chance": gain.mean - 2 * gain.error,
-                "episodes": int(folder.total("by_environment", label, "episodes")),
-            })  # fmt: skip
-    return Result(rows)
 
 
 def algorithms(request: Request) -> Result:

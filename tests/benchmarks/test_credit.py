@@ -76,21 +76,9 @@ def test_runs_without_solution_are_reported():
     assert credit.games_until_found(plain, 0.01, 0, 200, AGENTS) == float("inf")
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
-)
-def test_advantage_alignment_cooperates_in_a_dilemma(seed):
-    plain, aligned = (
-        credit.dilemma(own, 0.3, seed, updates=80, games=32)["cooperation"]
-        for own in credit.DILEMMA_CREDIT.values()
-    )
-    assert plain < 0.1
-    assert aligned > 0.6
-
-
 @pytest.mark.slow
 def test_whole_table(small):
-    options = {"rates": [0.3], "agents": [2, 4], "most": 4000, "dilemma_updates": 2}
+    options = {"rates": [0.3], "agents": [2, 4], "most": 4000}
     request = small("credit", seeds=(0, 1), change={"options": options})
     result = credit.measure(request)
     text = request.claim.markdown(result, request)

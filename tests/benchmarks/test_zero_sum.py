@@ -44,6 +44,18 @@ def test_kuhn_poker_equilibria_have_zero_exploitability(alpha):
     assert zero_sum.poker_exploitability(own) == pytest.approx(0.0, abs=1e-12)
 
 
+def test_several_hands_of_kuhn_poker_are_one_episode():
+    env, hands, deals = KuhnPoker(hands=3), 0, set()
+    for seed in range(20):
+        env.reset(seed=seed)
+        while env.agents:
+            deals.add((env._deal, env._opener))
+            _, rewards, *_ = env.step(dict.fromkeys(games.PLAYERS, PASS))
+            hands += any(rewards.values())
+            assert sum(rewards.values()) == 0
+    assert hands == 3 * 20 and len(deals) == 12
+
+
 def test_exploitability_gain():
     assert zero_sum.poker_exploitability(UNIFORM) == pytest.approx(11 / 24)
     always = dict.fromkeys(SITUATIONS, 1.0)
