@@ -29,7 +29,7 @@ from benchmarks.claim import Claim, Section  # noqa: E402
 TEMPLATE = HERE / "results.template"
 PAGE = HERE / "results.md"
 FIGURES = HERE / "figures" / "results"
-COLORS = ("#3a86d8", "#e0701a", "#2a9d6f")
+COLORS = ("#3a86d8", "#e0701a", "#2a9d6f", "#a24fc4", "#b08a00")
 TEXT = "#7d7d7d"
 """Color of text and axes; readable on white and on black."""
 NUMBER = r"([+-]?[\d,]*\.?\d+(?:e[+-]\d+)?)%?"
@@ -55,6 +55,8 @@ class Page(Section):
     """Cells of the rows that are shown, by column."""
     across: str | None = None
     """Column whose cells become columns of the table, filled with the first of `columns`."""
+    series: bool = False
+    """Cells of `across` are the colors of the figure, instead of parts of its labels."""
     log: bool = False
     """A logarithmic axis in the figure."""
 
@@ -104,7 +106,14 @@ def number(text: str) -> tuple[float, float, float]:
 
 
 def dots(name: str, page: Page) -> dict[str, list[Dot]]:
-    """Return the dots of the figure by column: none for an empty cell, all seeds on one line."""
+    """Return the dots of the figure by color: none for an empty cell, all seeds on one line."""
+    if page.across is not None and page.series:
+        series: dict[str, list[Dot]] = {}
+        for row in shown_rows(name, page):
+            label = ", ".join(row[each] for each in page.labels)
+            dot = Dot(label, *number(row[page.figure[0]]))
+            series.setdefault(row[page.across], []).append(dot)
+        return series
     names = [*page.labels, *([page.across] if page.across not in (None, "seed") else [])]
     rows = [(", ".join(row[each] for each in names), row) for row in shown_rows(name, page)]
     return {
