@@ -29,7 +29,7 @@ from benchmarks.claim import Claim, Section  # noqa: E402
 TEMPLATE = HERE / "results.template"
 PAGE = HERE / "results.md"
 FIGURES = HERE / "figures" / "results"
-COLORS = ("#3a86d8", "#e0701a", "#2a9d6f", "#a24fc4", "#b08a00")
+COLORS = ("#3a86d8", "#e0701a", "#2a9d6f")
 TEXT = "#7d7d7d"
 """Color of text and axes; readable on white and on black."""
 NUMBER = r"([+-]?[\d,]*\.?\d+(?:e[+-]\d+)?)%?"
@@ -56,7 +56,7 @@ class Page(Section):
     across: str | None = None
     """Column whose cells become columns of the table, filled with the first of `columns`."""
     series: bool = False
-    """Cells of `across` are the colors of the figure, instead of parts of its labels."""
+    """`figure` lists cells of `across`, each with its own color, instead of columns."""
     log: bool = False
     """A logarithmic axis in the figure."""
 
@@ -108,12 +108,17 @@ def number(text: str) -> tuple[float, float, float]:
 def dots(name: str, page: Page) -> dict[str, list[Dot]]:
     """Return the dots of the figure by color: none for an empty cell, all seeds on one line."""
     if page.across is not None and page.series:
-        series: dict[str, list[Dot]] = {}
-        for row in shown_rows(name, page):
-            label = ", ".join(row[each] for each in page.labels)
-            dot = Dot(label, *number(row[page.figure[0]]))
-            series.setdefault(row[page.across], []).append(dot)
-        return series
+        rows = [
+            (", ".join(row[each] for each in page.labels), row) for row in shown_rows(name, page)
+        ]
+        return {
+            cell: [
+                Dot(label, *number(row[page.columns[0]]))
+                for label, row in rows
+                if row[page.across] == cell
+            ]
+            for cell in page.figure
+        }
     names = [*page.labels, *([page.across] if page.across not in (None, "seed") else [])]
     rows = [(", ".join(row[each] for each in names), row) for row in shown_rows(name, page)]
     return {

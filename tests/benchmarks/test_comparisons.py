@@ -60,7 +60,7 @@ def test_rates_are_tuned_on_other_seeds_and_scores_compared_with_grpo(trained):
     assert gaps == pytest.approx([0.1, 0.3])
     text = request.claim.tables[0].markdown(result.rows)
     # 12.7062 standard errors of .1 on each side of .2: two seeds have one degree of freedom.
-    assert "| +0.20 (-1.07 to +1.47) |" in text
+    assert "| +0.20 [-1.07, +1.47] |" in text
 
 
 def test_unequal_steps_fail_the_check(trained):
