@@ -8,75 +8,43 @@ from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion, Token
 from srl_train.config import yaml_file
 
 CLAIM = load("matched_algorithms")
-CELLS = [(game, cell) for game, own in CLAIM.options["games"].items() for cell in own["cells"]]
-TRAINED = {
-    "GRPO": {100: {0.1: 0.3, 0.2: 0.5}, 0: {0.2: 0.4}, 1: {0.2: 0.6}},
-    "MAPPO": {100: {0.1: 0.7, 0.2: 0.2}, 0: {0.1: 0.5}, 1: {0.1: 0.9}},
-}
-"""Score by method, seed and learning rate; a seed after tuning knows only the best rate."""
-
-
-@pytest.fixture
-def trained(small, monkeypatch):
-    """Return a function that measures the claim with the scores of TRAINED, and lists the runs."""
-    runs = []
-
-    def train(exam, settings):
-        method = "MAPPO" if settings.get("preset") == "mappo" else "GRPO"
-        seed, rate = settings["seed"], settings["algorithm.learning_rate"]
-        runs.append((method, seed, rate))
-        more = 1 if method == "MAPPO" and seed == 1 else 0
-        return {"score": TRAINED[method][seed][rate], "steps": 8 + more, "tokens": 40}
-
-    monkeypatch.setattr(comparisons, "train_model", train)
-    options = {
-        **CLAIM.options, "rates": {"all": [0.1, 0.2]}, "tuning_seeds": [100],
-        "games": {"whose": {**CLAIM.options["games"]["whose"], "cells": ["5x1+"]}},
-    }  # fmt: skip
-    methods = {name: CLAIM.methods[name] for name in TRAINED}
-    change = {"methods": methods, "options": options}
-    return runs, small("matched_algorithms", games=4, seeds=(0, 1), change=change)
 
 
 @pytest.mark.parametrize("method", CLAIM.methods)
 def test_passes_minibatches_and_bonus_are_those_of_the_cell(method, small):
     request = small("matched_algorithms", rollout__group_size=4)
-    for game, cell in CELLS:
-        wanted = CLAIM.options["cells"][cell]
-        config = yaml_file.from_tree({}, comparisons.cell_settings(request, game, cell, method))
-        found = config.algorithm
-        assert found.num_iterations == wanted["passes"]
-        assert found.minibatches == wanted["minibatches"]
-        bonus = getattr(found, "entropy_coef", found.trl.get("entropy_coef"))
-        assert bonus == wanted["bonus"]
+    for cell, wanted in CLAIM.options["cells"].items():
+        settings = comparisons.cell_settings(request, "whose", cell, method)
+        found = yaml_file.from_tree({}, settings).algorithm
+        assert [found.num_iterations, found.minibatches] == [*wanted.values()][:2]
+        assert getattr(found, "entropy_coef", found.trl.get("entropy_coef")) == wanted["bonus"]
 
 
-def test_rates_are_tuned_on_other_seeds_and_scores_compared_with_grpo(trained):
-    _, request = trained
-    result = comparisons.matched_algorithms(request)
-    rates = {row["method"]: row["rate"] for row in result.rows}
-    assert rates == {"GRPO": 0.2, "MAPPO": 0.1}
-    gaps = [row["gap"] for row in result.rows if row["method"] == "MAPPO"]
-    assert gaps == pytest.approx([0.1, 0.3])
-    text = request.claim.tables[0].markdown(result.rows)
+def test_runs_are_tuned_on_other_seeds_compared_and_kept(small, monkeypatch):
+    ends = {  # method -> (seed, rate) -> score
+        "GRPO": {(100, 0.1): 0.3, (100, 0.2): 0.5, (0, 0.2): 0.4, (1, 0.2): 0.6},
+        "MAPPO": {(100, 0.1): 0.7, (100, 0.2): 0.2, (0, 0.1): 0.5, (1, 0.1): 0.9},
+    }
+    left = [(name, *run) for name, own in ends.items() for run in own]
+
+    def train(exam, settings):
+        method = "MAPPO" if "preset" in settings else "GRPO"
+        run = settings["seed"], settings["algorithm.learning_rate"]
+        left.remove((method, *run))  # ValueError for a second time
+        return {"score": ends[method][run], "steps": len(method), "tokens": 4}
+
+    monkeypatch.setattr(comparisons, "train_model", train)
+    game = {**CLAIM.options["games"]["whose"], "cells": ["5x1+"]}
+    options = {**CLAIM.options, "rates": {"all": [0.1, 0.2]}, "games": {"whose": game}}
+    change = {"methods": {name: CLAIM.methods[name] for name in ends}, "options": options}
+    request = small("matched_algorithms", games=4, seeds=(0, 1), change=change)
+    rows = comparisons.matched_algorithms(request).rows
+    assert not left and comparisons.matched_algorithms(request).rows == rows
+    assert {row["method"]: row["rate"] for row in rows} == {"GRPO": 0.2, "MAPPO": 0.1}
     # 12.7062 standard errors of .1 on each side of .2: two seeds have one degree of freedom.
-    assert "| +0.20 [-1.07, +1.47] |" in text
-
-
-def test_unequal_steps_fail_the_check(trained):
-    _, request = trained
-    result = comparisons.matched_algorithms(request)
-    for target in request.claim.checks[:2]:  # steps, tokens
-        [check] = target.checks(result.rows)
-        assert check.held == (target.value == "more_tokens")
-
-
-def test_interrupted_measurement_repeats_no_run(trained):
-    runs, request = trained
-    first = comparisons.matched_algorithms(request)
-    assert len(runs) == len(set(runs)) == 8
-    assert comparisons.matched_algorithms(request).rows == first.rows
-    assert len(runs) == 8
+    assert "| +0.20 [-1.07, +1.47] |" in request.claim.tables[0].markdown(rows)
+    steps, tokens = (target.checks(rows)[0].held for target in CLAIM.checks[:2])
+    assert tokens and not steps
 
 
 def test_table_of_logits_learns_with_as_many_steps(small):
@@ -108,8 +76,8 @@ def test_coin_size_does_not_change_an_agents_weight():
             AgentStep(f"agent_{agent}", None, Decision(0), reward)
             for agent, reward in enumerate(rewards)
         )
-        exam = comparisons.colour_exam("HowMuch", 1)
-        return exam.score([Episode("game", 0, {}, (turn,))])["score"]
+        played = [Episode("game", 0, {}, (turn,))]
+        return comparisons.colour_exam("HowMuch", 1).score(played)["score"]
 
     assert score(poor + rich) == 1.0
     assert score([0.0] * 4 + rich) == score(poor + [0.0] * 4) == 0.5
