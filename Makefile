@@ -202,8 +202,7 @@ bench: $(VENV)/.installed-run
 
 # docs/project/results.md has the results of these commands.
 bench-train: $(VENV)/.installed-run
-	for game in coop_compete team_battle maze; do \
-		$(BIN)/python -m benchmarks.training algorithms_$$game || exit 1; done
+	$(BIN)/python -m benchmarks.training matched_algorithms
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training zero_sum --seeds 0 1 2

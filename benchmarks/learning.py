@@ -1,4 +1,4 @@
-"""Measurements of trained models: held-out tasks, algorithms, modes, stages and exchange."""
+"""Measurements of trained models: held-out tasks, modes, stages and exchange."""
 
 from __future__ import annotations
 
@@ -182,20 +182,6 @@ def tools(request: Request) -> Result:
     exam = _problems(make_env, range(count), score)
     runs = train_methods(request, {"after": exam}, named_by="problem")
     return Result([{**run, **exam.overlap(run["met"])} for run in runs])
-
-
-def algorithms(request: Request) -> Result:
-    """Train every method; one row per run, compared with the first method on the same seed."""
-    rows: list[dict[str, Any]] = []
-    first: dict[int, float] = {}
-    for run in train_methods(request, {"after": partial(mean_return, games=request.games)}):
-        after, curve = run["after"], run["curve"]
-        reference = first.setdefault(run["seed"], after)
-        rows.append({
-            **run, "gain": after - run["before"], "half_way": curve[len(curve) // 2],
-            "below_grpo": (reference - after) / abs(reference),
-        })  # fmt: skip
-    return Result(rows, facts={"game": request.claim.options["game"]})
 
 
 def offline(request: Request) -> Result:

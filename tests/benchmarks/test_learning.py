@@ -10,7 +10,6 @@ from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.trading import SocialTrading, field_sizes
-from tests.benchmarks.conftest import TWO_AGENTS
 
 MARKET = {"num_agents": 2, "max_quantity": 1, "agreements": "binding", "max_cycles": 8}
 
@@ -91,23 +90,6 @@ def test_created_goods_and_inconsistent_rewards_are_detected():
     richer.turns[-1][0].info["realised_surplus"] += 1
     found = [learning.market_score([e, e], read)["not_conserved"] for e in (episode, more, richer)]
     assert found == [0, 2, 2]
-
-
-@pytest.mark.slow
-def test_every_algorithm_starts_from_the_same_weights(small):
-    methods = {"GRPO": {}, "PPO": {"algorithm": {"name": "ppo", "schedule": "linear"}}}
-    request = small(
-        "algorithms_coop_compete", games=4, seeds=(0, 1), change={"methods": methods},
-        models__count=2, environment__options=TWO_AGENTS,
-    )  # fmt: skip
-    result, text = measured(request)
-    assert [row["variant"] for row in result.rows] == ["GRPO", "PPO"] * 2
-    for one, other in (result.rows[:2], result.rows[2:]):
-        assert one["before"] == other["before"] and one["below_grpo"] == 0.0
-        assert other["below_grpo"] == pytest.approx(1 - other["after"] / one["after"])
-        assert one["gain"] == one["after"] - one["before"]
-        assert len(one["curve"]) == 2 and one["half_way"] == one["curve"][1]
-    assert text.count("\n| PPO | ") == 1 and "coop_compete, seeds 0, 1: mean" in text
 
 
 @pytest.mark.slow
