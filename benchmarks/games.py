@@ -175,51 +175,9 @@ class Signals(SmallGame):
         return [(signal / len(SIGNALS),) for signal in self._shown_now]
 
 
-# Zero-sum games ----------------------------------------------------------------------------------
+# Kuhn poker --------------------------------------------------------------------------------------
 
 PLAYERS = ("player_0", "player_1")
-MOVES = ("rock", "paper", "scissors")
-PAYOFFS = np.array([[0.0, -1.0, 3.0], [1.0, 0.0, -1.0], [-3.0, 1.0, 0.0]])
-"""Reward of the own move, indexed [own, other]."""
-
-
-class MovesView(Choices):
-    """Text view of biased rock-paper-scissors."""
-
-    choices = MOVES
-
-    def rules(self, agent: str) -> str:
-        return (
-            "Rock beats scissors and wins 3. Paper beats rock and wins 1. Scissors beat paper and "
-            f"win 1. Write {any_of(MOVES)} alone."
-        )
-
-    def describe(self, agent: str, observation: Any) -> str:
-        return "Your move."
-
-
-class BiasedRockPaperScissors(SmallGame):
-    """One round of rock-paper-scissors in which rock's victory pays 3.
-
-    The equilibrium plays rock and scissors with 1/5 each and paper with 3/5 (after Abe et al.
-    2022, section 5, whose payoffs are a third of these).
-    """
-
-    metadata: ClassVar[dict[str, Any]] = base.metadata_of("biased_rock_paper_scissors")
-    view = MovesView
-
-    def __init__(self) -> None:
-        super().__init__(PLAYERS, MOVES, low=(0.0,), high=(1.0,), max_cycles=1)
-
-    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        return [(0.0,), (0.0,)]
-
-    def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
-        self.finished = True
-        won = float(PAYOFFS[chosen[0], chosen[1]])
-        return [(0.0,), (0.0,)], [won, -won], [{}, {}]
-
-
 CARDS = ("jack", "queen", "king")
 BETS = ("pass", "bet")
 PASS, BET = 0, 1

@@ -1,182 +1,253 @@
-"""Exact exploitability of a language model in small zero-sum games."""
+"""Exact exploitability of a language model in zero-sum games of OpenSpiel."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pyspiel
+from open_spiel.python import policy as openspiel_policy
+from open_spiel.python.algorithms import (
+    cfr,
+    get_all_states,
+    mmd_dilated,
+    policy_aggregator,
+)
+from open_spiel.python.algorithms.exploitability import exploitability
 
-from benchmarks import games
 from benchmarks.claim import Request, Result, Settings
-from benchmarks.games import BET, CARDS, OPEN, PASS, PAYOFFS, PLAYERS, History
 from benchmarks.runs import assembled, grow_pools, rounds_of
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.policy import AgentObservation
-from srl_envs.text import TextView
+from srl_agents.policy import Policy
+from srl_envs.validation import Step
+from srl_extensions.bridges.openspiel import OpenSpielGame, OpenSpielView
+from srl_extensions.bridges.openspiel_exploitability import ExactPolicies
 
-POINTS = 10
+POINTS = 5
 """Number of strategies that are read from a run after its start."""
 POOL = "past"
 """Name of the opponent pool of past versions."""
+MMD_SETTINGS = tuple(itertools.product((0.01, 0.1), (0.1, 1.0, 10.0)))
+"""Tried (weight of the entropy, step size) in units of the game's largest reward."""
+Row = dict[str, Any]
+
+
+class SidesView(OpenSpielView):
+    """Text view whose rules are equal for both agents, so that a model has one strategy."""
+
+    def rules(self, agent: str) -> str:
+        return super().rules("player_0")
+
+
+class EitherSide(OpenSpielGame):
+    """Game of OpenSpiel for two agents, whose sides are exchanged in half of the episodes.
+
+    A learner that plays one agent therefore learns both sides. Rewards are shares of the game's
+    largest reward.
+    """
+
+    _exchanged = False
+
+    def make_view(self) -> OpenSpielView:
+        return SidesView(**vars(super().make_view()))
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        self._exchanged = bool(self.np_random.integers(2))
+        super().begin(options)
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        observations, rewards, *rest = super().step(self._sided(actions))
+        shares = {agent: won / self.game.max_utility() for agent, won in rewards.items()}
+        found: list[Any] = [observations, shares, *rest]
+        return tuple(map(self._sided, found))  # type: ignore[return-value]
+
+    def _first(self) -> Any:
+        return tuple(map(self._sided, super()._first()))
+
+    def _sided(self, by_agent: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the agents' sides, or of the sides' agents."""
+        names = self.possible_agents
+        other = dict(zip(names, reversed(names) if self._exchanged else names, strict=True))
+        return {other[agent]: value for agent, value in by_agent.items()}
 
 
 def measure(request: Request) -> Result:
-    """Train every method in every game, and return two rows per run.
+    """Tune and train every method in every game; return one row per run.
 
-    "judged" is "newest" (the newest model) or "mixture", which draws one of all strategies so far,
-    as the run's pool does. "start", "middle" and "end" are exploitabilities: of the newest model,
-    means at 40, 50 and 60 and at 80, 90 and 100 % of the rounds; of the mixture, at 50 and 100 %.
-    "of_plain" divides "end" by that of the first method, and "falls" is the smaller decrease.
+    Rows of runs and of OpenSpiel's algorithms have the entries of `curve`. "less_plain" and
+    "less_bonus" compare "newest" with the first two methods on the same seed. Rows of tuned
+    settings have "score", the smaller of the means of "newest" and "average".
     """
-    rows: list[dict[str, Any]] = []
-    claim = request.claim
-    rounds = request.overrides.get("rounds", claim.settings["rounds"])
-    for name, game in claim.options["games"].items():
-        for seed in request.seeds:
-            plain = 0.0
-            for method, own in claim.methods.items():
-                settings = {**claim.settings, **game["settings"], **own}
-                settings |= game["methods"].get(method, {})
-                if f"opponent_pools.{POOL}.draw" in own:
-                    pool = {"every": rounds // POINTS, "keep": rounds}
-                    settings |= {f"opponent_pools.{POOL}.{key}": n for key, n in pool.items()}
-                settings |= {**request.overrides, "seed": seed}
-                run = _exploitability_of_run(game["env"], settings)
-                plain = plain or run[0]["end"]
-                rows += [
-                    {
-                        "game": name, "method": method, "seed": seed, **row,
-                        "of_plain": row["end"] / plain,
-                        "falls": min(row["start"] - row["middle"], row["middle"] - row["end"]),
-                    }
-                    for row in run
-                ]  # fmt: skip
-    return Result(rows)
+    kept = Kept(request.folder / "runs.jsonl")
+    options, methods = request.claim.options, list(request.claim.methods)
+    rows: list[Row] = []
+    references: list[Row] = []
+    train = partial(_run_of, request, kept)
+    chosen: dict[str, int] = {}
+    for method, grid in options["grids"].items():
+        scores = []
+        for place in range(len(grid)):
+            own = [train(options["tuned_on"], method, place, n) for n in options["tuning_seeds"]]
+            scores.append(min(_mean(own, "newest"), _mean(own, "average")))
+        chosen[method] = int(np.argmin(scores))
+        references += [
+            {"part": "tuning", "method": method, "setting": str(setting).strip("{}"),
+             "score": score, "chosen": "yes" if score == min(scores) else ""}
+            for setting, score in zip(grid, scores, strict=True)
+        ]  # fmt: skip
+    for name, game in options["games"].items():
+        for seed in request.seeds[: game["seeds"]]:
+            found = [train(name, method, chosen[method], seed) for method in methods]
+            for row in found:
+                plain, bonus = (row["newest"] - other["newest"] for other in found[:2])
+                rows.append({**row, "less_plain": plain, "less_bonus": bonus})
+        own = [row for row in rows if (row["game"], row["method"]) == (name, methods[0])]
+        steps = round(_mean(own, "steps"))
+        solved = kept([game["env"], steps], partial(solvers, game["env"], steps))
+        references += [{"part": "results", "game": name, **row} for row in solved]
+    return Result(rows, references)
 
 
-def _exploitability_of_run(env: str, settings: Settings) -> list[dict[str, Any]]:
-    """Train a run in the game `benchmarks.games.ENV`; return its rows (see `measure`)."""
-    strategy, exploitability, mixture = JUDGES[env]
+class Kept:
+    """Results in a file of JSON lines, so that an interrupted measurement continues."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
+        self._known = {
+            json.dumps(key, sort_keys=True): result for key, result in map(json.loads, lines)
+        }
+
+    def __call__(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """Return the result that is kept under `key` (as JSON); compute and keep it if new."""
+        written = json.dumps(key, sort_keys=True)
+        if written not in self._known:
+            self._known[written] = compute()
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([key, self._known[written]]) + "\n")
+        return self._known[written]
+
+
+def _mean(rows: Sequence[Row], key: str) -> float:
+    return fmean(row[key] for row in rows)
+
+
+def _run_of(request: Request, kept: Kept, name: str, method: str, place: int, seed: int) -> Row:
+    """Return the row of a run of `method` with setting number `place` of its grid."""
+    options = request.claim.options
+    game, setting = options["games"][name], options["grids"][method][place]
+    settings = {**request.settings(method, **game["settings"], **setting), "seed": seed}
+    if "seats.player_1" in settings:
+        # One of two agents learns: twice as many episodes give the learner as many answers.
+        settings["rollout.groups_per_round"] *= 2
+        settings[f"opponent_pools.{POOL}.every"] = settings["rounds"] // POINTS
+    row = kept([game["env"], settings], partial(train_run, game["env"], settings))
+    return {"part": "results", "game": name, "method": method, "seed": seed, **row}
+
+
+def train_run(env: str, settings: Settings) -> Row:
+    """Train a run in a game of OpenSpiel; return exploitabilities, counts and seconds."""
     began = time.process_time()
-    with assembled(settings, getattr(games, env)) as run:
-        backend = run.players.backends["model_0"]
-        strategies, mixed = [strategy(backend)], []
-        for _ in rounds_of(run):
-            if not run.next_round % (run.config.rounds // POINTS):
-                strategies.append(strategy(backend))
+    answers = steps = 0
+    with assembled(settings, partial(EitherSide, env)) as run, closing(run.make_env()) as game:
+        policy = run.engine.policies_of(dict.fromkeys(game.possible_agents, "model_0"))["player_0"]
+        tree = turn_based(game.game)
+        strategies, averages = [strategy_of(game, policy)], []
+        for result in rounds_of(run):
+            steps += sum(len(episode.turns) for episode in result.episodes)
+            answers += sum(
+                step.decision.asked and episode.seats[step.agent] == "model_0"
+                for episode in result.episodes
+                for step in itertools.chain(*episode.turns)
+            )
+            if run.next_round % (run.config.rounds // POINTS) == 0:
+                strategies.append(strategy_of(game, policy))
                 grow_pools(run, run.next_round)
                 weights = run.pools[POOL].chances() if run.pools else [1.0] * len(strategies)
-                mixed.append(exploitability(mixture(strategies, weights)))
-    newest = [exploitability(one) for one in strategies]
-    half, start = POINTS // 2, newest[0]
-    middle, end = sum(newest[half - 1 : half + 2]) / 3, sum(newest[-3:]) / 3
-    spent = time.process_time() - began
-    return [
-        {"judged": "newest", "start": start, "middle": middle, "end": end, "cpu_seconds": spent},
-        {"judged": "mixture", "start": start, "middle": mixed[half - 1], "end": mixed[-1]},
-    ]
+                averages.append(exploitability(tree, average(tree, strategies, weights)))
+    newest = [exploitability(tree, one) for one in strategies]
+    seconds = time.process_time() - began
+    counts = {"start": newest[0], "answers": answers, "steps": steps, "cpu_seconds": seconds}
+    return curve(tree, newest[1:], averages) | {key: float(found) for key, found in counts.items()}
 
 
-# Biased rock-paper-scissors: a strategy has the probability of each move. ------------------------
+def curve(game: pyspiel.Game, newest: Sequence[float], averages: Sequence[float]) -> Row:
+    """Return the exploitabilities at all points, those at the end, and shares of uniform play's.
 
-
-def moves_strategy(backend: HuggingFaceBackend) -> list[float]:
-    """Return the model's probability of each move."""
-    return answer_probabilities(backend, games.MovesView(), [((0.0,), 0)])
-
-
-def moves_exploitability(chances_M: Sequence[float]) -> float:
-    """Return the gain of a best response to the moves' probabilities, averaged over both places."""
-    first = np.tensordot(PAYOFFS, chances_M, axes=(1, 0))
-    second = np.tensordot(-PAYOFFS, chances_M, axes=(0, 0))
-    return sum(float(earned.max() - earned @ chances_M) for earned in (first, second)) / 2
-
-
-def moves_mixture(strategies: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
-    """Return the moves' probabilities if one of several strategies is drawn for each game."""
-    return [float(chance) for chance in np.average(strategies, axis=0, weights=weights)]
-
-
-# Kuhn poker: a strategy is the probability of betting in every information set. ------------------
-
-Situation = tuple[int, History]
-"""Own card and history."""
-SITUATIONS: tuple[Situation, ...] = tuple(itertools.product(range(len(CARDS)), OPEN))
-Strategy = Mapping[Situation, float]
-
-
-def poker_strategy(backend: HuggingFaceBackend) -> dict[Situation, float]:
-    """Return situation -> the model's probability of betting."""
-    found = {}
-    for card, history in SITUATIONS:
-        first = len(history) % 2 == 0
-        course = [(games.poker_row(card, True, ()), PASS)] if len(history) == 2 else []
-        course.append((games.poker_row(card, first, history), PASS))
-        found[card, history] = answer_probabilities(backend, games.PokerView(), course)[BET]
-    return found
-
-
-def poker_exploitability(strategy: Strategy) -> float:
-    """Return the gain of a best response, averaged over both places; 0 only in equilibrium.
-
-    OpenSpiel computes the gain.
+    "newest" is the mean of the last two points, "average" the last point.
     """
-    import pyspiel
-    from open_spiel.python import policy
-    from open_spiel.python.algorithms import exploitability
-
-    def chances(position: Any) -> dict[int, float]:
-        card, *history = position.information_state_string()  # such as "0pb"
-        bet = strategy[int(card), tuple(map("pb".index, history))]
-        return {PASS: 1 - bet, BET: bet}
-
-    game = pyspiel.load_game("kuhn_poker")
-    own = policy.tabular_policy_from_callable(game, chances)
-    return float(exploitability.exploitability(game, own))
+    uniform = exploitability(game, openspiel_policy.UniformRandomPolicy(game))
+    ends = {"newest": fmean(newest[-2:]), "average": float(averages[-1])}
+    row = {"uniform": uniform, **ends}
+    row |= {f"{judged}_share": end / uniform for judged, end in ends.items()}
+    row |= {f"newest_{point}": float(found) for point, found in enumerate(newest, 1)}
+    return row | {f"average_{point}": float(found) for point, found in enumerate(averages, 1)}
 
 
-def poker_mixture(
-    strategies: Sequence[Strategy], weights: Sequence[float]
-) -> dict[Situation, float]:
-    """Return the behavior strategy that is equal to drawing one strategy for each game.
+def turn_based(game: pyspiel.Game) -> pyspiel.Game:
+    """Return a game in which players choose in turn, as OpenSpiel's algorithms require."""
+    simultaneous = game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS
+    return pyspiel.convert_to_turn_based(game) if simultaneous else game
 
-    A strategy counts in a situation by the probability that its choices lead there (Kuhn 1953).
+
+def strategy_of(env: OpenSpielGame, policy: Policy) -> openspiel_policy.TabularPolicy:
+    """Return the probabilities of a policy's answers in all information states of both sides."""
+    game = turn_based(env.game)
+    exact = ExactPolicies(env, game, dict.fromkeys(env.possible_agents, policy))
+    return openspiel_policy.tabular_policy_from_callable(game, exact.action_probabilities)
+
+
+def average(
+    game: pyspiel.Game, strategies: Sequence[openspiel_policy.Policy], weights: Sequence[float]
+) -> openspiel_policy.Policy:
+    """Return the behavior strategy that equals drawing one strategy per episode (Kuhn 1953).
+
+    A strategy counts in a situation by the probability that its own choices lead there.
     """
-    mixed = {}
-    for card, history in SITUATIONS:
-        own = [
-            weight * (1 - one[card, ()] if len(history) == 2 else 1.0)
-            for one, weight in zip(strategies, weights, strict=True)
-        ]
-        bets = [weight * one[card, history] for weight, one in zip(own, strategies, strict=True)]
-        mixed[card, history] = sum(bets) / sum(own) if sum(own) else 0.5  # never reached
-    return mixed
+    aggregator = policy_aggregator.PolicyAggregator(game)
+    return aggregator.aggregate([0, 1], [list(strategies)] * 2, [list(weights)] * 2)
 
 
-JUDGES: Mapping[str, tuple[Any, Any, Any]] = {
-    "BiasedRockPaperScissors": (moves_strategy, moves_exploitability, moves_mixture),
-    "KuhnPoker": (poker_strategy, poker_exploitability, poker_mixture),
-}
-"""Game -> (strategy of a model, exploitability, mixture)."""
+def solvers(name: str, steps: int) -> list[Row]:
+    """Return rows of OpenSpiel's algorithms with as many visited decisions as steps of a run.
 
-
-# Exact probabilities of a model's legal answers. -------------------------------------------------
-
-
-def answer_probabilities(
-    backend: HuggingFaceBackend, view: TextView, course: Sequence[tuple[Any, int]]
-) -> list[float]:
-    """Return the probabilities of the legal answers at the last turn of a player.
-
-    `course` has the player's observations, each with its answer; the last answer is ignored.
+    An iteration of CFR visits every decision of the game's tree twice, an iteration of MMD once.
+    The row of MMD is the best of MMD_SETTINGS.
     """
-    policy = TextPolicy(backend, view, constrained=True)
-    state = policy.start(0)
-    for observed, answer in course:
-        seen, before = AgentObservation(PLAYERS[0], np.asarray(observed, np.float32)), state
-        state = policy.continued(seen, state, answer)
-    return [float(chance) for chance in policy.probabilities(seen, before)]
+    game = turn_based(pyspiel.load_game(name))
+    decisions = get_all_states.get_all_states(
+        game, include_terminals=False, to_string=lambda state: state.history_str()
+    )
+
+    def curve_of(method: str, visits: int, iterate: Callable[[], Any], policies: Any) -> Row:
+        count = steps // (visits * len(decisions))
+        points: list[tuple[float, float]] = []
+        for point in range(POINTS):
+            for _ in range(count * point // POINTS, count * (point + 1) // POINTS):
+                iterate()
+            points.append(tuple(exploitability(game, one()) for one in policies))
+        newest, averages = zip(*points, strict=True)
+        return {"method": method, **curve(game, newest, averages), "iterations": count}
+
+    found = []
+    for alpha, size in MMD_SETTINGS:
+        largest = game.max_utility()
+        mmd = mmd_dilated.MMDDilatedEnt(game, alpha * largest, size / largest)
+
+        def iterate(mmd: Any = mmd) -> None:
+            mmd.update_sequences()
+            mmd.update_avg_sequences()
+
+        found.append(curve_of("MMD", 1, iterate, (mmd.get_policies, mmd.get_avg_policies)))
+    best = min(found, key=lambda row: min(row["newest"], row["average"]))
+    solver = cfr.CFRSolver(game)
+    both = solver.current_policy, solver.average_policy
+    return [curve_of("CFR", 2, solver.evaluate_and_update_policy, both), best]

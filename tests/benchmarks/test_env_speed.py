@@ -28,7 +28,7 @@ def test_threshold_uses_the_best_repeat():
     del rates["KuhnPoker-v0"]
     markdown, checks = env_speed.tables(env_speed.ROWS, rates)
     assert "| KuhnPoker-v0 |  | not installed |" in markdown
-    assert "| Kuhn poker in text | KuhnPoker-v0 |  | not installed |" in markdown
+    assert f"| {env_speed.KUHN} in text | KuhnPoker-v0 |  | not installed |" in markdown
     assert f"| {env_speed.SINGLE} | 200k | 200k | 0k | 1.00 |" in markdown
     assert sum(check.held for check in checks) == len(checks) == 10 + 2
     rates[env_speed.SINGLE] = Repeats([199e3] * 3)

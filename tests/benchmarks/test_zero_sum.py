@@ -1,113 +1,178 @@
-"""Zero-sum games in words: their rules, and best responses against known values."""
+"""Exploitability in OpenSpiel's games: known values, averages of strategies, sides, kept runs."""
 
-import itertools
+import json
 
 import numpy as np
 import pytest
 
+pytest.importorskip("pyspiel")
+
+import pyspiel
+from open_spiel.python import policy as openspiel_policy
+from open_spiel.python.algorithms.expected_game_score import policy_value
+from open_spiel.python.algorithms.exploitability import exploitability
+
+from benchmarks import claim as claims
 from benchmarks import games, zero_sum
-from benchmarks.games import BET, OPEN, PASS, BiasedRockPaperScissors, KuhnPoker
-from benchmarks.zero_sum import SITUATIONS
-from srl_agents.event_loop import run
+from benchmarks.claim import Request
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.llm.tiny import folder
-from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
-from srl_agents.scripted.registry import classic_policy
+from srl_agents.scripted import Uniform
 from srl_envs.env_checker import check_environment
 
-pytest.importorskip("pyspiel")
-JACK, QUEEN, KING = range(3)
-UNIFORM = dict.fromkeys(SITUATIONS, 0.5)
+KUHN = pyspiel.load_game("kuhn_poker")
+JACK, QUEEN, KING = "012"
+
+
+def poker(bets):
+    """Return OpenSpiel's policy with these probabilities of a bet; 0.5 where there is none."""
+
+    def chances(position):
+        bet = bets.get(position.information_state_string(), 0.5)
+        return {0: 1 - bet, 1: bet}
+
+    return openspiel_policy.tabular_policy_from_callable(KUHN, chances)
 
 
 def equilibrium(alpha):
-    """The family of Kuhn 1950: the jack is bet first with chance alpha, the king with three times
-    that."""
+    """Kuhn 1950: the jack is bet first with probability alpha, the king with three times that."""
     return {
-        (JACK, ()): alpha, (QUEEN, ()): 0.0, (KING, ()): 3 * alpha,
-        (JACK, (PASS, BET)): 0.0, (QUEEN, (PASS, BET)): alpha + 1 / 3, (KING, (PASS, BET)): 1.0,
-        (JACK, (PASS,)): 1 / 3, (QUEEN, (PASS,)): 0.0, (KING, (PASS,)): 1.0,
-        (JACK, (BET,)): 0.0, (QUEEN, (BET,)): 1 / 3, (KING, (BET,)): 1.0,
+        JACK: alpha, QUEEN: 0.0, KING: 3 * alpha,
+        JACK + "pb": 0.0, QUEEN + "pb": alpha + 1 / 3, KING + "pb": 1.0,
+        JACK + "p": 1 / 3, QUEEN + "p": 0.0, KING + "p": 1.0,
+        JACK + "b": 0.0, QUEEN + "b": 1 / 3, KING + "b": 1.0,
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [KuhnPoker, BiasedRockPaperScissors])
-def test_conforms_to_the_environment_api(make):
-    check_environment(make)
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.1, 1 / 3])
-def test_kuhn_poker_equilibria_have_zero_exploitability(alpha):
-    own = equilibrium(alpha)
-    assert zero_sum.poker_exploitability(own) == pytest.approx(0.0, abs=1e-12)
+@pytest.mark.parametrize("name", ["kuhn_poker", "matrix_brps"])
+def test_conforms_to_the_environment_api(name):
+    check_environment(lambda: zero_sum.EitherSide(name))
 
 
 def test_several_hands_of_kuhn_poker_are_one_episode():
-    env, hands, deals = KuhnPoker(hands=3), 0, set()
+    env, hands, deals = games.KuhnPoker(hands=3), 0, set()
     for seed in range(20):
         env.reset(seed=seed)
         while env.agents:
             deals.add((env._deal, env._opener))
-            _, rewards, *_ = env.step(dict.fromkeys(games.PLAYERS, PASS))
+            _, rewards, *_ = env.step(dict.fromkeys(games.PLAYERS, games.PASS))
             hands += any(rewards.values())
             assert sum(rewards.values()) == 0
     assert hands == 3 * 20 and len(deals) == 12
 
 
-def test_exploitability_gain():
-    assert zero_sum.poker_exploitability(UNIFORM) == pytest.approx(11 / 24)
-    always = dict.fromkeys(SITUATIONS, 1.0)
-    assert zero_sum.poker_exploitability(always) == pytest.approx(1 / 3)
-    assert zero_sum.poker_exploitability(dict.fromkeys(SITUATIONS, 0.0)) == pytest.approx(1.0)
-
-
-def test_mixture_has_the_mean_probability_of_each_line_of_play():
-    members = [equilibrium(0.0), UNIFORM, dict.fromkeys(SITUATIONS, 1.0)]
+def test_average_of_policies_is_one_of_them_per_episode():
+    members = [poker(equilibrium(0.0)), poker({}), poker(dict.fromkeys(equilibrium(0.0), 0.9))]
     weights = [3.0, 2.0, 1.0]
-    mixed = zero_sum.poker_mixture(members, weights)
-    for card in (JACK, QUEEN, KING):
-        first = [one[card, ()] for one in (*members, mixed)]
-        call = [(1 - one[card, ()]) * one[card, (PASS, BET)] for one in (*members, mixed)]
-        for *own, of_mixed in (first, call):
+    mixed = zero_sum.average(KUHN, members, weights)
+    start = KUHN.new_initial_state()
+    for other in [poker({}), poker(equilibrium(0.2)), poker({QUEEN + "pb": 1.0, JACK + "p": 0.0})]:
+        for side in range(2):
+            pairs = [[one, other] if side == 0 else [other, one] for one in (*members, mixed)]
+            *own, of_mixed = (policy_value(start, pair)[side] for pair in pairs)
             assert of_mixed == pytest.approx(np.average(own, weights=weights))
 
 
-def test_rock_paper_scissors():
-    uniform = [1 / 3] * 3
-    assert zero_sum.moves_exploitability(uniform) == pytest.approx(2 / 3)
-    assert zero_sum.moves_exploitability([0.2, 0.6, 0.2]) == pytest.approx(0.0, abs=1e-12)
-    pure = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    assert list(map(zero_sum.moves_exploitability, pure)) == [1.0, 1.0, 3.0]
-    assert zero_sum.moves_mixture(pure, [1.0] * 3) == pytest.approx(uniform)
-    assert zero_sum.moves_mixture(pure, [1.0, 3.0, 1.0]) == pytest.approx([0.2, 0.6, 0.2])
+def test_average_counts_a_policy_by_the_probability_that_it_gets_there():
+    never, often = poker({QUEEN: 0.0, QUEEN + "pb": 0.0}), poker({QUEEN: 0.75, QUEEN + "pb": 1.0})
+    position = KUHN.new_initial_state()
+    for action in (1, 0, 0, 1):  # cards of both, a pass, a bet
+        position.apply_action(action)
+    mixed = zero_sum.average(KUHN, [never, often], [1.0, 1.0])
+    assert mixed.action_probabilities(position)[1] == pytest.approx(0.25 / 1.25)
 
 
-def test_payoffs_equal_the_game_tree():
-    policy = classic_policy("uniform", KuhnPoker())
-    ends = set()
-    for episode in play_many(KuhnPoker, dict.fromkeys(games.PLAYERS, policy), range(60)):
-        asked = [step for turn in episode.turns for step in turn if step.decision.asked]
-        chosen = tuple(int(step.decision.action) for step in asked)
-        first = asked[0].agent
-        cards = {step.agent: int(step.observation[0]) for step in episode.turns[0]}
-        [second] = set(cards) - {first}
-        won = games.poker_value((cards[first], cards[second]), chosen)
-        assert episode.returns() == {first: won, second: -won}
-        assert all(chosen[:n] in OPEN for n in range(len(chosen)))
-        ends.add(chosen)
-    assert ends == {(0, 0), (1, 0), (1, 1), (0, 1, 0), (0, 1, 1)}
+@pytest.mark.parametrize(
+    ("name", "gain"),
+    # Against uniform play, the best responses to the moves earn 25/3, in Kuhn poker 1/2 and 5/12.
+    [("matrix_brps", 25 / 3), ("kuhn_poker", 11 / 24)],
+)
+def test_exploitability_of_uniform_play(name, gain):
+    env = zero_sum.EitherSide(name)
+    uniform = Uniform(int(env.action_space("player_0").n))
+    game, strategy = zero_sum.turn_based(env.game), zero_sum.strategy_of(env, uniform)
+    gains = env.exact_exploitability(dict.fromkeys(env.possible_agents, uniform))
+    assert exploitability(game, strategy) == pytest.approx(gain)
+    assert sum(gains.values()) / 2 == pytest.approx(gain)
 
 
-def test_requested_probabilities_are_the_played_ones():
-    backend = HuggingFaceBackend.load(folder(KuhnPoker, steps=4), device="cpu")
-    chances, view = zero_sum.poker_strategy(backend), games.PokerView()
-    policy = TextPolicy(backend, view, constrained=True)
-    card, count = KING, 1500
-    seen = [AgentObservation("player_0", games.poker_row(card, True, ()))] * count
-    decisions, _ = run(policy.act(seen, [policy.start(seed) for seed in range(count)]))
-    bets = sum(decision.action == BET for decision in decisions) / count
-    assert bets == pytest.approx(chances[card, ()], abs=0.05)
-    assert chances.keys() == set(itertools.product(range(3), OPEN))
-    assert all(0 < chance < 1 for chance in chances.values())
+def test_kuhn_poker_equilibria_have_zero_exploitability():
+    for alpha in (0.0, 0.1, 1 / 3):
+        assert exploitability(KUHN, poker(equilibrium(alpha))) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_agents_exchange_sides_and_rewards_are_shares():
+    env, first = zero_sum.EitherSide("kuhn_poker"), set()
+    rules = {env.text_view.rules(agent) for agent in env.possible_agents}
+    assert len(rules) == 1
+    for seed in range(8):
+        observations, infos = env.reset(seed=seed)
+        [mover] = [agent for agent in env.agents if infos[agent]["to_move"]]
+        first.add(mover)
+        cards = {agent: seen["text"][0] for agent, seen in observations.items()}
+        env.step({agent: int(agent == mover) for agent in cards})
+        seen, rewards, ended, _, _ = env.step({agent: int(agent != mover) for agent in cards})
+        winner = max(cards, key=cards.get)
+        assert all(ended.values()) and all(seen[a]["text"][0] == cards[a] for a in cards)
+        assert rewards == {agent: 1.0 if agent == winner else -1.0 for agent in cards}
+    assert first == {"player_0", "player_1"}
+
+
+def test_strategy_has_the_played_probabilities():
+    env = zero_sum.EitherSide("kuhn_poker")
+    backend = HuggingFaceBackend.load(folder(lambda: env, steps=4), device="cpu")
+    policy = TextPolicy(backend, env.text_view, constrained=True)
+    strategy = zero_sum.strategy_of(env, policy)
+    both = dict.fromkeys(env.possible_agents, policy)
+    bets = {JACK: [], QUEEN: [], KING: []}
+    for episode in play_many(lambda: zero_sum.EitherSide("kuhn_poker"), both, range(1500)):
+        [step] = [step for step in episode.turns[0] if step.decision.asked]
+        bets[step.observation["text"][0]].append(step.decision.action)
+    for card, chosen in bets.items():
+        assert np.mean(chosen) == pytest.approx(strategy.policy_for_key(card)[1], abs=0.07)
+
+
+def test_solvers_of_openspiel_approach_equilibrium_at_the_counted_steps():
+    few, many = (zero_sum.solvers("kuhn_poker", steps) for steps in (480, 9600))
+    # There are 24 decisions; an iteration of CFR visits them twice, one of MMD once.
+    assert [row["iterations"] for row in few] == [10, 20]
+    assert all(late["average"] < early["average"] for early, late in zip(few, many, strict=True))
+    assert many[0]["average"] < 0.02
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Settings of the runs that were trained; exploitability is the learning rate."""
+    found = []
+
+    def train_run(env, settings):
+        found.append(settings)
+        rate = settings["algorithm.learning_rate"]
+        row = zero_sum.curve(KUHN, [rate] * zero_sum.POINTS, [rate] * zero_sum.POINTS)
+        return row | {"start": 0.5, "answers": 96.0, "steps": 96.0, "cpu_seconds": 0.0}
+
+    monkeypatch.setattr(zero_sum, "train_run", train_run)
+    return found
+
+
+def test_methods_are_tuned_alike_on_other_seeds_and_runs_are_kept(trained, tmp_path):
+    claim = claims.load("zero_sum")
+    request = Request(claim, claim.seeds, tmp_path)
+    result = zero_sum.measure(request)
+    grids, games = claim.options["grids"], claim.options["games"]
+    assert len(set(map(len, grids.values()))) == 1 and grids.keys() == claim.methods.keys()
+    assert not set(claim.options["tuning_seeds"]) & set(claim.seeds)
+    assert len(result.rows) == len(claim.methods) * sum(game["seeds"] for game in games.values())
+    for method, grid in grids.items():
+        best = min(setting["algorithm.learning_rate"] for setting in grid)
+        rows = [row for row in result.rows if row["method"] == method]
+        assert {row["newest"] for row in rows} == {best}
+    groups = {bool("seats.player_1" in one): one["rollout.groups_per_round"] for one in trained}
+    assert groups[True] == 2 * groups[False]
+    claim.record(result, request)
+    count = len(trained)
+    assert zero_sum.measure(request).rows == result.rows and len(trained) == count
+    lines = (tmp_path / "runs.jsonl").read_text().splitlines()
+    assert len(lines) == count + len(games) and all(map(json.loads, lines))
