@@ -84,11 +84,6 @@ def _exploitability_of_run(env: str, settings: Settings) -> list[dict[str, Any]]
 # Biased rock-paper-scissors: a strategy has the probability of each move. ------------------------
 
 
-def moves_strategy(backend: HuggingFaceBackend) -> list[float]:
-    """Return the model's probability of each move."""
-    return answer_probabilities(backend, games.MovesView(), [((0.0,), 0)])
-
-
 def moves_exploitability(chances_M: Sequence[float]) -> float:
     """Return the gain of a best response to the moves' probabilities, averaged over both places."""
     first = np.tensordot(PAYOFFS, chances_M, axes=(1, 0))
@@ -158,7 +153,11 @@ def poker_mixture(
 
 
 JUDGES: Mapping[str, tuple[Any, Any, Any]] = {
-    "BiasedRockPaperScissors": (moves_strategy, moves_exploitability, moves_mixture),
+    "BiasedRockPaperScissors": (
+        lambda backend: answer_probabilities(backend, games.MovesView(), [((0.0,), 0)]),
+        moves_exploitability,
+        moves_mixture,
+    ),
     "KuhnPoker": (poker_strategy, poker_exploitability, poker_mixture),
 }
 """Game -> (strategy of a model, exploitability, mixture)."""
