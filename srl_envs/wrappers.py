@@ -499,18 +499,28 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
         self.render_mode = game.render_mode
         self.observation_space: spaces.Space[Any] = game.observation_space(self._agent)
         self.action_space: spaces.Space[Any] = game.action_space(self._agent)
+        self._info: Mapping[str, Any] = {}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         observations, infos = self.game.reset(seed=seed, options=options)
+        self._info = infos[self._agent]
         return observations[self._agent], infos[self._agent]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         seen, rewards, terminations, truncations, infos = self.game.step({self._agent: action})
         agent = self._agent
+        self._info = infos[agent]
         return seen[agent], rewards[agent], terminations[agent], truncations[agent], infos[agent]
+
+    def action_masks(self) -> np.ndarray:
+        """Return the bool mask of legal actions, as MaskablePPO expects.
+
+        Raises KeyError before `reset`, and for environments without masks.
+        """
+        return np.array(self._info[MASK], bool)
 
     def render(self) -> Any:
         return self.game.render()

@@ -98,6 +98,7 @@ class Bandit(base.SimultaneousGame):
         return {
             "uniform": (early * sum(before) + (1.0 - early) * sum(after)) / 2,
             "constant": max(self.constants()),
+            "scripted": self.scripted_value(),
             "optimum": early * max(before) + (1.0 - early) * max(after),
         }
 

@@ -135,8 +135,9 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     def baselines(self) -> dict[str, float]:
         """Return the exact mean reward per agent and step of reference policies, by default {}.
 
-        The keys are 'uniform' (random actions), 'constant' (the best constant actions) and
-        'optimum' (best joint actions). Games whose values depend on the episode have none.
+        The keys are 'uniform' (random actions), 'constant' (the best constant actions), 'scripted'
+        (all play "win_stay_lose_shift" in bandits, elsewhere "explore_then_commit" without noise)
+        and 'optimum' (best joint actions). Games whose values depend on the episode have none.
         """
         return {}
 
