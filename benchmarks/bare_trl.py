@@ -22,32 +22,22 @@ Update = tuple[Sequence[TokenSample], int]
 """Samples and seed of one update."""
 
 
-def now() -> float:
-    """Return this process's CPU time; with an accelerator, wall time after all of its work."""
-    if not torch.cuda.is_available():
-        return time.process_time()
-    torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 class BareTrainer:
     """TRL's own loop on recorded updates of one model; nothing is saved or logged."""
 
     def __init__(
         self, model: Any, tokenizer: Any, config: RunConfig, updates: Sequence[Update]
     ) -> None:
-        sizes = {len(samples) for samples, _ in updates}
-        if len(sizes) != 1:
-            raise ValueError(f"updates must have equally many samples for TRL, got {sorted(sizes)}")
+        [size] = {len(samples) for samples, _ in updates}  # TRL requires equally many samples.
         self._updates = iter(updates)
         self.loop_seconds = 0.0
-        """Time (see `now`) from the start of the first step to the end of the last one."""
+        """CPU time from the start of the first step to the end of the last one."""
         # Rewards are stored with the samples, as for our learner.
         with quiet_upstream():
             self._trainer = GRPOTrainer(
                 model=model,
                 reward_funcs=lambda prompts, completions, recorded_return, **_: recorded_return,
-                args=_arguments(config, model, sizes.pop(), len(updates)),
+                args=_arguments(config, model, size, len(updates)),
                 train_dataset=Dataset.from_list(
                     [{"prompt": "-"}] * max(4, config.rollout.groups_per_round)
                 ),
@@ -84,10 +74,10 @@ class _Stopwatch(TrainerCallback):  # type: ignore[misc]
         self._timed = timed
 
     def on_train_begin(self, *arguments: Any, **named: Any) -> None:
-        self._timed.loop_seconds -= now()
+        self._timed.loop_seconds -= time.process_time()
 
     def on_train_end(self, *arguments: Any, **named: Any) -> None:
-        self._timed.loop_seconds += now()
+        self._timed.loop_seconds += time.process_time()
 
 
 def _arguments(run: RunConfig, model: Any, samples: int, updates: int) -> GRPOConfig:

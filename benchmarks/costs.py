@@ -62,7 +62,7 @@ def run(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, printed)
 
 
-def round_seconds(settings: Mapping[str, Any]) -> tuple[dict[str, list[float]], Cost]:
+def round_seconds(settings: Mapping[str, Any]) -> tuple[list[float], Cost]:
     """Call the function of `benchmarks.child` in a new process; return its result and the cost."""
     cost = run([sys.executable, "-m", "benchmarks.child", json.dumps(settings)])
     return json.loads(cost.output.splitlines()[-1]), cost

@@ -23,7 +23,6 @@ from srl_train.credit import (
     AgentRoles,
     CounterfactualCredit,
     CreditConfig,
-    CreditScheme,
     PlainCredit,
 )
 from srl_train.trajectory import Game, Trajectory
@@ -138,8 +137,14 @@ def games_until_found(
         weather = WEATHER * rng.standard_normal((GROUP, agents, TURNS))
         gains = _gains(credit.name, chosen, weather)
         paid = key_rewards(chosen, weather)
-        group = [_game(roles, *game) for game in zip(paid, chosen, gains, strict=True)]
-        advantage, state = _advantages(scheme, group, roles, state)
+        if scheme is None:  # per_agent uses TRL's advantages: all turns have that of the return.
+            returns = paid.sum(axis=-1)
+            scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
+            advantage = np.repeat(scaled[..., None], TURNS, axis=-1)
+        else:
+            group = [_game(roles, *game) for game in zip(paid, chosen, gains, strict=True)]
+            [found], state = scheme([group], roles, state)
+            advantage = np.array([[own[agent] for agent in roles.agents] for own in found])
         score = np.eye(len(COLOURS))[chosen] - chance
         logits += rate * (advantage[..., None] * score).mean(axis=0)
         kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= FOUND else 0
@@ -198,21 +203,6 @@ def _game(
 @cache
 def _step(agent: str, action: int) -> AgentStep:
     return AgentStep(agent, None, Decision(action), 0.0)
-
-
-def _advantages(
-    scheme: CreditScheme | None,
-    group: Sequence[Game],
-    roles: AgentRoles,
-    state: Mapping[str, float],
-) -> tuple[NDArray[np.float64], Mapping[str, float]]:
-    if scheme is None:  # per_agent uses TRL's advantages: all turns have that of the return.
-        paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
-        returns = paid.sum(axis=-1)
-        scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
-        return np.repeat(scaled[..., None], paid.shape[-1], axis=-1), state
-    [found], state = scheme([group], roles, state)
-    return np.array([[own[agent] for agent in roles.agents] for own in found]), state
 
 
 def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -136,7 +136,14 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     methods = {method.name: service.handler(method) for method in SERVICE.methods}
     handlers = grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
     server.add_generic_rpc_handlers((handlers,))
-    port = _bind(server, settings)
+    address = f"{settings.host}:{settings.port}"
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise EnvConfigError(
+            f"cannot serve at {address} ({str(error).partition(';')[0]}): check that the port is "
+            "free (0 takes a free one)"
+        ) from error
     await server.start()
     try:
         yield Serving(f"{settings.host}:{port}", service)
@@ -161,17 +168,6 @@ def in_thread(settings: ServerSettings) -> Iterator[Serving]:
             thread.submit(server.__aexit__(None, None, None)).result()
     finally:
         thread.close()
-
-
-def _bind(server: Any, settings: ServerSettings) -> int:
-    address = f"{settings.host}:{settings.port}"
-    try:
-        return int(server.add_insecure_port(address))
-    except RuntimeError as error:
-        raise EnvConfigError(
-            f"cannot serve at {address} ({str(error).partition(';')[0]}): check that the port is "
-            "free (0 takes a free one)"
-        ) from error
 
 
 def _described(env: Any) -> bytes:
