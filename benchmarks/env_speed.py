@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import records
+from benchmarks.games import KuhnPoker
 from benchmarks.records import Repeats, in_turns
 from examples.custom_environment import RockPaperScissors
 from srl_envs import coop_compete_v0, make, vector
@@ -32,13 +33,21 @@ SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, {MANY}"
 TEAMS = "team_battle, 4 against 4"
 RPS, RPS_AEC = "PettingZoo rps_v2, parallel", "PettingZoo rps_v2, AEC"
 KUHN, OPENSPIEL = "openspiel:kuhn_poker", "OpenSpiel kuhn_poker, rl_environment"
+EXAMPLE = "[Offer: 3 Sheep, 2 Ore -> 5 Brick, 2 Sheep]"  # in TextArena's rules
 TEXTARENA = {
     "IteratedRockPaperScissors-v0": ("[rock]", "[paper]", "[scissors]"),
     "KuhnPoker-v0": ("[check]", "[bet]", "[fold]", "[call]"),
     "IteratedPrisonersDilemma-v0": ("[Cooperate]", "[Defect]"),
-    "SimpleNegotiation-v0": ("[Offer: 1 Wheat -> 1 Wood]", "[Offer: 2 Ore -> 9 Wood]", "[Deny]"),
+    "SimpleNegotiation-v0": (
+        *9 * ("[Offer: 1 Wheat -> 1 Wood]", "[Offer: 2 Ore -> 9 Wood]", EXAMPLE),
+        *("[Accept]", "[Deny]", "[Deny]"),
+    ),
+    "KuhnPoker-v0, three hands": ("[check]", "[bet]", "[fold]", "[call]"),
+    "SimpleNegotiation-v0, one in three refuses": (
+        *("[Offer: 1 Wheat -> 1 Wood]", "[Offer: 2 Ore -> 9 Wood]", "[Deny]"),
+    ),
 }
-"""Answers by game of TextArena; most are offers, as in our negotiation."""
+"""Answers by game of TextArena. In the first negotiation, 27 of 30 are offers, as in ours."""
 
 Play = Callable[[int], tuple[int, float]]
 """Function from a number of rounds to (agent-steps, CPU seconds)."""
@@ -158,12 +167,13 @@ def textarena(name: str) -> Play:
     """Play a game of TextArena, in which every answer is a step.
 
     Each episode has a new environment: one that is reset keeps the text of all former episodes.
-    An episode of Kuhn poker is one hand, as in the bridge.
+    An episode of Kuhn poker is one hand, or three, which is TextArena's default.
     """
     import textarena as arena
 
     def begun() -> Any:
-        env = arena.make(name, **({"max_rounds": 1} if "Kuhn" in name else {}))
+        one_hand = {"max_rounds": 1} if name == POKER else {}
+        env = arena.make(name.partition(",")[0], **one_hand)
         env.reset(num_players=2)
         return env
 
@@ -190,7 +200,7 @@ LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
 in_text = partial(partial, single, text=True)
 SHORT = in_text(make, "coop_compete_v0", **TWO, max_cycles=10)
 TRADE = in_text(make, "social_negotiation_v0", **TWO, offers="simultaneous")
-ROCKS, POKER, DILEMMA, NEGOTIATION = TEXTARENA
+ROCKS, POKER, DILEMMA, NEGOTIATION, HANDS, _ = TEXTARENA
 ROWS = (
     Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3, RPS, 10),
     Row(TEAMS, partial(single, make, "team_battle_v0", **BATTLE), 20_000, 250e3),
@@ -206,6 +216,8 @@ ROWS = (
     Row(KUHN, partial(single, make, KUHN), 10_000, peer=OPENSPIEL, needs="pyspiel"),
     Row("rock, paper, scissors in text", in_text(RockPaperScissors, max_cycles=9), 20_000,
         peer=ROCKS),
+    Row("Kuhn poker in text", in_text(KuhnPoker), 20_000, peer=POKER),
+    Row("Kuhn poker in text, three hands", in_text(KuhnPoker, hands=3), 20_000, peer=HANDS),
     Row(f"{KUHN} in text", in_text(make, KUHN), 10_000, peer=POKER, needs="pyspiel"),
     Row(f"{SINGLE}, in text", SHORT, 20_000, peer=DILEMMA),
     Row("negotiation, both at once, in text", TRADE, 20_000, peer=NEGOTIATION),
@@ -275,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
     parser.add_argument("--share", type=float, default=1.0, help="share of the steps of a repeat")
     options = parser.parse_args(arguments)
-    peers = {row.peer for row in ROWS if row.peer}
+    peers = {*TEXTARENA, *(row.peer for row in ROWS if row.peer)}
     rows = [row for row in ROWS if row.peer or row.name in peers or not options.compared]
     markdown, checks = tables(rows, measure(rows, options.share, options.repeats))
     records.keep(markdown, options, checks)

@@ -1,4 +1,4 @@
-"""Measurements of trained models: held-out tasks, algorithms, modes, stages and exchange."""
+"""Measurements of trained models: held-out tasks, modes, stages and exchange."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.claim import Request, Result
-from benchmarks.games import Signals
+from benchmarks import runs
+from benchmarks.claim import Request, Result, Settings
+from benchmarks.games import RIGHT, SignalsView
 from benchmarks.records import ROOT, Estimate, estimate
 from benchmarks.runs import HeldOut, Run, build_env, evaluate, last_info, mean_return, train_methods
 from srl_agents.episode import Episode, read_jsonl
@@ -26,7 +28,6 @@ from srl_envs import make
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.maze import Maze
 from srl_envs.games.trading import SocialTrading, field_sizes
-from srl_extensions.pages import run_folder
 from srl_train.metrics import read_metrics
 
 WALKERS = ("random_walker", "greedy_walker", "explorer")
@@ -183,52 +184,6 @@ def tools(request: Request) -> Result:
     return Result([{**run, **exam.overlap(run["met"])} for run in runs])
 
 
-def several_tasks(request: Request) -> Result:
-    """Train, and measure held-out problems of every task; one row per run and task."""
-    options = options_of(request)
-    members = {
-        label: {**member, "options": {**member["options"], "split": "test"}}
-        for label, member in options["environments"].items()
-    }
-    places = [(label, seed) for label in members for seed in range(request.games)]
-
-    def score(episodes: Sequence[Episode]) -> dict[str, Any]:
-        ends: dict[str, list[float]] = {}
-        for (label, _), episode in zip(places, episodes, strict=True):
-            ends.setdefault(label, []).append(float(last_info(episode)["success"]))
-        return {label: estimate(own) for label, own in ends.items()}
-
-    make_env = partial(make, "multitask_v0", **{**options, "environments": members})
-    resets = [{"environment": label, "problem_seed": seed} for label, seed in places]
-    exam = HeldOut(make_env, range(len(places)), score, resets)
-    rows = []
-    for run in train_methods(request, {"after": exam}):
-        folder = run_folder.load(Path(run["out"]))
-        for label, after in run["after"].items():
-            before = run["before"][label]
-            gain = after.minus(before)
-            rows.append({
-                **run, "task": label, "before": before, "after": after,
-                "beyond_chance": gain.mean - 2 * gain.error,
-                "episodes": int(folder.total("by_environment", label, "episodes")),
-            })  # fmt: skip
-    return Result(rows)
-
-
-def algorithms(request: Request) -> Result:
-    """Train every method; one row per run, compared with the first method on the same seed."""
-    rows: list[dict[str, Any]] = []
-    first: dict[int, float] = {}
-    for run in train_methods(request, {"after": partial(mean_return, games=request.games)}):
-        after, curve = run["after"], run["curve"]
-        reference = first.setdefault(run["seed"], after)
-        rows.append({
-            **run, "gain": after - run["before"], "half_way": curve[len(curve) // 2],
-            "below_grpo": (reference - after) / abs(reference),
-        })  # fmt: skip
-    return Result(rows, facts={"game": request.claim.options["game"]})
-
-
 def offline(request: Request) -> Result:
     """Train on recorded episodes of several games, without rounds; one row per run."""
     rows: list[dict[str, Any]] = []
@@ -270,27 +225,42 @@ def ends_of_games(run: Run) -> dict[str, Any]:
 
 
 def federated(request: Request) -> Result:
-    """Train every method; one row per run with right answers to all signals and bytes sent.
+    """Train every method with several numbers of models; one row per run.
 
-    "loss" is the share of the first method's gain that a method misses.
+    "right" is the exact probability of right answers, averaged over signals and models, and
+    "before" is that before training. "loss" is the share of the first method's gain, with equally
+    many models and the same seed, that a method misses.
     """
-
-    def share_right(episodes: Sequence[Episode]) -> dict[str, float]:
-        paid = [step.reward for episode in episodes for turn in episode.turns for step in turn]
-        return {"right": sum(paid) / len(paid)}
-
-    exam = HeldOut(partial(Signals, parts=False), range(request.games), share_right)
     rows: list[dict[str, Any]] = []
-    for run in train_methods(request, {"after": exam}):
-        recorded = read_metrics(Path(run["out"]) / "metrics.jsonl")
-        before, after = run["before"]["right"], run["after"]["right"]
-        sent = sum(one.get("communicated_bytes", 0) for one in recorded) / 1e6
-        if run["variant"] == next(iter(request.claim.methods)):
-            most, full, gain = sent, after, after - before
-        loss = (full - after) / gain if gain else math.nan
-        own = {"before": before, "after": after, "sent": sent, "share": sent / most, "loss": loss}
-        rows.append({**run, **own})
+    first = next(iter(request.claim.methods))
+    sizes = request.claim.options["models"]
+    for (count, size), seed in itertools.product(sizes.items(), request.seeds):
+        agents = {"models.count": count, "environment.options.agents": count}
+        for name in request.claim.methods:
+            run = _answered(request.settings(name, seed=seed, **agents, **size))
+            if name == first:
+                best, gain = run, run["right"] - run["before"]
+            loss = (best["right"] - run["right"]) / gain if gain else math.nan
+            own = {"models": count, "variant": name, "seed": seed, "compared": name != first}
+            shares = {"share": run["sent"] / best["sent"], "loss": loss, "lost": 100 * loss}
+            rows.append({**own, **run, **shares, "percent": 100 * run["right"]})
     return Result(rows)
+
+
+def _answered(settings: Settings) -> dict[str, float]:
+    """Train a run; return the probabilities of right answers and the exchanged megabytes."""
+
+    def right() -> float:
+        rows = [(number / len(RIGHT),) for number in range(len(RIGHT))]
+        chances = [runs.answer_chances(run, SignalsView(), row) for row in rows]
+        return float(np.mean([own[:, colour] for own, colour in zip(chances, RIGHT, strict=True)]))
+
+    began = time.process_time()
+    with runs.assembled(settings) as run:
+        before = right()
+        sent = sum(one.row.get("communicated_bytes", 0) for one in runs.rounds_of(run)) / 1e6
+        spent = time.process_time() - began
+        return {"before": before, "right": right(), "sent": sent, "cpu_seconds": spent}
 
 
 def served(request: Request) -> Result:

@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,11 @@ ENVIRONMENT = {
     "TRL_EXPERIMENTAL_SILENCE": "1",
 }
 RATE = 1e-3  # learning rate of all trainings; MAGRPO is measured at three times the rate, too
-PACKAGES = {"comlrl": ["comlrl"], "textarena": [f"{ROOT}[openspiel,textarena]", "pygame-ce"]}
+PACKAGES = {
+    "comlrl": ["comlrl", "torch"],  # CoMLRL does not install PyTorch
+    "textarena": [f"{ROOT}[openspiel,textarena]", "pygame-ce"],
+    "ours": [f"{ROOT}[train]"],  # without optional packages, which TRL would import
+}
 """Virtual environment -> its packages for pip."""
 PAIR = {"models.count": 2, "rollout.group_size": GROUP, "rollout.groups_per_round": NODES // TURNS}
 """Number of answers per round equal to that of MAGRPO's tree."""
@@ -46,6 +50,8 @@ PASSES = {
     "algorithm.clip_range": 100.0,
 }
 """Number of optimizer steps equal to MAGRPO's, whose updates are not clipped either."""
+PARTS = {"algorithm.gradient_accumulation_steps": GROUP}
+"""Forward and backward passes with a part of the samples, which require less memory."""
 ONE = {
     "models.count": 1,
     "seats": {"agent_1": "tit_for_tat"},
@@ -62,7 +68,7 @@ class Side:
     program: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     peer: str | None = None
-    """Virtual environment of a peer; None runs in this one."""
+    """Virtual environment of a peer; None runs in "ours" or, in tests, in this one."""
 
     def measure(self, folder: Path, **common: Any) -> dict[str, Any]:
         """Run the program with `common` and this side's arguments, and return its last line."""
@@ -96,6 +102,8 @@ TEAM = (
     Side("ours", "ours", {"game": "Team", "settings": PAIR}),
     Side(f"ours, {TURNS} passes per step's rewards", "ours",
          {"game": "Team", "settings": PAIR | PASSES}),
+    Side(f"ours, {TURNS} passes, {GROUP} parts per step", "ours",
+         {"game": "Team", "settings": PAIR | PASSES | PARTS}),
     Side("CoMLRL", "comlrl_team", peer="comlrl"),
     Side("CoMLRL, three times the rate", "comlrl_team", {"rate": 3 * RATE}, peer="comlrl"),
 )  # fmt: skip
@@ -104,6 +112,7 @@ SOLO = (Side("ours", "ours", {"game": "solo", "settings": ONE}), Side("TRL", "tr
 
 def trained(sides: Sequence[Side], folder: Path, repeats: int, **common: Any) -> str:
     """Measure the trainings of a comparison and return a Markdown table with one row per side."""
+    sides = [replace(side, peer=side.peer or "ours") for side in sides]
     found: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
     for repeat in range(repeats):
         for side in sides if repeat % 2 == 0 else sides[::-1]:
@@ -115,12 +124,13 @@ def trained(sides: Sequence[Side], folder: Path, repeats: int, **common: Any) ->
         answers = Repeats(1e6 * run["round_seconds"] / run["answers"] for run in runs)
         memory = Repeats(run["peak_memory"] / 1e6 for run in runs)
         rewards = [OverSeeds(run["rewards"][n] for run in runs).interval for n in (2, -1)]
+        gains = OverSeeds(1e3 * run["rewards"][-1] / run["tokens"] for run in runs).interval
         rows.append((
             name, runs[0]["steps"], f"{steps:.0f}", f"{answers:.0f}", f"{memory:.0f}",
-            *(f"{reward:.2f}" for reward in rewards),
+            *(f"{reward:.2f}" for reward in rewards), f"{gains:.3f}",
         ))  # fmt: skip
     headers = ("", "optimizer steps per round", "CPU ms per step", "CPU µs per answer", "peak MB",
-               "reward, round 3", f"round {common['rounds']}")  # fmt: skip
+               "reward, round 3", f"round {common['rounds']}", "per 1,000 tokens")  # fmt: skip
     return records.table(headers, rows)
 
 

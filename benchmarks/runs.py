@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.claim import Request, Settings
 from srl_agents.episode import Episode, read_jsonl
-from srl_agents.policy import Policy
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.policy import AgentObservation, Policy
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
+from srl_envs.text import TextView
 from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.environment import build_env
@@ -24,8 +29,8 @@ from srl_train.round import RoundResult, train_round
 from srl_train.run import Run
 from srl_train.trainer import Trainer
 
-__all__ = ["HeldOut", "Run", "assembled", "build_env", "evaluate", "grow_pools", "last_info",
-           "mean_return", "rounds_of", "train_methods"]  # fmt: skip
+__all__ = ["HeldOut", "Run", "answer_chances", "assembled", "build_env", "evaluate", "grow_pools",
+           "last_info", "mean_return", "rounds_of", "train_methods"]  # fmt: skip
 # Other modules import the parts of the core's engine that they need from here.
 
 Exam = Callable[[Run], Any]
@@ -113,6 +118,14 @@ def mean_return(run: Run, games: int) -> float:
     _, played = evaluate(run, games)
     totals = [total for e in played if e.failure is None for total in e.returns().values()]
     return sum(totals) / len(totals)
+
+
+def answer_chances(run: Run, view: TextView, row: Any, mask: Any = None) -> NDArray[np.float64]:
+    """Return the exact probabilities (model, answer) after the first observation `row`."""
+    seen = AgentObservation("agent_0", np.asarray(row, np.float32), mask)
+    backends = [run.players.backends[name] for name in run.config.models.names]
+    policies = [TextPolicy(backend, view, constrained=True) for backend in backends]
+    return np.stack([policy.probabilities(seen, policy.start(0)) for policy in policies])
 
 
 def last_info(episode: Episode) -> Mapping[str, Any]:

@@ -28,24 +28,23 @@ class LoRAManager:
     """Adapters on one base model in memory, whose weights are replaced version by version.
 
     `backend` samples with any of them: `TextPolicy(manager.backend, view, adapter="lora_1")`. Each
-    answer is sampled from one version, which `Completion.model` names. All methods may be called
-    from several threads; they raise KeyError for an unknown `lora_id`.
+    answer is sampled from one version, which `Completion.model` names. New adapters do not change
+    the base's answers yet (B is zero). All methods may be called from several threads; they raise
+    KeyError for an unknown `lora_id`.
+
+    Args:
+        configs: Settings of the adapters. The keys are ignored: `lora_id` numbers an adapter.
+        base: Folder or hub name of a whole model, or "tiny".
+        device: Torch device; "auto" selects a GPU if there is one.
+
+    Raises:
+        BackendError: "Model loading failed", "GPU memory insufficient".
+        ConfigError: The base is an adapter or lacks target modules, or lora_ids repeat.
     """
 
     def __init__(
         self, configs: Mapping[int, LoRAConfig], *, base: str = DEFAULT_MODEL, device: str = "auto"
     ) -> None:
-        """Load the base and add adapters that do not change its answers yet (B is zero).
-
-        Args:
-            configs: Settings of the adapters. The keys are ignored: `lora_id` numbers an adapter.
-            base: Folder or hub name of a whole model, or "tiny".
-            device: Torch device; "auto" selects a GPU if there is one.
-
-        Raises:
-            BackendError: "Model loading failed", "GPU memory insufficient".
-            ConfigError: If the base is an adapter or lacks target modules, or lora_ids repeat.
-        """
         self.base = base
         self.backend: HuggingFaceBackend = load_model(base, device)
         """Sampler with all adapters."""

@@ -46,7 +46,7 @@ class CompetenceType(Enum):
 
 
 class CooperationFactor(Section):
-    """Kind and amount of cooperation; a field that the kind does not read must be its default."""
+    """Kind and amount of cooperation; ConfigError for a field that the kind does not read."""
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: Share = 0.0
@@ -68,7 +68,10 @@ class CooperationFactor(Section):
 
 
 class CompetenceFactor(Section):
-    """Baselines that an agent's answers are compared with; abilities are measured, not set."""
+    """Baselines that an agent's answers are compared with; abilities are measured, not set.
+
+    Raises ConfigError for an `experience_decay` with competence_type GENERAL.
+    """
 
     competence_type: CompetenceType = CompetenceType.GENERAL
     experience_decay: Share = 0.95
@@ -108,7 +111,7 @@ def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor
 
 
 class RLConfig(Section):
-    """Documented settings of an algorithm. Raises ConfigError, a ValueError."""
+    """Documented settings of an algorithm; ConfigError, a ValueError, for a value not allowed."""
 
     algorithm: Annotated[RLAlgorithm, Field(strict=False)] = RLAlgorithm.PPO
     learning_rate: float = 3e-4
@@ -124,7 +127,8 @@ class RLConfig(Section):
 
         Args:
             config: Configuration with all other settings; None selects the defaults. Its sections
-                mode, credit, algorithms and (for KNOWLEDGE_TRANSFER) updates are discarded.
+                algorithm, algorithms, mode, credit and, for KNOWLEDGE_TRANSFER, updates are
+                discarded.
 
         Raises:
             ConfigError: If settings are incompatible, or batch_size is too small for a round.

@@ -27,10 +27,11 @@ class MultiModelTrainingEnvironment(CustomRewards):
     """PettingZoo ParallelEnv for several models; `reward_function` replaces its rewards.
 
     Args:
-        env: PettingZoo ParallelEnv.
+        env: PettingZoo ParallelEnv; EnvConfigError for other objects.
         environment_type: Kind of the environment, for the caller's own use.
-        reward_function: Function `f(model_output, context)` of the answer as written and a
-            srl_envs.wrappers.RewardContext; None keeps the environment's rewards.
+        reward_function: Function `f(model_output, context)`; None keeps the environment's rewards.
+            `model_output` is the answer as written, or the action if it has no text; `context` is
+            a srl_envs.wrappers.RewardContext.
     """
 
     def __init__(
@@ -55,6 +56,9 @@ class CoopCompeteEnv(CoopCompete):
         horizon: Number of steps of an episode.
         coop_level: Weight of cooperation against competition, 0 to 1.
         difficulty: Reduction of the base reward, 0 to 1.
+
+    Raises:
+        EnvConfigError: An argument is out of range.
     """
 
     def __init__(self, horizon: int = 32, coop_level: float = 0.6, difficulty: float = 0.3) -> None:
@@ -70,7 +74,7 @@ class CoopCompeteEnv(CoopCompete):
 def create_multi_model_coop_compete_env(
     num_models: int = 8, cooperation_level: float = 0.6
 ) -> MultiModelTrainingEnvironment:
-    """Create coop_compete_v0 with `num_models` agents.
+    """Create coop_compete_v0 with `num_models` agents; EnvConfigError for a value not allowed.
 
     `cooperation_level` is the weight of cooperation against competition, 0 to 1.
     """
@@ -86,7 +90,10 @@ def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
 def create_multi_model_staged_env(
     num_models: int = 8, warmup_episodes: int = 50
 ) -> MultiModelTrainingEnvironment:
-    """Create staged_v0, with equal rewards for all in the first `warmup_episodes` episodes."""
+    """Create staged_v0 for `num_models` agents; EnvConfigError for a value not allowed.
+
+    All agents have equal rewards in the first `warmup_episodes` episodes.
+    """
     options = {"num_agents": num_models, "warmup_episodes": warmup_episodes}
     return _make(EnvironmentType.STAGED, "staged_v0", **options)
 

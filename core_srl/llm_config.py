@@ -54,7 +54,7 @@ def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
 
 
 class LLMConfig(Section):
-    """Documented settings of a manager. Raises ConfigError for a setting its backend ignores."""
+    """Documented settings of a manager; ConfigError for a value that is wrong or has no effect."""
 
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
     model_name: Text = DEFAULT_MODEL
@@ -111,7 +111,7 @@ def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
 
 
 class LoRAConfig(AdapterConfig):
-    """Documented settings of a LoRA adapter. Raises ConfigError, a ValueError."""
+    """Documented settings of a LoRA adapter; ConfigError, a ValueError, for a value not allowed."""
 
     lora_id: Annotated[int, Field(ge=0)]
     """Number of the adapter among those of one base."""

@@ -39,15 +39,17 @@ class SharedLLMManager:
 
     Each node has its own system prompt, sampling and history. Threads may use different
     nodes at the same time.
+
+    Args:
+        config: Settings of the model, which the constructor loads, or of the client of its API.
+
+    Raises:
+        BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
+        PolicyError: The API rejects the temperature.
+        ConfigError: `enable_lora` is set for a model that is an adapter.
     """
 
     def __init__(self, config: LLMConfig) -> None:
-        """Load the model, or create the client of its API.
-
-        Raises:
-            BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
-            PolicyError: For a temperature that the API rejects; ConfigError for LoRA on an adapter.
-        """
         self.config = config
         self._model: SharedWeights | _ApiModel
         if config.backend is LLMBackend.HUGGINGFACE:

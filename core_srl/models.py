@@ -97,6 +97,6 @@ def get_available_models() -> dict[str, list[str]]:
 
 
 def get_version_info() -> dict[str, str]:
-    """Return Core SRL's "version" (or "not installed") and those of 7 packages if installed."""
+    """Return "version" (Core SRL's, or "not installed") and package -> version of main packages."""
     found = versions()
     return {"version": found.get("core-srl", "not installed"), **found}

@@ -31,14 +31,12 @@ class UnifiedMonitor:
     """Recorder of every MultiModelTrainer with `enable_monitoring`, from `start` to `stop`.
 
     The lines of its file are rounds and stages as in RUN/metrics.jsonl, with the key `run`.
+
+    Args:
+        config: File of the monitor; None selects the default MonitoringConfig.
     """
 
     def __init__(self, config: MonitoringConfig | None = None) -> None:
-        """Create a monitor that does not record yet.
-
-        Args:
-            config: File of the monitor; None selects the default MonitoringConfig.
-        """
         self.config = config or MonitoringConfig()
         self.latest_metrics: dict[str, Any] = {}
         """Newest row of a round or stage; empty before the first one."""
@@ -101,14 +99,13 @@ create_unified_monitor = UnifiedMonitor
 
 
 class GraphVisualizer:
-    """Page with the reward curves of all runs in a monitor's file."""
+    """Page with the reward curves of all runs in a monitor's file, which only `draw` reads.
+
+    Args:
+        log_file: Path of a monitor's file, MonitoringConfig.log_file_path.
+    """
 
     def __init__(self, log_file: str) -> None:
-        """Create a visualizer without reading the file.
-
-        Args:
-            log_file: Path of a monitor's file, MonitoringConfig.log_file_path.
-        """
         self.log_file = Path(log_file)
 
     def draw(self) -> Path:

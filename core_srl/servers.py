@@ -90,6 +90,15 @@ class UnifiedScheduler(_Servers):
 
     Each model adds a server at the next port from base_port on: on GPUs, or on the CPU if there are
     none. Models with the same weights share their servers.
+
+    Args:
+        base_port: Port of the first server, 1 to 65535.
+        num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+        sharing: "fair" for equal shares of common servers, "priority" for shares by score.
+        python: Interpreter of the environment with vLLM; by default the running one.
+
+    Raises:
+        EnvConfigError: An argument is invalid (a ValueError).
     """
 
     def __init__(
@@ -100,14 +109,6 @@ class UnifiedScheduler(_Servers):
         sharing: Literal["fair", "priority"] = "fair",
         python: str = sys.executable,
     ) -> None:
-        """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
-
-        Args:
-            base_port: Port of the first server, 1 to 65535.
-            num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
-            sharing: "fair" for equal shares of common servers, "priority" for shares by score.
-            python: Interpreter of the environment with vLLM; by default the running one.
-        """
         super().__init__(base_port, num_gpus, python)
         self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
         self._models: dict[str, str] = {}
@@ -235,7 +236,7 @@ create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a scheduler that shares servers by `set_score`; ValueError for wrong arguments.
+    """Create a scheduler that shares servers by `set_score`; EnvConfigError for wrong arguments.
 
     Args:
         base_port: Port of the first server, 1 to 65535.
@@ -250,6 +251,17 @@ class DistributedLoRAScheduler(_Servers):
 
     The server of an adapter has the adapter's port. `manager.swap` also loads the
     new version on the server, and raises BackendError if the server refuses it.
+
+    Args:
+        base_port: Port of the first server, 1 to 65535.
+        num_gpus: Number of servers, one per GPU; 0 is one server on the CPU.
+        manager: Manager whose base and adapters are served; by default a new one on the CPU, with
+            adapter i on GPU i.
+        python: Interpreter of the environment with vLLM; by default the running one.
+
+    Raises:
+        EnvConfigError: An argument is invalid (a ValueError).
+        ConfigError: An adapter's port is not base_port + gpu_id, or beyond the last server's.
     """
 
     def __init__(
@@ -260,15 +272,6 @@ class DistributedLoRAScheduler(_Servers):
         manager: LoRAManager | None = None,
         python: str = sys.executable,
     ) -> None:
-        """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
-
-        Args:
-            base_port: Port of the first server, 1 to 65535.
-            num_gpus: Number of servers, one per GPU; 0 is one server on the CPU.
-            manager: Manager whose base and adapters are served (ConfigError unless each port is
-                base_port + gpu_id); by default a new one on the CPU, with adapter i on GPU i.
-            python: Interpreter of the environment with vLLM; by default the running one.
-        """
         super().__init__(base_port, num_gpus, python)
         self._ports = range(base_port, base_port + max(1, num_gpus))
         if manager is None:

@@ -48,15 +48,12 @@ class TokenConversation:
 class SharedWeights:
     """One model of this process for many conversations, updated for all of them.
 
-    Threads may sample and update at the same time: a batch has one version of the weights.
+    Threads may sample and update at the same time: a batch has one version of the weights. The
+    constructor loads the model, and adds a new LoRA adapter if `enable_lora` is set. It raises
+    BackendError if that fails, and ConfigError if the model of a LoRA adapter is one itself.
     """
 
     def __init__(self, config: LLMConfig) -> None:
-        """Load the model of a config, and add a new LoRA adapter if `enable_lora` is set.
-
-        Raises BackendError if the model cannot be loaded, and ConfigError for `enable_lora` with a
-        model that is an adapter itself.
-        """
         self.backend = load_model(config.model_name, config.device)
         model = self.backend.model
         if config.enable_lora:
@@ -169,7 +166,7 @@ class SharedWeights:
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
-    """Return numbers as a tensor like `like`; ValueError if not finite or of another shape."""
+    """Return numbers as a tensor like `like`; ValueError for others, NaN, or another shape."""
     try:
         numbers = torch.as_tensor(given)
     except (RuntimeError, TypeError) as error:  # None, as the gradient of an unused weight

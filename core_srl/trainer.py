@@ -45,15 +45,13 @@ class MultiModelTrainer:
     A new run moves an older one in that folder to a folder next to it. `config` and `environment`
     may change until training begins. Settings on which past rounds do not depend, such as
     batch_size, may change between two rounds. After an error in an update, training continues from
-    the last checkpoint.
+    the last checkpoint. Models are loaded at the first use.
+
+    Args:
+        config: Settings of the run; None selects the default MultiModelConfig.
     """
 
     def __init__(self, config: MultiModelConfig | None = None) -> None:
-        """Create a trainer; models are loaded at the first use.
-
-        Args:
-            config: Settings of the run; None selects the default MultiModelConfig.
-        """
         self.config = config or MultiModelConfig()
         self._environment: MultiModelTrainingEnvironment | None = None
         self._replaced = False
@@ -89,7 +87,8 @@ class MultiModelTrainer:
 
     @environment.setter
     def environment(self, environment: Any) -> None:
-        if self._has_begun():
+        played = self._engine.episodes if self._engine is not None else []
+        if self._trainer is not None and (played or self._trainer.run.position > (0, 0)):
             raise TrainingError("the environment was replaced after training began")
         if not isinstance(environment, MultiModelTrainingEnvironment):
             environment = MultiModelTrainingEnvironment(environment)
@@ -111,7 +110,10 @@ class MultiModelTrainer:
         environment = self._environment if self._replaced else None
         wanted = (self.config.model_copy(deep=True), environment, self._reward_function)
         if self._trainer is not None and (self._broken or wanted != self._built_from):
-            self._end_trainer(self._trainer)
+            if not self._broken and self._trainer.run.position > (0, 0):
+                self._trainer.save_checkpoint()
+            self._trainer.close()
+            self._trainer = None  # First, because two runs may not fit into memory.
         if self._trainer is None:
             self._trainer, self._built_from = self._build(), wanted
         return self._trainer
@@ -291,17 +293,6 @@ class MultiModelTrainer:
     @property
     def _reward_function(self) -> RewardFunction | None:
         return self._environment.reward_function if self._environment is not None else None
-
-    def _has_begun(self) -> bool:
-        played = self._engine.episodes if self._engine is not None else []
-        return self._trainer is not None and (bool(played) or self._trainer.run.position > (0, 0))
-
-    def _end_trainer(self, trainer: Trainer) -> None:
-        """Save a run that has begun unless an update failed, and close the core trainer."""
-        if not self._broken and trainer.run.position > (0, 0):
-            trainer.save_checkpoint()
-        trainer.close()
-        self._trainer = None  # First, because two runs may not fit into memory.
 
     def _build(self) -> Trainer:
         """Return a new core trainer with loaded models, at this run's newest checkpoint, if any."""

@@ -1,7 +1,6 @@
-"""Compare the best scripted policy, or your own, with the best constant action in scenarios.
+"""Compare your own policy and the best scripted one with the best constant action in scenarios.
 
-    python examples/evaluate_scenarios.py coop_compete_pair_v0 team_battle_v0 --episodes 256
-    python examples/evaluate_scenarios.py bandit_v0 --policy mybot:Sticky
+    python examples/evaluate_scenarios.py bandit_v0 team_battle_v0 --policy mybot:Sticky
 
 All policies play the same starts with the same draws of partners. The first half of the episodes
 selects the best ones, the second half measures them. A scenario rewards adaptation if the interval
@@ -40,29 +39,31 @@ def compared(name: str, own: str | None, episodes: int) -> list[str]:
     env = scenario.make()
     actions = range(int(env.action_space(scenario.focal[0]).n))
     constants = {f"action {action}": Always(action) for action in actions}
-    scripted = [name for name in names(env) if name not in CONSTANT] if own is None else [own]
-    policies = constants | {name: classic_policy(name, env) for name in ("uniform", *scripted)}
+    scripted = [name for name in names(env) if name not in CONSTANT]
+    groups = [*([[own]] if own else []), scripted, constants]
+    policies = constants | {name: classic_policy(name, env) for name in {*groups[0], *scripted}}
     returns = {
         name: np.array([one.focal_return for one in score(scenario, policy, episodes).episodes])
         for name, policy in policies.items()
     }
     half = episodes // 2
-    chosen = [max(group, key=lambda n: returns[n][:half].mean()) for group in (scripted, constants)]
-    means = {name: returns[name][half:].mean() for name in (*chosen, "uniform")}
-    gains = (returns[chosen[0]] - returns[chosen[1]])[half:]
+    chosen = [max(group, key=lambda name: returns[name][:half].mean()) for group in groups]
+    gains = (returns[chosen[0]] - returns[chosen[-1]])[half:]
     low, high = bootstrap_interval(gains.tolist(), seed=0) or (float("nan"),) * 2
     return [
-        scenario.name + (" *" if scenario.holdout else ""),
-        *(f"{name} {mean:.2f}" for name, mean in means.items()),
+        scenario.name + " *" * scenario.holdout,
+        *(f"{name} {returns[name][half:].mean():.2f}" for name in (*chosen, "uniform")),
         f"{gains.mean():+.2f} ({low:+.2f} to {high:+.2f})",
     ]
 
 
 parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
 parser.add_argument("environments", nargs="*", default=["coop_compete_pair_v0"])
-parser.add_argument("--policy", help="MODULE:CLASS instead of the best scripted policy")
+parser.add_argument("--policy", help="a scripted policy, or MODULE:CLASS")
 parser.add_argument("--episodes", type=int, default=128)
 given = parser.parse_args()
+policy = "policy | " * (given.policy is not None)
+print(f"scenario | {policy}best scripted | best constant | uniform | first - constant")
 for environment in given.environments:
     for name in scenarios.names(environment):
         print(" | ".join(compared(name, given.policy, given.episodes)))

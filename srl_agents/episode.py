@@ -96,7 +96,7 @@ class AgentStep:
 
 @dataclass(frozen=True)
 class End:
-    """End of one agent's episode."""
+    """End of one agent's episode: termination, or truncation with the last observation."""
 
     truncated: bool
     """True for a truncation, False for a termination."""
@@ -105,12 +105,12 @@ class End:
     prompt_ids: tuple[int, ...] | None = None
     """Token ids of `observation`; only for language models in games that do not show the time."""
     state: np.ndarray | None = None
-    """Last state of the environment, if states are recorded."""
+    """Last state of the environment; only with `prompt_ids`, if states are recorded."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """Record of one episode."""
+    """Record of one episode: environment, seed, players, steps, and failure if any."""
 
     environment: str
     """Metadata name of the environment."""
@@ -143,10 +143,6 @@ class Episode:
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
         """Return all steps of the agent in time order; empty for an unknown agent."""
         return self._steps.get(agent, ())
-
-    def steps_before(self, agent: str, turn: int) -> int:
-        """Return the number of the agent's steps in `turns[:turn]`."""
-        return sum(step.agent == agent for step in chain.from_iterable(self.turns[:turn]))
 
     def agents_of(self, player: str) -> tuple[str, ...]:
         """Return the agents played by the policy or model named `player`; may be empty."""

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -42,7 +43,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class LoopThread:
-    """Event loop in a background thread."""
+    """Event loop in a daemon thread, which the constructor starts under `name`."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -96,19 +97,23 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 class Batcher(Generic[Q, A]):
     """Collector of requests: a batch is sampled when all coroutines of the event loop wait.
 
-    Batches do not depend on the clock: the same episodes give the same batches, sorted by
-    conversation.
+    The same episodes give the same batches. `sample` maps a batch to one result per request.
+    `order` maps a request to the number by which a batch is sorted (None: first); if `order` is
+    None, a batch has the order of submission.
     """
 
-    def __init__(self, sample: Callable[[Sequence[Q]], Sequence[A]]) -> None:
-        """Create a collector; `sample` maps a batch of requests to one result each, in order."""
-        self._sample = sample
+    def __init__(
+        self,
+        sample: Callable[[Sequence[Q]], Sequence[A]],
+        order: Callable[[Q], int | None] | None = attrgetter("conversation"),
+    ) -> None:
+        self._sample, self._order = sample, order
         self._waiting: WeakKeyDictionary[
             asyncio.AbstractEventLoop, list[tuple[Q, asyncio.Future[A]]]
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Add a request to the running loop's next batch; return a future of result or error."""
+        """Add a request to the running loop's next batch; return its future result or error."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])
@@ -126,9 +131,8 @@ class Batcher(Generic[Q, A]):
             return
         del self._waiting[loop]
         batch = [(request, future) for request, future in waiting if not future.cancelled()]
-        batch.sort(
-            key=lambda one: -1 if (n := getattr(one[0], "conversation", None)) is None else n
-        )
+        if (order := self._order) is not None:
+            batch.sort(key=lambda one: -1 if (n := order(one[0])) is None else n)
         try:
             results = self._sample([request for request, _ in batch])
         except Exception as error:

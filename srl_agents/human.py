@@ -43,7 +43,6 @@ class Human:
         """
         self.name = name
         self.left = False
-        """True after the person has left."""
         self._view, self._ask, self._tell = view, ask, tell
         self._hears_words = hears_words
 

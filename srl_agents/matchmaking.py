@@ -119,7 +119,6 @@ class Matchmaking:
         return [*self._in_turn[first:], *self._in_turn[:first]]
 
     def _uniform(self, group: int) -> list[str]:
-        """Draw the model of each free agent; the models' numbers of agents differ by at most 1."""
         rng = seeding.generator(self._seed, "matchmaking", group)
         order = rng.permutation(len(self._models))
         places = range(len(self._free))

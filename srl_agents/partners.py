@@ -19,8 +19,8 @@ from srl_envs.validation import Step
 class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
     """Wrapper of a parallel environment whose `partners` are played by policies.
 
-    The wrapper's agents are the remaining agents. The partners' randomness comes from the seed of
-    `reset`. Example::
+    The wrapper's agents are the remaining agents. While none of them is active, but some have not
+    joined yet, the partners play on. Their randomness comes from the seed of `reset`. Example::
 
         env = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat()})
     """
@@ -47,6 +47,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         self._draws: np.random.Generator | None = None
         self._memories: dict[str, Any] = {}
         self._seen: dict[str, AgentObservation] = {}
+        self._absent: set[str] = set()
 
     @property
     def agents(self) -> list[str]:
@@ -63,22 +64,37 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         start = int(self._draws.integers(2**32)) if seed is None else seed
         self._memories = start_policies(self._partners, self.env.possible_agents, start)
         self._observe(observations, infos)
-        return self._without_partners(observations), self._without_partners(infos)
+        self._absent = set(self.possible_agents) - set(observations)
+        found = self._until_one_joins((observations, {}, {}, {}, infos))
+        return found[0], found[4]
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         if not self.agents:
             return self.env.step(actions) if not self.env.agents else ({}, {}, {}, {}, {})
+        return self._until_one_joins(self._play(actions))
+
+    def _until_one_joins(self, outcome: Step) -> Step:
+        """Return `outcome` without partners, and later results up to the next agent that joins."""
+        found: Any = tuple(map(self._without_partners, outcome))
+        self._absent -= set(found[0])
+        while self._absent and self.env.agents and not self.agents:
+            played: Any = self._play({})
+            for values, later in zip(found, played, strict=True):
+                values |= self._without_partners(later)
+            self._absent -= set(found[0])
+        return found  # type: ignore[no-any-return]
+
+    def _play(self, actions: Mapping[str, Any]) -> Step:
+        """Step the environment with `actions` and those of the partners; return all results."""
         query = query_policies(self._partners, self._seen, self._memories)
         # Synchronous partners need no event loop.
         waiting = any(waits(self._partners[agent]) for agent in self._seen)
         answers = run(query) if waiting else finished(query)
         self._memories |= {agent: memory for agent, (_, memory) in answers.items()}
         played = {agent: played_action(decision) for agent, (decision, _) in answers.items()}
-        outcome = self.env.step({**actions, **played})
+        outcome: Step = self.env.step({**actions, **played})
         self._observe(outcome[0], outcome[4])
-        remaining = map(self._without_partners, outcome)
-        observations, rewards, terminations, truncations, infos = remaining
-        return observations, rewards, terminations, truncations, infos
+        return outcome
 
     def close(self) -> None:
         self._release()
@@ -107,6 +123,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 def with_scripted(env: Any, partners: Mapping[str, str]) -> WithPartners:
     """Return `env` with new scripted policies as `partners` (agent -> name).
 
-    Raises PolicyError if an agent or a name is unknown, or a policy cannot play the environment.
+    Raises PolicyError if an agent or a name is unknown, a policy cannot play the environment, or no
+    agent remains.
     """
     return WithPartners(env, policies_by_agent(partners, env))

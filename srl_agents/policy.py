@@ -73,7 +73,6 @@ class AsyncPolicy(Protocol):
 
 
 Policy = SyncPolicy | AsyncPolicy
-"""Any policy."""
 
 
 class PerAgentPolicy:
@@ -93,7 +92,7 @@ class PerAgentPolicy:
         return decisions, list(states)
 
     def decide(self, seen: AgentObservation, state: Any) -> Decision:
-        """Choose the action of one agent.
+        """Choose the action of one agent; each subclass must implement this method.
 
         Args:
             seen: Observation of the agent.

@@ -44,7 +44,7 @@ def _in_threads(steps: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         return [threads.submit(step) for step in steps]
 
 
-STEPS = Batcher(_in_threads)
+STEPS = Batcher(_in_threads, order=None)
 """Steps of all episodes of an event loop, run concurrently once all coroutines wait."""
 
 
@@ -58,7 +58,6 @@ class Game:
 
     env: Any
     seats: Mapping[str, Policy]
-    """Agent -> policy."""
     seed: int
     """Seed of the environment's reset."""
     policy_seed: int
@@ -77,7 +76,6 @@ class Game:
     observations: dict[str, Any] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
-    """Agent -> memory of its policy."""
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
     ends: dict[str, End] = field(default_factory=dict)
@@ -138,7 +136,8 @@ class Game:
         """Add the decisions of active agents to `decisions` (agent -> decision).
 
         These agents are the leaders if `leaders`, otherwise all others, which read the leaders'
-        answers in `decisions`. Unless `forced_decision`, a policy is queried, its memory replaced.
+        answers in `decisions`. Agents with a `forced_decision` are not queried; the others'
+        memories are replaced.
         """
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
@@ -147,7 +146,7 @@ class Game:
                 if forced is not None:
                     decisions[agent] = forced
                 else:
-                    seen[agent] = self.see(agent, messages_to(agent, decisions, self.speaks_first))
+                    seen[agent] = self.see(agent, _messages_to(agent, decisions, self.speaks_first))
         answers = await query_policies(self.seats, seen, self.memories)
         for agent, (decision, memory) in answers.items():
             decisions[agent], self.memories[agent] = decision, memory
@@ -187,9 +186,10 @@ class Game:
                 f"{without[0]} is missing"
             )
         for agent in decisions:
-            truncated = is_truncated(terminations, truncations, agent)
-            if truncated is not None:
-                self.ends[agent] = self.truncation(agent) if truncated else End(False)
+            if terminations.get(agent):
+                self.ends[agent] = End(False)
+            elif truncations.get(agent):
+                self.ends[agent] = self.truncation(agent)
         if self.states is not None and state is not None:
             self.states.append(state)
         self.turns.append(
@@ -200,7 +200,7 @@ class Game:
                     decision,
                     float(rewards[agent]),
                     {k: v for k, v in self.infos[agent].items() if k != "action_mask"},
-                    messages_to(agent, decisions, self.speaks_first),
+                    _messages_to(agent, decisions, self.speaks_first),
                 )
                 for agent, decision in decisions.items()
             )
@@ -283,10 +283,9 @@ async def query_policies(
     }
 
 
-def messages_to(
+def _messages_to(
     agent: str, decisions: Mapping[str, Decision], speaks_first: SpeaksFirst
 ) -> Messages:
-    """Return (leader, text or str(action)) of each queried leader that `agent` reads."""
     return tuple(
         (leader, str(said.action) if said.text is None else said.text)
         for leader, hearers in speaks_first.items()
@@ -295,7 +294,7 @@ def messages_to(
 
 
 def played_actions(decisions: Mapping[str, Decision]) -> dict[str, Any]:
-    """Return agent -> `played_action`, the argument of `env.step`, for agent -> decision."""
+    """Return agent -> `played_action(decision)`, for `env.step`, for agent -> decision."""
     return {agent: played_action(decision) for agent, decision in decisions.items()}
 
 
@@ -304,15 +303,6 @@ def played_action(decision: Decision) -> Any:
     if decision.text is None or type(decision.action) is not int:
         return decision.action
     return TextAction(decision.action, decision.text)
-
-
-def is_truncated(
-    terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
-) -> bool | None:
-    """Return False if the agent is terminated, else True if it is truncated, else None."""
-    if terminations.get(agent):
-        return False
-    return True if truncations.get(agent) else None
 
 
 def policy_name(policy: Policy) -> str:
@@ -354,22 +344,13 @@ class PlaySettings(TypedDict, total=False):
     """Callback with the number of an episode in `seeds`, and its record, as soon as it ends."""
 
 
-def play(
-    env: Any,
-    seats: Mapping[str, Policy],
-    seed: int,
-    *,
-    policy_seed: int | None = None,
-    speaks_first: SpeaksFirst = ALL_AT_ONCE,
-) -> Episode:
+def play(env: Any, seats: Mapping[str, Policy], seed: int) -> Episode:
     """Play one episode of an environment, which stays open.
 
     Args:
         env: PettingZoo parallel environment.
         seats: Agent -> policy.
-        seed: Seed of `env.reset`.
-        policy_seed: Seed of the policies; by default `seed`.
-        speaks_first: Leader -> agents that read its answer before they decide; by default none.
+        seed: Seed of `env.reset` and of the policies.
 
     Returns:
         The record of the episode. After a BackendError or EnvError its `failure` is set.
@@ -377,8 +358,7 @@ def play(
     Raises:
         ValueError: An agent has no policy.
     """
-    policy_seed = seed if policy_seed is None else policy_seed
-    return run(Game(env, seats, seed, policy_seed, speaks_first).play())
+    return run(Game(env, seats, seed, seed, ALL_AT_ONCE).play())
 
 
 def play_many(
@@ -404,7 +384,8 @@ def play_many(
         whose `failure` is set.
 
     Raises:
-        ValueError: An agent has no policy, or `in_flight` is below 1.
+        ValueError: An agent has no policy, `in_flight` is below 1, or a list has not one entry per
+            seed.
         EpisodeTimeout: Episodes with an async policy took longer than `timeout` seconds.
     """
     return run(play_many_async(make_env, seats, seeds, **settings))
@@ -414,13 +395,17 @@ async def play_many_async(
     make_env: MakeEnv, seats: Seats, seeds: Sequence[int], **settings: Unpack[PlaySettings]
 ) -> list[Episode]:
     """Return the records of `play_many`, played in the current event loop; raises its errors."""
-    policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
-    in_flight = settings.get("in_flight")
+    policy_seeds, in_flight = settings.get("policy_seeds"), settings.get("in_flight")
     if isinstance(in_flight, int) and in_flight < 1:
         raise ValueError(f"in_flight must be 1 or more, or None for no limit, got {in_flight}")
-    makers, seated = _by_episode(make_env, seeds), _by_episode(seats, seeds)
-    names = _by_episode(settings.get("names") or {}, seeds)
-    extras = _by_episode(settings.get("extra") or {}, seeds)
+    makers = _by_episode("make_env", make_env, seeds)
+    seated = _by_episode("seats", seats, seeds)
+    policy_seeds = seeds if policy_seeds is None else policy_seeds
+    policy_seeds = _by_episode("policy_seeds", policy_seeds, seeds)
+    options: Any = settings.get("reset_options")
+    options = _by_episode("reset_options", options, seeds)
+    names = _by_episode("names", settings.get("names") or {}, seeds)
+    extras = _by_episode("extra", settings.get("extra") or {}, seeds)
     make_game, on_end = settings.get("make_game") or Game, settings.get("on_end")
     work, begun = LongWork("playing"), time.monotonic()
     in_play = over = failed = 0
@@ -449,9 +434,9 @@ async def play_many_async(
                     env,
                     seated[index],
                     seeds[index],
-                    seeds[index] if policy_seeds is None else policy_seeds[index],
+                    policy_seeds[index],
                     settings.get("speaks_first", ALL_AT_ONCE),
-                    reset_options=None if options is None else dict(options[index]),
+                    reset_options=None if (given := options[index]) is None else dict(given),
                     given_names=names[index],
                     extra=dict(extras[index]),
                     states=[] if settings.get("record_states") else None,
@@ -489,5 +474,9 @@ async def play_many_async(
         await asyncio.gather(*episodes, return_exceptions=True)
 
 
-def _by_episode(given: T | Sequence[T], seeds: Sequence[int]) -> Sequence[T]:
-    return given if isinstance(given, Sequence) else [given] * len(seeds)
+def _by_episode(name: str, given: T | Sequence[T], seeds: Sequence[int]) -> Sequence[T]:
+    if not isinstance(given, Sequence):
+        return [given] * len(seeds)
+    if len(given) != len(seeds):
+        raise ValueError(f"{name} must have one entry per seed ({len(seeds)}), got {len(given)}")
+    return given

@@ -28,7 +28,8 @@ POINTS = {
     "api": "reset returns two dicts and step five, with one entry per agent, of the right types",
     "spaces": "an agent's spaces are the same object on every call and contain its observations",
     "masks": "an action mask is int8, with one entry per action and at least one legal action",
-    "end": "episodes end within max_cycles, agents that ended do not return, and after the end "
+    "end": "episodes end within max_cycles, agents that ended do not return, agents that join have "
+    "entries in all dicts of the step before their first action, and after the end "
     "step({}) returns five empty dicts",
     "infos": "infos are JSON data, except arrays",
     "fresh": "returned objects do not change afterwards",
@@ -112,16 +113,14 @@ def _check_names(env: Any) -> None:
 
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
-    """Play and check a random legal episode; return copies of the results of reset and each step.
-
-    Raises ConformanceError for a violation, such as over `max_turns` or `max_cycles` rounds.
-    """
+    """Play and check a random episode; return copies of all results, or raise ConformanceError."""
     returned: Trace = [_call("api", env.reset, seed=seed, options=deepcopy(options))]
     paired = isinstance(returned[0], tuple) and len(returned[0]) == 2
     _require(paired, "api", "reset() must return (observations, infos)")
     live = list(env.agents)
     _require(bool(live) and set(live) <= set(env.possible_agents), "api", "agents are {!r}", live)
     _check_outcome(env, live, returned[0])
+    gone: set[str] = set()
     for place, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(seed + place)
     copies: Trace = deepcopy(returned)
@@ -134,7 +133,10 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
         _require(complete, "api", "step() must return five dicts")
         returned.append(outcome)
         copies.append(deepcopy(outcome))
-        live = _check_outcome(env, live, outcome)
+        joined = [agent for agent in env.agents if agent not in live]
+        _require(gone.isdisjoint(joined), "end", "one of {} returned", joined)
+        before, live = [*live, *joined], _check_outcome(env, [*live, *joined], outcome)
+        gone |= set(before) - set(live)
     _require(_equal(returned, copies), "fresh", "what a turn returned has changed")
     after = _call("end", env.step, {})
     _require(tuple(after) == ({},) * 5, "end", "step({{}}) after it gives {!r}", after)
@@ -152,9 +154,9 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
 
 
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
-    """Return the agents whose episode continues after `outcome`, the result of `reset` or `step`.
+    """Check a reset or step for the agents `live`; return the agents whose episode continues.
 
-    Raises ConformanceError for a violation. `live` are the agents that must be its keys.
+    Raises ConformanceError for a violation. `outcome` is the result of `reset` or `step`.
     """
     parts = dict(zip(RESET if len(outcome) == len(RESET) else STEP, outcome, strict=True))
     for name, values in parts.items():

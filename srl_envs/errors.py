@@ -6,7 +6,7 @@ class EnvError(Exception):
 
 
 class EnvConfigError(EnvError, ValueError):
-    """Invalid argument of a constructor."""
+    """Invalid argument or setting of an environment, or invalid file that a setting names."""
 
 
 class UntrustedError(EnvError, ValueError):

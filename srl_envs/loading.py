@@ -63,7 +63,7 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
 
     Args:
         name: 'module:function' or 'module:Class'.
-        option: Setting that contains the name, for errors.
+        option: Setting that contains the name, for errors, or None.
 
     Raises:
         EnvConfigError: The name has another form, or the module is missing or lacks the callable.

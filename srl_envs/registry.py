@@ -230,17 +230,16 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(members, Mapping) and "max_cycles" not in options:
         shorter = {
             label: {**one, "options": as_conversations(one["name"], one.get("options") or {})}
-            if isinstance(one, Mapping) and _turns(one.get("name")) is not None
+            if isinstance(one, Mapping) and _turns_to_remember(one.get("name")) is not None
             else one
             for label, one in members.items()
         }
         return {**options, "environments": shorter}
-    turns = _turns(name)
+    turns = _turns_to_remember(name)
     return dict(options) if turns is None else {"max_cycles": turns, **options}
 
 
-def _turns(name: Any) -> int | None:
-    """Return an environment's `max_cycles` for language models; None if unknown or not needed."""
+def _turns_to_remember(name: Any) -> int | None:
     found = ENVS.get(served_name(name)) if isinstance(name, str) else None
     return None if found is None else found.turns_to_remember
 
@@ -354,7 +353,6 @@ def remake(
 
 
 def _register() -> None:
-    """Register OWN with PettingZoo, from 1.27 on, and by `gymnasium_id` with Gymnasium, once."""
     for name, found in OWN.items():
         identity = f"srl/{name}".replace("_v", "-v")
         for kind, maker in (("parallel", make), ("aec", make_aec)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
@@ -32,7 +32,7 @@ ALL_FOCAL = ".all"
 
 @dataclass(frozen=True)
 class Scenario:
-    """Environment with scored agents, background agents and held-out parts."""
+    """Environment with scored and background agents, which must differ, else EnvConfigError."""
 
     name: str
     environment: str
@@ -69,6 +69,14 @@ class Scenario:
         partners = ("held-out partners",) if self.held_out_partners else ()
         levels = ("held-out levels",) if self.held_out_options else ()
         return (*partners, *levels)
+
+    def with_options(self, options: Mapping[str, Any]) -> Scenario:
+        """Return the scenario with other arguments of the environment, by name.
+
+        A scenario whose held-out options are replaced holds out no options.
+        """
+        held_out = () if options.keys() & self.held_out_options else self.held_out_options
+        return replace(self, options={**self.options, **options}, held_out_options=held_out)
 
     def make(self, **options: Any) -> Any:
         """Return a new ParallelEnv with all agents, which no policy plays.
@@ -130,8 +138,9 @@ def names(environment: str | None = None, holdout: bool | None = None) -> tuple[
 
     Args:
         environment: Name of the environment, or None for all. A user's environment,
-            'module:function', has one scenario, without held-out parts.
-        holdout: True for scenarios with held-out parts only, False for the others, None for both.
+            'module:function', has one scenario, without held-out partners and options.
+        holdout: True for scenarios with held-out partners or options only, False for the others,
+            None for both.
 
     Raises:
         EnvConfigError: The environment is unknown.
@@ -170,17 +179,19 @@ def scenario(name: str) -> Scenario:
         near = [other for other in SCENARIOS if other.startswith(f"{game}.")]
         there = near or [f"{environment}.*" for environment in environments()]
         raise EnvConfigError(
-            f"there is no scenario {name!r}{likely(name, SCENARIOS)}; there are: {', '.join(there)}"
+            f"there is no scenario {name!r}{likely(name, SCENARIOS)}; there are: "
+            f"{', '.join(there)}, MODULE:FUNCTION{ALL_FOCAL}"
         )
     return SCENARIOS[name]
 
 
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
-    """Return the first scenario whose held-out levels an environment would play, or None.
+    """Return the first scenario whose held-out options an environment would have, or None.
 
     These are scenarios of the same game (all environments of one module) whose held-out options
-    have the same values. `split: any` counts as "test", except for OWN_PROBLEMS. `environment` is a
-    name or 'module:function'; arguments that are missing in `options` have their defaults.
+    have the same values. `split: any` counts as "test", unless an option in OWN_PROBLEMS is set,
+    which replaces the package's problems. `environment` is a name or 'module:function'; arguments
+    that are missing in `options` have their defaults.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module

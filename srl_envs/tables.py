@@ -15,7 +15,7 @@ from srl_envs.errors import EnvConfigError
 
 @dataclass(frozen=True)
 class Plugin:
-    """Entry of a table. A part that is given by name is imported by `load`."""
+    """Entry of a table: an object, or the name of a module or attribute that `load` imports."""
 
     target: Any
     """'module', 'module:attribute', or the part itself."""
@@ -38,14 +38,14 @@ P = TypeVar("P", bound=Plugin)
 
 
 class PluginTable(Mapping[str, P]):
-    """Mapping from names to parts, in the order of listings.
+    """Mapping from names to Plugins, in the order of listings.
 
     Entry points of installed packages are read once, when the table is iterated or when a name is
     not in `parts`. An entry point cannot replace an entry of `parts`.
 
     Args:
         group: Name of the entry-point group, such as "core_srl.commands".
-        parts: Parts of this distribution, at least one. Its class is used for added entries.
+        parts: Plugins of this distribution by name, at least one. Added ones have the same class.
         error: Class of the error for an unknown name.
     """
 
@@ -75,11 +75,11 @@ class PluginTable(Mapping[str, P]):
         return len(self._all)
 
     def load(self, name: str) -> Any:
-        """Return the part (not its Plugin) with this name, imported if necessary.
+        """Return the object (not its Plugin) with this name, imported if necessary.
 
         Raises:
             EnvConfigError: The name is unknown (another class if the table has one as `error`).
-            ImportError: An optional dependency of the part is missing.
+            ImportError: An optional dependency of the object is missing.
         """
         if name not in self:
             raise self._error(f"unknown name {name!r}; allowed: {', '.join(self)}")

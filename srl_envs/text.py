@@ -358,7 +358,8 @@ class TextHistory:
     def with_rules(self, rules: str, now: str) -> str:
         """Return the text of an observation: the rules, the newest turns that fit, and `now`.
 
-        `now` is the current situation, under "Now:" if there are earlier turns.
+        `now` is the current situation, under "Now:" if there are earlier turns. A text that is too
+        long is cut.
         """
         parts = [f"Now:\n{now}"]
         room = self._length - len(f"{rules}\n\n{parts[0]}")
@@ -373,8 +374,8 @@ class TextHistory:
 class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
     """PettingZoo wrapper with texts as observations and actions.
 
-    The first observation of an episode is the rules and the situation. Later ones are feedback on
-    an answer that was not parsed, and the situation. With `history`, every observation contains the
+    The first observation of an agent is the rules and the situation. Later ones are feedback on an
+    answer that was not parsed, and the situation. With `history`, every observation contains the
     rules, earlier turns (see TextHistory), feedback and the situation. Observations have at most
     TEXT_LENGTH characters; the oldest turns are dropped first.
 
@@ -390,7 +391,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             without earlier turns and rules.
 
     Raises:
-        EnvError: `env` is no ParallelEnv with a text view, or an agent is missing or unknown.
+        EnvError: `env` has no text view, `history` is invalid, or an agent is missing or unknown.
     """
 
     def __init__(self, env: Any, *, history: int | None = None) -> None:
@@ -427,18 +428,18 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         text_actions: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}
         notes: dict[str, str] = {}
+        only_actions, seen = self._only_actions, self._seen
         for agent, answer in actions.items():
-            if agent in self._only_actions:
-                played[agent] = text_actions[agent] = self._only_actions[agent]
+            if agent in only_actions:
+                played[agent] = text_actions[agent] = only_actions[agent]
                 continue
-            seen = self._seen[agent]
-            action = read_answer(view, agent, seen, answer, self._masks[agent])
+            action = read_answer(view, agent, seen[agent], answer, self._masks[agent])
             if isinstance(action, ParseFailure):
                 failures[agent], action = action, action.instead
-                notes[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
-            played[agent] = text_actions[agent] = action
-            if isinstance(action, int):
-                text_actions[agent] = TextAction(action, str(answer))
+                notes[agent] = feedback(view_for(view, seen[agent]), agent, failures[agent]) + "\n"
+            played[agent] = action
+            is_number = isinstance(action, int)
+            text_actions[agent] = TextAction(action, str(answer)) if is_number else action
             if self.history:
                 unread = failures[agent].reason if agent in failures else None
                 self._past[agent].add(self._situations[agent], str(answer), unread)
@@ -454,10 +455,12 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             texts = {a: (notes.get(a, "") + now)[:TEXT_LENGTH] for a, now in texts.items()}
         if self.history is not None:
             texts = self._with_history(texts)
+        elif joined := {a: now for a, now in texts.items() if a not in actions}:
+            texts = {**texts, **self._with_history(joined)}
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return agent -> rules, turns of `history` and situation of `texts` (agent -> text)."""
+        """Return agent -> rules, earlier turns if `history`, and the situation in `texts`, cut."""
         view: TextView = self.env.unwrapped.text_view
         rules = self._rules  # They are constant in an episode.
         for agent in texts.keys() - rules.keys():
@@ -467,21 +470,19 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return {a: f"{rules[a]}\n\n{now}"[:TEXT_LENGTH] for a, now in texts.items()}
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Set `agents`, and store what the next step needs of the last observations and infos.
-
-        These are the observations, masks and situations by agent, and the only legal action of each
-        agent that is not to move, whose situation is WAITING.
-        """
+        """Set `agents`; store observations, masks, situations and only legal actions, by agent."""
         view: TextView = self.env.unwrapped.text_view
         agents = self.agents = self.env.agents
-        self._seen, self._masks, self._situations, self._only_actions = seen, {}, {}, {}
+        masks, situations, only_actions = {}, {}, {}
         for agent, observation in seen.items():
             info = infos.get(agent, {})
-            only = only_action(info) if agent in agents else None
-            if only is not None:
-                self._only_actions[agent], self._situations[agent] = only, WAITING
-                continue
-            mask = info.get("action_mask")
-            # Masks are copied, because callers may change infos.
-            self._masks[agent] = None if mask is None else mask.copy()
-            self._situations[agent] = view.describe(agent, observation)[:TEXT_LENGTH]
+            only = None if info.get(TO_MOVE, True) or agent not in agents else only_action(info)
+            if only is None:
+                mask = info.get("action_mask")
+                # Masks are copied, because callers may change infos.
+                masks[agent] = None if mask is None else mask.copy()
+                situations[agent] = view.describe(agent, observation)[:TEXT_LENGTH]
+            else:
+                only_actions[agent], situations[agent] = only, WAITING
+        self._seen, self._masks = seen, masks
+        self._situations, self._only_actions = situations, only_actions

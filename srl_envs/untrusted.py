@@ -46,10 +46,7 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
 
 def read_json_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value that begins at index `start` of a text, and the index after it.
-
-    Raises DocumentError if no valid JSON value begins there (see `read_json`).
-    """
+    """Return the JSON value at index `start` and the index after it, or raise DocumentError."""
     with _one_kind_of_error():
         value, end = _DECODER.raw_decode(text, start)
     check_nesting(value)

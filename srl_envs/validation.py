@@ -92,10 +92,7 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def entries_of(name: str, value: Any) -> tuple[Any, ...]:
-    """Return a list, tuple or set as a tuple; raise EnvConfigError for other types, also str.
-
-    `name` is the name of the argument `value`, for errors.
-    """
+    """Return a list, tuple or set as a tuple; EnvConfigError, with `name`, for others and str."""
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)
     raise EnvConfigError(f"{name} must be a list, got {shown(value)}")

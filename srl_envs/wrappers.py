@@ -99,7 +99,8 @@ def with_text(
     answers_of = _for_each(agents, "answers", answers)
     choices, observed = {}, {}
     for agent in agents:
-        choices[agent] = _choices(game.action_space(agent), agent, answers_of[agent], in_turns)
+        actions = game.action_space(agent)
+        choices[agent] = _checked_answers(actions, agent, answers_of[agent], in_turns)
         space = game.observation_space(agent)
         masked = isinstance(space, spaces.Dict) and MASK in space.spaces
         if masked or in_turns:
@@ -247,12 +248,10 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies of observations and infos with masks and, in turn-based games, "to_move".
-
-        The masks are stored in `_masks` by agent. Games may change returned objects later.
-        """
+        """Return copies of both with masks (stored in `_masks`) and, if in turns, "to_move"."""
         seen: dict[str, Any] = {}
         new_infos: dict[str, dict[str, Any]] = {}
+        # Games may change returned objects later.
         for agent, given in observations.items():
             observation = seen[agent] = copy.deepcopy(given)
             info = copy.deepcopy(dict(infos.get(agent, {})))
@@ -268,7 +267,11 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask; if it allows nothing, all 1 after its end, else EnvError."""
+        """Return an agent's int8 mask, which is in its observation or info, by default all 1.
+
+        In turn-based games, it allows either a pass or moves. A mask that allows nothing raises
+        EnvError, or becomes all 1 after the agent's end.
+        """
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -286,14 +289,13 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
 
 def _takes_turns(game: Any) -> bool:
-    """Return True if `game`, or one that it wraps, is the conversion of a turn-based AECEnv."""
     while game is not None and not isinstance(game, turn_based_aec_to_parallel_wrapper):
         game = vars(game).get("env")
     return game is not None
 
 
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
-    """Return a mapping `given`, or all agents -> `given`; EnvConfigError, with `name`, if wrong."""
+    """Return `given`, or agent -> `given` if no mapping; EnvConfigError for keys not `agents`."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
@@ -302,13 +304,9 @@ def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]
     return given
 
 
-def _choices(
+def _checked_answers(
     space: spaces.Space[Any], agent: str, answers: Sequence[str], in_turns: bool
 ) -> tuple[str, ...]:
-    """Return an agent's answers in action order, after PASS if agents take turns.
-
-    Raises EnvConfigError unless actions are Discrete, with one answer each that is parsed as it.
-    """
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"actions of {agent} must be Discrete, got {space}")
     listed = isinstance(answers, Sequence) and not isinstance(answers, str)
@@ -326,10 +324,7 @@ def _choices(
 
 
 def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: Any) -> str:
-    """Return "You see:" and a description (`in_words`) of an observation, without its mask.
-
-    `observed` are the observation spaces of all agents.
-    """
+    """Return "You see:" and `in_words` of an observation in `observed[agent]`, without its mask."""
     space = observed[agent]
     if isinstance(space, spaces.Dict) and MASK in space.spaces:
         parts = {key: part for key, part in space.spaces.items() if key != MASK}
@@ -477,6 +472,17 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
         return observations, rewards, terminations, truncations, infos
 
 
+def only_agent(game: Any) -> str:
+    """Return the agent of a game that must have one; raise EnvConfigError if it has several."""
+    if len(game.possible_agents) != 1:
+        names = ", ".join(game.possible_agents)
+        raise EnvConfigError(
+            f"game must have one agent, got {names}: set num_agents to 1, or add partners"
+        )
+    agent: str = game.possible_agents[0]
+    return agent
+
+
 class SingleAgentEnv(gymnasium.Env[Any, Any]):
     """Gymnasium environment of the single agent of a PettingZoo ParallelEnv.
 
@@ -488,28 +494,33 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, game: Any) -> None:
-        if len(game.possible_agents) != 1:
-            raise EnvConfigError(
-                f"num_agents must be 1 for a Gymnasium environment, got {len(game.possible_agents)}"
-            )
-        self.game = game
-        [self._agent] = game.possible_agents
+        self.game, self._agent = game, only_agent(game)
         self.metadata = game.metadata
         self.render_mode = game.render_mode
         self.observation_space: spaces.Space[Any] = game.observation_space(self._agent)
         self.action_space: spaces.Space[Any] = game.action_space(self._agent)
+        self._info: Mapping[str, Any] = {}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         observations, infos = self.game.reset(seed=seed, options=options)
+        self._info = infos[self._agent]
         return observations[self._agent], infos[self._agent]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         seen, rewards, terminations, truncations, infos = self.game.step({self._agent: action})
         agent = self._agent
+        self._info = infos[agent]
         return seen[agent], rewards[agent], terminations[agent], truncations[agent], infos[agent]
+
+    def action_masks(self) -> np.ndarray:
+        """Return the bool mask of legal actions, as MaskablePPO expects.
+
+        Raises KeyError before `reset`, and for environments without masks.
+        """
+        return np.array(self._info[MASK], bool)
 
     def render(self) -> Any:
         return self.game.render()
@@ -534,21 +545,16 @@ class FocalAgent:
         game: ParallelEnv with texts as actions. Its other agents are played by partners.
 
     Raises:
-        EnvError: The game has more than one agent.
+        EnvConfigError: The game has several agents.
     """
 
     def __init__(self, game: Any) -> None:
-        if len(game.possible_agents) != 1:
-            raise EnvError(
-                f"game must have one agent, got {', '.join(game.possible_agents)}: add partners"
-            )
-        self._game = game
-        [self._agent] = game.possible_agents
+        self._game, self._agent = game, only_agent(game)
         self._return = 0.0
         self._error: EnvError | None = None
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
-        """Reset with `seed`, ignoring the rest of the row; return rules and first situation."""
+        """Start an episode by `seed` (None: random), ignoring `row`; return rules and situation."""
         self._return, self._error = 0.0, None
         observations, _ = self._game.reset(seed=seed)
         first: str = observations[self._agent]
@@ -562,6 +568,9 @@ class FocalAgent:
 
         Returns:
             Your situation after the turn.
+
+        Raises:
+            EnvError: The environment refuses the turn; `get_reward` raises the error again.
         """
         if not self._game.agents:
             return "The game is over."

@@ -27,9 +27,10 @@ _PLAIN_STARTS = (True, False, "gaussian")
 
 
 def adapter_base(name: str) -> str | None:
-    """Return the base of a PEFT adapter in a folder or on the hub; None for other models.
+    """Return the name of the base model of the PEFT adapter `name`; None for any other model.
 
-    Raises BackendError if the adapter cannot be read, is no plain LoRA or names no base.
+    `name` is a folder or hub name. Raises BackendError if the adapter cannot be read, is no plain
+    LoRA or names no base.
     """
     if is_gguf(name):
         return None
@@ -108,7 +109,10 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def adapter_tokenizer(adapter: str) -> Any:
-    """Load the tokenizer in an adapter's local folder, or None; BackendError if damaged."""
+    """Load the tokenizer saved in the folder `adapter`; None if there is none, or for a hub name.
+
+    Raises BackendError if the tokenizer is damaged.
+    """
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     from transformers import AutoTokenizer
@@ -170,9 +174,10 @@ def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> 
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
-    """Merge a backend's PEFT adapter into the weights, which then train; return a new backend.
+    """Merge a backend's PEFT adapter into its model, whose weights then train; return a backend.
 
-    A backend without an adapter is returned itself. Raises BackendError if merging fails.
+    The model of `backend` is changed. A backend without an adapter is returned itself. Raises
+    BackendError if merging fails.
     """
     from peft import PeftModel
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """Parts of a run that depend on where the run is executed."""
+    """Engine, models that play, and learners by model name, for one process or several nodes."""
 
     engine: Engine
     players: Players
@@ -65,10 +65,10 @@ def build_run(
         models: Model to (model object, tokenizer) to train; replaces the model's base.
 
     Raises:
-        ConfigError: If parts do not fit together.
+        ConfigError: If settings, environment and passed objects do not fit together.
         EnvConfigError: If the environment plays levels that are reserved for evaluation.
         UpdateError: If the strategy cannot average the models.
-        BackendError: If a model cannot be loaded.
+        BackendError, PolicyError: If a model cannot be loaded.
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
@@ -172,7 +172,8 @@ def _with_objects_named(
 def resolved(config: RunConfig) -> RunConfig:
     """Return a copy of the configuration with absolute paths of bases, chat template and data.
 
-    Hub and API names are unchanged. Raises ConfigError for a base that names no model, or several.
+    Hub names, API names and names of built-in chat templates are unchanged. Raises ConfigError for
+    a base that names no model, or several.
     """
     models = config.models
     bases = tuple(base_named("models.base", one) for one in models.bases.values())

@@ -44,7 +44,6 @@ _MARKS = frozenset({_TENSOR, _TUPLE, _PAIRS})
 
 
 def _inside(name: str) -> str:
-    """Return `name`, or raise CheckpointError unless it is printable and relative without ".."."""
     path = PurePath(name)
     # isprintable excludes NUL and lone surrogates, which file names cannot contain.
     if not path.parts or path.is_absolute() or ".." in path.parts or not name.isprintable():
@@ -170,14 +169,15 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
 def list_checkpoints(directory: Path) -> list[str]:
     """Return the ids of the complete checkpoints in a folder, from the last saved to the first.
 
-    After a resume from an earlier checkpoint, new ids precede older ones with higher rounds.
+    A missing folder has none. After a resume from an earlier checkpoint, new ids precede older ones
+    with higher rounds.
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
 
 
 def prune(directory: Path, keep: int) -> list[str]:
-    """Remove complete checkpoints except the last `keep` (-1: all); return the removed ids."""
+    """Remove complete checkpoints except the last `keep` (-1 keeps all); return the removed ids."""
     old = [] if keep == -1 else list_checkpoints(directory)[keep:]
     for name in old:
         removed = find(directory, name).rename(directory / f"{_REMOVED}{name}")  # It is atomic.
@@ -191,7 +191,8 @@ def prune(directory: Path, keep: int) -> list[str]:
 def seal(folder: Path, **described: Any) -> None:
     """Write the manifest of all files in the folder, and sync all files to disk.
 
-    `described` are the further entries of the manifest: checkpoint_id, round and sequence.
+    `described` are the further entries of the manifest: checkpoint_id, round and sequence. Raises
+    FileExistsError if the folder has a manifest.
     """
     files = {
         file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size}
@@ -224,7 +225,6 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 
 def _read_json(file: Path, *, constants: bool = False) -> Any:
-    """Return a JSON file's content, or raise CheckpointError; `constants` allows NaN, infinity."""
     try:
         content = read_bytes(file, LARGEST_STATE)
         return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
@@ -264,7 +264,10 @@ def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
 
 
 def find(directory: Path, checkpoint_id: str) -> Path:
-    """Return a checkpoint's folder in `directory`, complete or not, or raise CheckpointNotFound."""
+    """Return the folder of a checkpoint in `directory`, without checking that it is complete.
+
+    Raises CheckpointNotFound, which lists the complete checkpoints.
+    """
     folders = {path.name: path for path in directory.glob("*") if path.is_dir()}
     for name in (checkpoint_id, f"{_REPLACED}{checkpoint_id}"):
         if name in folders:

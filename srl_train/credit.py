@@ -47,7 +47,7 @@ class AgentRoles:
     """Leader to the agents that follow it; empty if no agent leads."""
 
     def team(self, agent: str) -> tuple[str, ...]:
-        """Return the agents of the agent's team, itself included; all agents without teams."""
+        """Return the agents of the agent's team, with itself; all agents if there are no teams."""
         teams = self.teams
         return tuple(a for a in self.agents if not teams or teams[a] == teams[agent])
 
@@ -158,7 +158,7 @@ def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Adv
 
 
 def environment_of(game: Game) -> str:
-    """Return the name of the environment of an episode; empty if a run has only one."""
+    """Return an episode's environment if the run is on multitask_v0, otherwise ""."""
     return next(iter(game.values())).environment
 
 
@@ -187,10 +187,10 @@ def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares each step's reward-to-go with the group's at that step.
 
     A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4), with one deviation for all steps of
-    an agent in a group; without the division for `scale` "none" (`normalize_steps`). Groups per
-    agent and step are those of AT-GRPO (Zhao et al. 2025, "Stronger-MAS", sec. 4). AT-GRPO samples
-    several answers to the same situation at every step; here episodes share only their start and
-    the number of the step. `section` has no effect.
+    an agent in a group; without the division for `scale` "none" (`normalize_steps`). G_t is
+    discounted by `discount` per step. Groups per agent and step are those of AT-GRPO (Zhao et al.
+    2025, "Stronger-MAS", sec. 4). AT-GRPO samples several answers to the same situation; here
+    episodes share only their start and the number of the step. `section` has no effect.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(
@@ -202,9 +202,9 @@ def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
 def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares a team's return with the group's, for all its agents alike.
 
-    A = (R - mean of the group's R) / (deviation + 1e-4), with R the mean return of the team's
-    agents that have a step in the episode. `scale` "none" omits the division; `section` has no
-    effect. R is the joint return of MAGRPO (Liu et al. 2025, "LLM Collaboration with Multi-Agent
+    A = (R - mean of the group's R) / (deviation + 1e-4), with R the mean discounted return of the
+    team's agents that have a step in the episode. `scale` "none" omits the division; `section` has
+    no effect. R is the joint return of MAGRPO (Liu et al. 2025, "LLM Collaboration with Multi-Agent
     Reinforcement Learning") over whole episodes, except for a factor, as MAGRPO's is the sum.
     """
 
@@ -229,7 +229,7 @@ def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def leave_one_out(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme that subtracts the mean return of the group's other episodes.
+    """Return the scheme that subtracts the mean discounted return of the group's other episodes.
 
     All steps of an episode share the advantage, 0 for an agent with a step in only one episode of
     the group. This is RLOO (Ahmadian et al. 2024, sec. 3.2; Kool et al. 2019), for which `section`
@@ -253,8 +253,8 @@ def whole_round(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares an agent's return with its returns in the whole round.
 
     A = (R - mean R) / (deviation of R + 1e-4), the global normalization of REINFORCE++ (Hu 2025,
-    eq. 7), separately for each agent and environment. `scale` "none" omits the division, `section`
-    has no effect.
+    eq. 7), separately for each agent and environment. R is the discounted return. `scale` "none"
+    omits the division, `section` has no effect.
     """
 
     def scheme(
@@ -285,7 +285,6 @@ CREDIT_SCHEMES = PluginTable(
         "round": Plugin(whole_round),
         "difference": Plugin("srl_extensions.research.replays:difference"),
         "role": Plugin("srl_extensions.research.schemes:role"),
-        "advantage_alignment": Plugin("srl_extensions.research.schemes:advantage_alignment"),
         "counterfactual": Plugin("srl_extensions.research.replays:counterfactual"),
     },
     ConfigError,
@@ -301,12 +300,12 @@ leaves advantages to TRL, which compares episode returns (GRPO, Shao et al. 2024
 
 
 class CreditSection(Section):
-    """Settings of a credit scheme."""
+    """Base class of the settings of a credit scheme."""
 
     CHOICE: ClassVar = "name"
 
 
-WITH_SETTINGS = ("role", "advantage_alignment", "counterfactual")
+WITH_SETTINGS = ("role", "counterfactual")
 if TYPE_CHECKING:
     PlainName = str
 else:
@@ -321,7 +320,7 @@ class PlainCredit(CreditSection):
 
 
 class RoleCredit(CreditSection):
-    """Comparison with a moving average per role."""
+    """Settings of the scheme that compares returns with a moving average per role."""
 
     name: Literal["role"] = "role"
     """Credit scheme (docs/training/credit.md)."""
@@ -329,17 +328,8 @@ class RoleCredit(CreditSection):
     """Weight of a role's previous average at each episode, 0 to 1."""
 
 
-class AlignmentCredit(CreditSection):
-    """Advantage alignment."""
-
-    name: Literal["advantage_alignment"] = "advantage_alignment"
-    """Credit scheme (docs/training/credit.md)."""
-    alignment: Annotated[float, Field(ge=0)] = 1.0
-    """Weight of the opponents' advantages, 0 or more."""
-
-
 class CounterfactualCredit(CreditSection):
-    """Comparison with replays of the agent's other actions."""
+    """Settings of the scheme that compares an answer with replays of the agent's other actions."""
 
     name: Literal["counterfactual"] = "counterfactual"
     """Credit scheme (docs/training/credit.md)."""
@@ -349,7 +339,7 @@ class CounterfactualCredit(CreditSection):
 
 
 CreditConfig = Annotated[
-    PlainCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
+    PlainCredit | RoleCredit | CounterfactualCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]

@@ -21,24 +21,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RolloutSettings:
-    """Settings of all episodes of a run."""
+    """Settings that all episodes of a run share: environment, text view, leaders and limits."""
 
     make_env: Callable[[], Any]
     view: TextView
     speaks_first: SpeaksFirst
     """Leader to the agents that receive its message before they act."""
     timeout: float | None
-    """Seconds in which episodes that are played together must end."""
+    """Seconds in which episodes that are played together must end; None is no limit."""
     in_flight: int | None
-    """Maximum number of concurrent episodes."""
+    """Maximum number of concurrent episodes; None is no limit."""
 
 
 @dataclass(frozen=True)
 class ModelText:
-    """Conversion of a model's conversations to tokens."""
+    """Name, chat format and context length of a backend, to convert its conversations to tokens."""
 
     name: str
-    """Name of the backend."""
     chat: Any
     """Chat format of the model (srl_agents.llm.chat_format.ChatFormat)."""
     positions: int | None
@@ -47,7 +46,7 @@ class ModelText:
 
 @dataclass(frozen=True)
 class Players:
-    """Models that take part in a run."""
+    """Models that take part in a run: backends, trained modules, opponent pools and publisher."""
 
     backends: Mapping[str, Any]
     """Sampling backend of each model, frozen model and pool."""
@@ -66,7 +65,7 @@ class Players:
 
 
 class Engine:
-    """Engine of a run in one process.
+    """Player of the episodes of a run and caller of its learners, in one process.
 
     Args:
         settings: Settings of all episodes.
@@ -84,7 +83,10 @@ class Engine:
         self.policies_of, self._players = policies_of, players
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play episodes; return all, failed ones too, in order; EpisodeTimeout as `play_many`."""
+        """Play `games` and return all episodes, also failed ones, in the order of `games`.
+
+        Raises EpisodeTimeout if the episodes do not end within the timeout of the settings.
+        """
         settings = self._play_settings(games, self.settings.in_flight)
         policies = games.policies(self.policies_of, self.settings.view)
         return play_many(self.settings.make_env, policies, games.env_seeds, **settings)
@@ -92,9 +94,10 @@ class Engine:
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play episodes in the running event loop and return them, also failed ones, in order.
+        """Play `games` in the running event loop; return all episodes, also failed ones, in order.
 
         `in_flight` limits the concurrent episodes of all calls that share it; None is no limit.
+        Raises EpisodeTimeout as `play`.
         """
         settings = self._play_settings(games, in_flight)
         policies = games.policies(self.policies_of, self.settings.view)
@@ -131,7 +134,7 @@ class ProcessesEngine(Engine):
 
     Args:
         sharded: If True, models are sharded over the processes (FSDP), so that all processes must
-            sample together and play the same episodes. Otherwise each plays its share.
+            sample together and play the same episodes. Otherwise each plays a part.
         arguments: Arguments of `Engine`.
     """
 
@@ -140,7 +143,7 @@ class ProcessesEngine(Engine):
         self._sharded = sharded
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play a share (all if sharded) in each process; return all, in the order of `games`."""
+        """Play a part of `games` (all if sharded) in each process; return all, in their order."""
         if self._sharded:
             return processes.gather(super().play(games))[: len(games)]  # those of the main process
         share = games.part(processes.share_of(range(len(games))))

@@ -59,16 +59,17 @@ def reshard_all(model: Any) -> None:
 
 
 def full(tensor: Tensor) -> Tensor:
-    """Return the whole tensor of a shard, or `tensor` itself; collective for shards."""
+    """Return the whole tensor of a shard (in a call by all processes), or `tensor` itself."""
     if not isinstance(tensor, DTensor):
         return tensor
     return tensor.full_tensor().clone()  # the result may still be in flight
 
 
 def in_full(value: Any) -> Any:
-    """Return nested mappings, lists and tuples with whole tensors instead of shards; collective.
+    """Return nested mappings, lists and tuples with whole tensors instead of shards.
 
-    Only the main process receives the whole tensors, on the CPU; others receive empty tensors.
+    All processes must call this. Only the main process receives the whole tensors, on the CPU;
+    others receive empty tensors.
     """
 
     def whole(entry: Any) -> Any:
@@ -83,7 +84,8 @@ def in_full(value: Any) -> Any:
 def like(value: Tensor, parameter: Tensor) -> Tensor:
     """Return `value`, a whole tensor that is equal in all processes, sharded like `parameter`.
 
-    Returns `value` itself if it is already sharded or the parameter is not sharded; collective.
+    All processes must call this. The result is `value` itself if it is sharded or `parameter` is
+    not.
     """
     if not isinstance(parameter, DTensor) or isinstance(value, DTensor):
         return value
@@ -93,7 +95,10 @@ def like(value: Tensor, parameter: Tensor) -> Tensor:
 
 
 def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """Return the state, with whole tensors of a parameter's shape sharded like the parameter."""
+    """Return an optimizer's state_dict, with tensors of parameters' shapes sharded like these.
+
+    All processes must call this, with equal whole tensors in `state`.
+    """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
         **state,

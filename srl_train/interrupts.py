@@ -27,10 +27,11 @@ _REPLACED = (signal.SIG_DFL, signal.default_int_handler, end)
 class Interrupts:
     """Handlers of SIGINT and SIGTERM, active in a `with` block of the main thread.
 
-    A signal sets the event `stop`. In a block of `at_once`, and from the second one on, it also
-    raises KeyboardInterrupt, except under torchrun. After a signal, the end of the `with` block
-    raises KeyboardInterrupt if the first one was SIGINT, and SystemExit(143) if it was SIGTERM.
-    Handlers that the program installed itself are not replaced.
+    A signal sets the event `stop` and prints a notice to stderr. In a block of `at_once`, and from
+    the second one on, it also raises KeyboardInterrupt, except under torchrun. After a signal, the
+    end of the `with` block clears `stop`. It then raises KeyboardInterrupt if the first signal was
+    SIGINT, or SystemExit(143) for SIGTERM, unless the block raised another exception. Handlers that
+    the program installed itself are not replaced.
     """
 
     def __init__(self, stop: threading.Event) -> None:

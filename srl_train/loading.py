@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class LoadedModel(NamedTuple):
-    """Model that can play."""
+    """Loaded model: its name, its backend, and the adapter to sample with, if any."""
 
     name: str
     backend: HuggingFaceBackend
@@ -74,8 +74,9 @@ def load_backend(
 
     `base` is a local folder, a GGUF file, a hub name, a PEFT adapter, which is loaded on its base,
     or 'tiny', which is built for the environment of `make_env`. `how` has the settings, `name` is
-    the backend's name in records, and `adapter` the name of a PEFT adapter in its PeftModel. Raises
-    BackendError, ConfigError or PolicyError if the model cannot be loaded.
+    the backend's name in records (None: that of the folder), and `adapter` the name of a PEFT
+    adapter in its PeftModel. Raises BackendError, ConfigError or PolicyError if the model cannot be
+    loaded.
     """
     if base == TINY:
         base = str(tiny.folder(make_env))
@@ -106,8 +107,8 @@ def load_all(
     `folders` is model -> 'tiny', folder, hub name or 'CHECKPOINT:model_0', and `how` has the
     settings, of which a checkpoint's models use only the device. Adapters with one base share it;
     only bases of adapters are quantized. With `trusted`, code that a checkpoint names may be
-    imported, else UntrustedError. Raises BackendError, ConfigError or CheckpointError if a model
-    cannot be loaded.
+    imported, else UntrustedError. Raises BackendError, ConfigError, CheckpointError or PolicyError
+    if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -190,7 +191,7 @@ def learning_models(
     """Load the models that train: whole models, or adapters that share their bases.
 
     If a base is a PEFT adapter, a model that trains an adapter starts from this adapter. A model
-    that trains all weights starts from the adapter merged into its base.
+    that trains all weights starts from the adapter merged into its base, with a warning in the log.
 
     Args:
         models: Section `models`.
@@ -198,14 +199,15 @@ def learning_models(
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
         play_copies: If True, samplers have copies of the weights, for episodes during an update.
-        given: Model -> (object, tokenizer) that replaces its base; only without adapters.
+        given: Model -> (object, which is prepared to train, tokenizer) instead of its base; only
+            without adapters.
 
     Returns:
         Model -> backend; model -> module to train; model -> module that the backend samples from.
 
     Raises:
         ConfigError: If the settings of an adapter differ from `models.adapters`.
-        BackendError: If a model cannot be loaded.
+        BackendError, PolicyError: If a model cannot be loaded.
     """
     how = Loading.of(models)
     if models.adapters is None:
@@ -338,7 +340,7 @@ class SamplerStart:
 
 @dataclass(frozen=True)
 class Samplers:
-    """Samplers of a run's models, opened by a backend."""
+    """Samplers of a run's models: modules, backends, publisher, and function that ends servers."""
 
     modules: Mapping[str, Any]
     """Model -> module of its learner, if it trains in this process."""
@@ -376,7 +378,7 @@ def build_backends(
     """Load every model of a run once, and return them as Players.
 
     `samplers` are those of the models that train, if another process manages them; None opens them
-    with the arguments `start`. Raises BackendError or ConfigError if a model cannot be loaded.
+    with the arguments `start`. Raises the errors of `load_all` if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}

@@ -38,7 +38,7 @@ def metrics_row(
     """Return the row of metrics.jsonl of the round `played`.
 
     Rewards are means per agent and step, returns are means per agent and episode. `updates` is
-    model -> statistics, `seconds` part of the round -> duration. Means without data are None.
+    model -> statistics, `seconds` has times of "rollout" and "train". Means without data are None.
     """
     kept, left_out = played.kept, played.left_out
     steps = [step for episode in kept for turn in episode.turns for step in turn]

@@ -1,7 +1,8 @@
 """Reward modes: pure functions from the raw rewards of one episode to training rewards.
 
-Agents are in the environment's order; an agent that leaves early has fewer steps. Raw rewards are
-never changed in place and are always logged next to the shaped ones.
+Agents are in the environment's order; an agent that leaves early has fewer steps, and one that
+joins late has nan before its first step. Raw rewards are never changed in place and are always
+logged next to the shaped ones.
 """
 
 from __future__ import annotations
@@ -95,7 +96,11 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
         # fsum: agents with the same rewards in another order must tie.
-        returns = {agent: math.fsum(values) for agent, values in rewards.items() if len(values)}
+        returns = {
+            agent: math.fsum(value for value in values if not math.isnan(value))
+            for agent, values in rewards.items()
+            if len(values)
+        }
         shaped = {agent: list(values) for agent, values in rewards.items()}
         for agent, bonus in rank_bonuses(returns).items():
             shaped[agent][-1] += competition_intensity * bonus
@@ -173,7 +178,7 @@ MODES: Mapping[str, Callable[[Any], Mode]] = {
 
 
 def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
-    """Return (n - rank) / n per agent; rank 1 is the highest return, ties share their mean rank."""
+    """Return agent -> (n - rank) / n of n agents; rank 1 is highest, ties have their mean rank."""
     count = len(returns)
     bonuses = {}
     for agent, value in returns.items():
@@ -212,7 +217,8 @@ def _same_team(one: str, other: str, teams: Teams) -> bool:
 
 
 def _mean_at(rewards: Rewards, agents: Iterable[str], step: int) -> float:
-    found = [rewards[agent][step] for agent in agents if step < len(rewards[agent])]
+    there = (rewards[agent][step] for agent in agents if step < len(rewards[agent]))
+    found = [reward for reward in there if not math.isnan(reward)]
     return math.fsum(found) / len(found) if found else 0.0
 
 
@@ -222,13 +228,13 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class ModeSection(Section):
-    """Settings of a reward mode; the formulas are in docs/training/updates.md."""
+    """Base class of the settings of a reward mode, with formulas in docs/training/updates.md."""
 
     CHOICE: ClassVar = "name"
 
 
 class CooperativeConfig(ModeSection):
-    """Rewards blended with the team's mean."""
+    """Settings of the mode in which rewards are blended with the team's mean reward."""
 
     name: Literal["cooperative"] = "cooperative"
     """Reward mode (docs/training/updates.md)."""
@@ -237,7 +243,7 @@ class CooperativeConfig(ModeSection):
 
 
 class CompetitiveConfig(ModeSection):
-    """A bonus for the rank of the return."""
+    """Settings of the mode with a bonus for the rank of an agent's return."""
 
     name: Literal["competitive"] = "competitive"
     """Reward mode (docs/training/updates.md)."""
@@ -246,7 +252,7 @@ class CompetitiveConfig(ModeSection):
 
 
 class MixedConfig(ModeSection):
-    """A mixture of both, with an adaptive balance."""
+    """Mixture of the cooperative and the competitive mode, with an adaptive balance."""
 
     name: Literal["mixed"] = "mixed"
     """Reward mode (docs/training/updates.md)."""
@@ -257,7 +263,7 @@ class MixedConfig(ModeSection):
 
 
 class HierarchicalConfig(ModeSection):
-    """Leaders that act first and receive their team's mean."""
+    """Settings of the mode with leaders, which act first and receive their team's mean reward."""
 
     name: Literal["hierarchical"] = "hierarchical"
     """Reward mode (docs/training/updates.md)."""
@@ -268,7 +274,7 @@ class HierarchicalConfig(ModeSection):
 
 
 class PlainMode(ModeSection):
-    """The team's mean less the rivals' mean (zero_sum), or the raw rewards."""
+    """Modes without settings: `raw`, and `zero_sum`, the team's mean less the rivals' mean."""
 
     name: Literal["zero_sum", "raw"]
     """Reward mode (docs/training/updates.md)."""

@@ -75,7 +75,7 @@ class OpponentPool:
 
     @property
     def nash_episodes(self) -> int:
-        """Number of episodes between two snapshots on each side; 0 unless draw is 'nash'."""
+        """Number of episodes of two snapshots per assignment of agents; 0 unless draw is nash."""
         return self._config.nash_episodes if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
@@ -103,14 +103,14 @@ class OpponentPool:
         return self.snapshots[int(rng.choice(len(chances), p=chances))].name
 
     def seat(self, name: str) -> None:
-        """Publish the weights of snapshot `name` unless seated; it plays until the next call."""
+        """Publish the weights of snapshot `name`, which then plays, unless they are published."""
         if self.seated != name:
             assert self._publisher is not None
             self._publisher.publish(self.name, name, self._named[name].weights)
             self.seated = name
 
     def chances(self) -> list[float]:
-        """Return the probability of each of `snapshots` in the next draw."""
+        """Return the probability of each of `snapshots` in the next draw, by the setting `draw`."""
         if self._config.draw == "nash":
             return list(_equilibrium(tuple(map(tuple, self.payoffs().tolist()))))
         if self._config.draw == "latest":
@@ -123,7 +123,7 @@ class OpponentPool:
         return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """Return the antisymmetric matrix of recorded leads of row's over column's snapshot."""
+        """Return the antisymmetric matrix of leads in mean return, row's over column's snapshot."""
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
         for row, newer in enumerate(self.snapshots):
             for column, older in enumerate(self.snapshots[:row]):
@@ -161,7 +161,7 @@ class OpponentPool:
     def load_state(
         self, snapshots: Sequence[Snapshot], rounds: int, models: Mapping[str, Weights]
     ) -> None:
-        """Replace the snapshots by those of a checkpoint after `rounds` rounds; seat none.
+        """Replace the snapshots by those of a checkpoint after `rounds` rounds; publish none.
 
         `models` is model -> current weights, to compare names and shapes. Raises CheckpointError if
         the snapshots do not fit; the pool is then unchanged.
@@ -191,7 +191,6 @@ class OpponentPool:
             raise ValueError("the chances of the next draw are not finite")
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
-        """Return the mean return of `models` minus the pool's; None if one side does not play."""
         returns = episode.returns()
         ours = [returns[agent] for agent, player in episode.seats.items() if player in models]
         theirs = [returns[agent] for agent, player in episode.seats.items() if player == self.name]
@@ -206,7 +205,6 @@ class OpponentPool:
 
 @lru_cache(maxsize=16)
 def _equilibrium(payoffs: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
-    """Return each row's probability in the largest-entropy Nash equilibrium of `payoffs`."""
     if len(payoffs) == 1:
         return (1.0,)
     return tuple(nash_average(payoffs).weights.tolist())

@@ -195,7 +195,8 @@ class ModelSettings:
     def of(cls, models: ModelsConfig, *, trusted: bool = True) -> ModelSettings:
         """Return the ModelSettings of the section `models`.
 
-        Raises UntrustedError if the section is not `trusted` and names a function.
+        If `models.context` names a function, raises UntrustedError unless `trusted`, and
+        EnvConfigError if it is not found.
         """
         context = context_function(models.context, models.context_steps, trusted=trusted)
         sampling, loading = models.sampling.build(), Loading.of(models)
@@ -231,8 +232,8 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
     """Return the settings of the models of a run or checkpoint.
 
     Only the section `models` is read, because other sections may name objects passed to the run.
-    Raises ConfigError or CheckpointError if `models` cannot be read, and UntrustedError if it names
-    code and is not trusted.
+    Raises ConfigError or CheckpointError if `models` cannot be read, and the errors of
+    `ModelSettings.of`.
     """
     from srl_train.config.models import ModelsConfig
     from srl_train.config.yaml_file import section_from_tree
@@ -244,7 +245,10 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
 
 
 def config_tree(place: Path) -> Any:
-    """Return a run's or checkpoint's configuration; ConfigError or CheckpointError without one."""
+    """Return a run's or checkpoint's configuration as plain data, None if a checkpoint has none.
+
+    Raises ConfigError if a run's file is missing or unreadable, CheckpointError for a checkpoint.
+    """
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch
 

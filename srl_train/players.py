@@ -38,7 +38,7 @@ SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 
 @dataclass
 class Resolver:
-    """Builder of policies from player specs; each model is loaded once."""
+    """Builder of policies from player specs; each model except 'tiny' is loaded once."""
 
     settings: ModelSettings | None = None
     """Settings of models without a run; None is DEFAULT_SAMPLING or API_SAMPLING."""
@@ -61,7 +61,7 @@ class Resolver:
 
         Models are loaded at a player's first call, 'tiny' at every call. `agents` are those that
         the player controls; None is all agents. Raises PolicyError, BackendError or ConfigError if
-        a policy or model cannot play the environment.
+        a policy or model cannot play the environment, and UntrustedError as `settings_of`.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":
@@ -128,8 +128,8 @@ class Resolver:
     def settings_of(self, player: PlayerSpec) -> ModelSettings:
         """Return the settings of a player's models: those of its run, or `settings`, overridden.
 
-        Raises ConfigError for an override that is out of range or that an API model lacks, and
-        UntrustedError if a run that is not trusted names code.
+        Raises ConfigError for an override that is out of range or that an API model lacks, and the
+        errors of `settings_of_run` for a run.
         """
         sampling = API_SAMPLING if player.kind == "api" else DEFAULT_SAMPLING
         given = self.settings or ModelSettings(sampling)

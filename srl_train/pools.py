@@ -17,8 +17,8 @@ from srl_train.run import Run
 def grow_pools(run: Run, rounds: int) -> None:
     """Add the snapshots that are due after `rounds` rounds to the run's opponent pools.
 
-    Pools that draw by Nash equilibrium also play the new snapshots against the older ones. Raises
-    TrainingError if too many of these episodes failed; no snapshot is added in that case.
+    Pools that draw by Nash equilibrium also publish and play the new snapshots against the older
+    ones. Raises TrainingError if too many of these episodes failed; no snapshot is then added.
     """
     if not growth_is_due(run, rounds):
         return

@@ -28,8 +28,8 @@ TIMEOUT = timedelta(minutes=30)
 def start(device: str, threads: int = 1) -> int:
     """Join the process group that the environment announces; return its size, or 1 without one.
 
-    With CUDA, unless `device` is "cpu", each process uses the GPU of its LOCAL_RANK.
-    `threads` is the number of CPU threads per process, unless OMP_NUM_THREADS is set.
+    With CUDA, unless `device` is "cpu", each process uses the GPU of its LOCAL_RANK. In a group,
+    OMP_NUM_THREADS is set to `threads`, the CPU threads per process, unless it has a value.
 
     Raises:
         TrainingError: If variables of torchrun are missing.
@@ -93,7 +93,7 @@ def share_of(items: Sequence[T]) -> Sequence[T]:
 
 
 def gather(items: Sequence[T]) -> list[T]:
-    """Return the picklable items of all processes, which must all call this, in their order."""
+    """Return the (picklable) items of all processes by rank; all processes must call this."""
     return [item for part in _gathered(list(items)) for item in part]
 
 

@@ -49,10 +49,11 @@ class Recorder:
             SINKS.load(name).check(config)
 
     def open(self, run: Run) -> None:
-        """Open trackers; if rows are kept, write config.yaml and cut metrics.jsonl to past rounds.
+        """Open trackers, start progress lines if requested, and prepare the files of the run.
 
-        Raises:
-            TrackerError: If a tracker cannot be opened.
+        If rows are kept, config.yaml is written, and rows after the completed rounds are removed
+        from metrics.jsonl. Raises TrackerError if a tracker cannot be opened, MetricsError for
+        damaged rows.
         """
         if self._writes and not self._trackers:
             position = run.config, self._files.folder, sum(run.position)
@@ -68,7 +69,10 @@ class Recorder:
 
     @contextmanager
     def stage(self, run: Run) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Yield a function that records the row of a pass, in stages.jsonl too if rows are kept."""
+        """Yield a function that sends the row of a pass over data to all sinks and trackers.
+
+        If rows are kept, the function also appends the row to stages.jsonl.
+        """
         with ExitStack() as stack:
             rows: tuple[Sink, ...] = ()
             if self._keeps_rows:
@@ -81,7 +85,10 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Record the row; send episodes to sinks that take them, and write due ones to a file."""
+        """Send the row to all files, sinks and trackers, and episodes to sinks that accept them.
+
+        Sample episodes are written to episodes/round_NUMBER.jsonl if the section `logging` says so.
+        """
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
         for sink in self._sinks:

@@ -150,7 +150,6 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
-    """Raise CheckpointError if a setting that must not change on resume differs from `saved`."""
     current, former = _flat(yaml_file.to_tree(config)), _flat(saved)
     free = set(_FREE)
     if any(algorithm.schedule != "constant" for algorithm in config.learned_by.values()):
@@ -219,8 +218,6 @@ class _Buffer(_Record):
 
 
 class _State(_Record):
-    """State of a run, as `_state_of` with the learners. `_refuse_unlike` checks it further."""
-
     next_round: Count
     seconds: float
     evaluations: dict[str, dict[str, Any]]

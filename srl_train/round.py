@@ -45,12 +45,10 @@ Interruptible = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class RoundResult:
-    """Outcome of a round."""
+    """Outcome of a round: its metrics row and all episodes."""
 
     row: dict[str, Any]
-    """Row of metrics.jsonl."""
     episodes: tuple[Episode, ...]
-    """All episodes, including failed ones."""
 
 
 def train_round(run: Run, number: int, interruptible: Interruptible = nullcontext) -> RoundResult:
@@ -63,7 +61,7 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
 
     Raises:
         TrainingError: If more than `max_failed_fraction` of the episodes failed (no model has
-            changed in that case), or weights are not finite.
+            changed in that case), or a loss or weights are not finite.
     """
     began = time.perf_counter()
     with interruptible():
@@ -77,7 +75,7 @@ def learn_round(
     """Update the models with the episodes of round `number`, and return a RoundResult.
 
     `episodes` are all of the round; groups with a failed one are not trained on. `rollout_seconds`
-    is recorded. Raises TrainingError for too many failures or weights that are not finite.
+    is recorded. Raises TrainingError as `prepare` and `learn`.
     """
     began = time.perf_counter()
     played = prepare(run, number, episodes)
@@ -99,7 +97,7 @@ class RoundPlan:
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
     def part(self, numbers: Sequence[int]) -> PlannedGames:
-        """Return episodes with equal opponents, by index; `extra` has the round and opponents."""
+        """Return the episodes with these indices and equal opponents, recorded in `extra`."""
         opponents = self.opponents[numbers[0]]
         extra = {"round": self.number, **({"opponents": dict(opponents)} if opponents else {})}
         return self.games.part(numbers, extra=extra)
@@ -108,7 +106,8 @@ class RoundPlan:
 def plan_round(run: Run, number: int) -> RoundPlan:
     """Draw the seeds, agents and opponents of a round's episodes, and return a RoundPlan.
 
-    Opponent pools first receive the snapshots that are due before the round.
+    Opponent pools first receive the snapshots that are due before the round. Raises TrainingError
+    if too many episodes between snapshots failed.
     """
     rollout, seed = run.config.rollout, run.config.seed
     groups, size = rollout.groups_per_round, rollout.group_size
@@ -157,7 +156,7 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
     """Shape rewards, assign credit and build samples, and return them as a PlayedRound.
 
     Rounds must be prepared in order, because each one advances the states of the credit scheme, the
-    mode, the pools and the totals.
+    mode, the pools and the totals. New warnings are logged.
 
     Args:
         run: The run; its state changes.
@@ -165,7 +164,8 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
         episodes: All episodes of the round, including failed ones, group after group.
 
     Raises:
-        TrainingError: If more than `max_failed_fraction` of the episodes failed.
+        TrainingError: If more than `max_failed_fraction` of the episodes failed, or a reward is not
+            finite.
     """
     rollout = run.config.rollout
     run.check_failures(episodes)
@@ -200,7 +200,6 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
 def _samples_of(
     run: Run, model: str, kept: Sequence[Episode], games: Sequence[Game], number: int
 ) -> tuple[list[TokenSample], dict[str, int]]:
-    """Return the model's samples, and agent to the number of episodes left out by `samples_for`."""
     rollout, agents = run.config.rollout, run.agents_of(model)
     played: dict[str, list[Game]] = {agent: [] for agent in agents}
     for episode, game in zip(kept, games, strict=True):
@@ -217,7 +216,8 @@ def _samples_of(
 def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, UpdateStats]:
     """Add the samples of `models` to their buffers, and update as often as a buffer is full.
 
-    Returns the statistics of the updates by model.
+    Changed weights are published. Returns model -> statistics of its updates. Raises TrainingError
+    if a loss or weights are not finite.
     """
     for model in models:
         run.buffers[model].add(played.samples[model])
@@ -266,7 +266,7 @@ def update_models(
         Model to a copy of its weights before the update, for all models that could change.
 
     Raises:
-        TrainingError: If weights are not finite.
+        TrainingError: If a loss or weights are not finite.
     """
     strategy, learners = run.strategy, run.learners
     independent = strategy.on_gradients is unchanged and strategy.on_weights is unchanged
@@ -313,7 +313,6 @@ def update_models(
 def _train(
     run: Run, batches: Mapping[str, UpdateBatch], context: RoundContext, index: int
 ) -> dict[str, Learned]:
-    """Train models on their batches as update `index` of the round; return model to result."""
     learners, each = run.learners, run.engine.each
     tasks = {}
     for model, batch in batches.items():
@@ -338,8 +337,8 @@ def _train(
 def _step_together(run: Run, active: Collection[str], context: RoundContext) -> dict[str, str]:
     """Take one optimizer step of all models, with the gradients that the strategy returns.
 
-    Only `active` models compute a gradient; the strategy receives None for all others. A gradient
-    that is not finite is also withheld: returns these models, each with the name of a parameter.
+    The strategy receives None for models that are not `active` and for gradients that are not
+    finite. Returns model -> parameter of each such gradient.
     """
     learners, each = run.learners, run.engine.each
     computed = each(lambda model: learners[model].compute_gradients(), active)
@@ -379,9 +378,10 @@ def finish(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> RoundResult:
-    """Log a warning of equal returns, if any, and return the episodes and row, with new warnings.
+    """Return the round's RoundResult, and log a warning if equal returns left models unchanged.
 
-    `updates` are statistics by model; `seconds` are the times of "rollout" and "train".
+    The row has all new warnings of the round. `updates` is model -> statistics, and `seconds` has
+    the times of "rollout" and "train".
     """
     row = metrics_row(run, played, updates, seconds)
     equal = warn_of_equal_rewards(run, played.number, played.samples, updates)

@@ -45,7 +45,7 @@ class ModelTotals:
     """Steps with a choice between cooperate and compete."""
 
     def add(self, episode: Episode, agent: str, returns: Mapping[str, float]) -> None:
-        """Add one agent of an episode; action 1 cooperates, `returns` are raw and of all agents."""
+        """Add one agent's results in an episode; `returns` is agent -> raw return, for all."""
         steps = episode.steps_of(agent)
         choices = [s.decision.action for s in steps if "cooperation_ratio" in s.info]
         self.episodes += 1
@@ -87,7 +87,7 @@ class UpdateStats:
 
 @dataclass(frozen=True)
 class PlayedRound:
-    """Complete episodes of a round, with credit assigned and samples built."""
+    """Episodes of a round with trajectories, samples, scores and warnings, before the updates."""
 
     number: int
     episodes: tuple[Episode, ...]
@@ -99,7 +99,6 @@ class PlayedRound:
     games: Sequence[Game]
     """Trajectories of the kept episodes."""
     samples: Mapping[str, Sequence[TokenSample]]
-    """Samples of each model."""
     never_asked: Mapping[str, Mapping[str, int]]
     """Model to agent to the number of episodes left out, because the agent never acted in one of
     their group."""
@@ -108,17 +107,15 @@ class PlayedRound:
     mode_state: Mapping[str, float]
     """State of the mode after the round."""
     warned: Sequence[str]
-    """New warnings."""
     replayed_steps: int
     """Environment steps of replays for credit."""
 
 
 @dataclass
 class StageProgress:
-    """Finished stages and the current one."""
+    """Progress of the offline stages `sft` and `dpo`: finished ones and the current one."""
 
     reports: list[dict[str, Any]] = field(default_factory=list)
-    """Reports of finished stages."""
     open: Any = None
     """Current stage, while its learners exist."""
     saved: Mapping[str, Any] | None = None
@@ -166,7 +163,6 @@ class Run:
     matchmaking: Matchmaking
     """Assignment of models to agents, per group of episodes."""
     learners: Mapping[str, Learner]
-    """Learner of each model in training."""
     buffers: Mapping[str, SampleBuffer]
     strategy: UpdateStrategy
     strategy_state: Any
@@ -186,7 +182,6 @@ class Run:
     """Model to the number of updates that changed its weights."""
     totals: dict[str, ModelTotals] = field(default_factory=dict)
     frozen_totals: dict[str, ModelTotals] = field(default_factory=dict)
-    """Totals of the frozen models."""
     stages: StageProgress = field(default_factory=StageProgress)
     """Progress of the offline stages before the first round."""
     next_round: int = 0
@@ -226,11 +221,14 @@ class Run:
         return frozenset(agent for model in self.learners for agent in self.agents_of(model))
 
     def agents_of(self, model: str) -> tuple[str, ...]:
-        """Return the agents that a model may play, in the environment's order."""
+        """Return the agents that a model may play, in the environment's order; () if unknown."""
         return self.matchmaking.agents_of(model)
 
     def game(self, episode: Episode) -> Game:
-        """Return agent -> trajectory, with rewards shaped by the mode, less parse penalties."""
+        """Return agent -> trajectory, with rewards shaped by the mode, less parse penalties.
+
+        Raises TrainingError if a raw reward is not finite.
+        """
         return shaped_game(
             episode,
             tuple(self.seats),

@@ -32,6 +32,7 @@ class RunFiles:
     def __init__(self, folder: Path, checkpoints: Path) -> None:
         self.folder, self.checkpoints = folder, checkpoints
         self.config = folder / "config.yaml"
+        self.lock_file = folder / "run.lock"
         self.metrics = folder / "metrics.jsonl"
         self.stages = folder / "stages.jsonl"
         self.data = folder / "data"
@@ -39,14 +40,14 @@ class RunFiles:
         self.server_logs = folder / "server-logs"
 
     def lock(self) -> BaseFileLock:
-        """Create the folder, lock it, and return the lock, which ends with the process.
+        """Create and lock the folder; return the lock, which ends with the process at the latest.
 
-        Forked child processes do not keep the lock. Raises ConfigError if the folder is locked or
-        not writable.
+        The lock file contains the process id. Forked child processes do not keep the lock. Raises
+        ConfigError if the folder is locked or not writable.
         """
         from filelock import FileLock, Timeout  # Other commands do not require filelock.
 
-        path = self.folder / "run.lock"
+        path = self.lock_file
         refuse_unwritable("the run's folder", self.config)
         lock = FileLock(path, blocking=False, thread_local=False, on_acquired=_write_pid)
         try:
@@ -60,6 +61,12 @@ class RunFiles:
                 f"{self.folder} is in use by {holder}: wait until it ends, or choose another folder"
             ) from None
         return lock
+
+    def remove_if_unused(self) -> None:
+        """Remove the folder if it contains only the file of its lock, as after a refused run."""
+        if list(self.folder.iterdir()) == [self.lock_file]:
+            self.lock_file.unlink()
+            self.folder.rmdir()
 
     @contextmanager
     def on_full_disk(self) -> Iterator[None]:

@@ -61,12 +61,10 @@ class TokenSample:
 
 @dataclass(frozen=True)
 class JointState:
-    """Shape of the environment's joint state."""
+    """Agents and length of the environment's joint state vector."""
 
     agents: tuple[str, ...]
-    """All agents, in the environment's order."""
     size: int
-    """Number of elements of the environment's state()."""
 
 
 def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
@@ -173,7 +171,8 @@ def samples_for(
 
     `played` is agent to the episodes in which the model played it, group after group. If the model
     was never queried for an agent in one of a group's episodes, the agent's samples of the whole
-    group are left out, because all groups must have the same size.
+    group are left out, because all groups must have the same size. Raises ValueError as
+    `sample_of`.
     """
     kept: list[TokenSample] = []
     left_out = dict.fromkeys(played, 0)

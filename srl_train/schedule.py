@@ -41,7 +41,7 @@ class InTurn:
         self._run, self._interruptible = run, interruptible
 
     def next_round(self) -> RoundResult:
-        """Play the next round and train on it. Raises TrainingError if too many episodes failed."""
+        """Play the next round and train on it. Raises the errors of `train_round`."""
         return train_round(self._run, self._run.next_round, self._interruptible)
 
     def settle(self) -> list[RoundResult]:

@@ -94,8 +94,7 @@ class Trainer:
         """State of the run, which is built at the first use.
 
         Raises:
-            ConfigError: If parts of the configuration do not work together.
-            BackendError: If a model cannot be loaded.
+            ConfigError, EnvConfigError, UpdateError, BackendError, PolicyError: As `build_run`.
         """
         if self._run is None:
             self._recorder.refuse_missing(self.config)
@@ -132,6 +131,7 @@ class Trainer:
         Raises:
             TrainingError: If too many episodes failed, weights are not finite, or the disk is full.
             ConfigError: If the folder contains another run, or is in use.
+            RolloutError: If every episode of an evaluation fails.
         """
         run = self.run
         self.is_training = True
@@ -158,7 +158,6 @@ class Trainer:
             self._end_rounds()
 
     def _save_and_evaluate(self, run: Run) -> None:
-        """Save a checkpoint, if needed, and summary.json; at the end, save and evaluate models."""
         completed = run.completed
         # Models are saved before more episodes are played, which may fail.
         if completed:
@@ -174,7 +173,12 @@ class Trainer:
             self.evaluate("after")
 
     def train_stages(self) -> None:
-        """Evaluate a new run; run remaining stages (`sft`, `dpo`) and save due checkpoints."""
+        """Evaluate a new run; run remaining stages (`sft`, `dpo`) and save due checkpoints.
+
+        Raises:
+            ConfigError: If the folder has another run or is in use, or a data file is missing.
+            RolloutError: If every episode of an evaluation fails.
+        """
         run = self.run
         self._begin()
         for name in run.stages.left(run.config):
@@ -213,6 +217,7 @@ class Trainer:
 
         Raises:
             TrainingError: If no round is left, training was stopped, or too many episodes failed.
+            ConfigError, RolloutError: As `train_stages`.
         """
         run = self.run
         number = run.next_round
@@ -240,7 +245,6 @@ class Trainer:
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
 
     def _is_due(self, done: int) -> bool:
-        """Return True if a checkpoint is due after `done` rounds or passes; a collective call."""
         section = self.run.config.checkpoints
         passed = (time.monotonic() - self._saved_at) / 60
         late = section.every_minutes > 0 and passed >= section.every_minutes
@@ -384,7 +388,8 @@ class Trainer:
     def evaluate(self, when: str) -> None:
         """Evaluate the models and store the result as `run.evaluations[when]`.
 
-        Plays logging.evaluation_episodes episodes (0: none); writes summary.json if rows are kept.
+        Plays logging.evaluation_episodes episodes (0: none), and sends the result to sinks. Logs
+        new warnings, and writes summary.json if rows are kept.
 
         Args:
             when: Key of the result, such as "after".
@@ -406,7 +411,10 @@ class Trainer:
         self._recorder.summary(run)
 
     async def shutdown(self) -> None:
-        """Stop after the current round, save a checkpoint if the round has none, and close."""
+        """Stop after the current round, save a checkpoint if the round has none, and close.
+
+        No checkpoint is saved if models have trained on rounds that are not recorded.
+        """
         self._stop.set()
         while self.is_training:
             await asyncio.sleep(0.01)
@@ -440,13 +448,14 @@ class Trainer:
         """Lock the run's folder, in the main process only, until `fit` or `close` ends.
 
         Raises:
-            ConfigError: If another process or Trainer has the lock.
+            ConfigError: If another process or Trainer has the lock, or the folder is not writable.
         """
         if self._writes and self._lock is None:
             self._lock = self.files.lock()
 
     def _unlock(self) -> None:
         if self._lock is not None:
+            self.files.remove_if_unused()
             self._lock.release()
             self._lock = None
 

@@ -40,8 +40,8 @@ class Trajectory:
 
 
 Game = Mapping[str, Trajectory]
-"""One episode: agent to its trajectory. Agents act simultaneously, so step t of one agent is step t
-of all; an agent that leaves early has fewer steps."""
+"""One episode: agent to its trajectory. Agents act simultaneously. An agent that leaves early or
+joins late has fewer steps."""
 
 
 def shaped_game(
@@ -65,13 +65,18 @@ def shaped_game(
                     f"rewards must be finite, got {reward} for {agent} in step {turn} "
                     f"of the episode with seed {episode.seed}"
                 )
-    shaped = shape(raw)
+    joined: dict[str, int] = {}
+    for number, acting in enumerate(episode.turns):
+        for step in acting:
+            joined.setdefault(step.agent, number)
+    absent = {agent: [math.nan] * joined.get(agent, 0) for agent in agents}
+    shaped = shape({agent: absent[agent] + rewards for agent, rewards in raw.items()})
     game: dict[str, Trajectory] = {}
     for agent, taken in steps.items():
         failed = [step.decision.parse_failure is not None for step in taken]
         rewards = [
             reward - parse_penalty if unread else reward
-            for reward, unread in zip(shaped[agent], failed, strict=True)
+            for reward, unread in zip(shaped[agent][len(absent[agent]) :], failed, strict=True)
         ]
         states = None
         if episode.states is not None:

@@ -111,7 +111,7 @@ def check_compatible(parameters: Parameters, groups: Groups = ()) -> None:
 
 
 def check_groups(models: Sequence[str], groups: Groups) -> None:
-    """Raise UpdateError for a group with an unknown model, or a model in two groups."""
+    """Raise UpdateError for an unknown model in `groups`, or a model that occurs twice in them."""
     for name, times in Counter(name for group in groups for name in group).items():
         if name not in models:
             raise UpdateError(f"groups must name {', '.join(sorted(models))}, got {name!r}")
@@ -173,7 +173,7 @@ def _size(tensors: Mapping[str, Tensor]) -> int:
 def asynchronous() -> UpdateStrategy:
     """Return the strategy in which every model updates independently.
 
-    The sample budgets control the pace: a model does not update until its budget is full.
+    A model with a sample budget updates when the budget is full, other models after each round.
     """
     return UpdateStrategy(no_state)
 
@@ -280,9 +280,10 @@ def federated(
     """Return the strategy that averages the models' weights after every `period` rounds.
 
     Within each group: new = mix * common + (1 - mix) * own. The common weights are the mean,
-    weighted by the samples of the period (McMahan et al. 2017, alg. 1), or the result of a server
-    optimizer (`server_step`). Models without samples do not count in the mean, but receive it.
-    Rounds without any update do not count; the end of a stage before the rounds ends a period.
+    weighted by the samples of the period (McMahan et al. 2017, alg. 1), or with a `server` the
+    result of its optimizer (`server_step`). Models without samples do not count in the mean, but
+    receive it. Rounds without any update do not count; the end of a stage before the rounds ends a
+    period.
 
     LoRA: the mean of A and the mean of B are taken separately, and their product is not the mean of
     the products B A. Both are close while the adapters have moved little from an equal start.
@@ -306,7 +307,6 @@ def federated(
         return [(str(n), members) for n, members in enumerate(members_of(state["models"], groups))]
 
     def first_common(before: Tensors, state: Any) -> dict[str, Any]:
-        """Return key of a group (`numbered`) to the mean of its models' weights `before`."""
         found = {}
         for key, group in numbered(state):
             initial = {m: tensors for m in group if (tensors := before.get(m)) is not None}

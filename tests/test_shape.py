@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 LAYERS = {
     "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "srl_extensions": 3, "core_srl": 4,
@@ -318,14 +316,6 @@ def test_every_example_has_a_test():
     tests = "\n".join(path.read_text(encoding="utf-8") for path in programs)
     examples = [*sources("examples"), *(ROOT / "examples").rglob("*.yaml")]
     assert [path.name for path in examples if path.stem not in tests] == []
-
-
-WANTED = ["LICENSE", "README.md", "CHANGELOG.md", "docs/project/architecture.md"]
-
-
-@pytest.mark.parametrize("name", WANTED)
-def test_file_exists(name):
-    assert (ROOT / name).read_text(encoding="utf-8").strip()
 
 
 def imported_modules() -> dict[str, set[str]]:

@@ -31,6 +31,11 @@ class Watched(MAGRPOTrainer):  # type: ignore[misc]
         self.rounds = Rounds()
         self.paid: list[float] = []
 
+    def _generate_completions(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        made: dict[str, Any] = super()._generate_completions(*arguments, **named)
+        self.rounds.tokens += sum(made["response_lens"])
+        return made
+
     def _drain_ready_buffers(self, ready_agents: list[int]) -> None:
         super()._drain_ready_buffers(ready_agents)
         if self.num_agents - 1 in ready_agents:

@@ -6,6 +6,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import torch
@@ -41,10 +42,13 @@ def train(given: Mapping[str, Any]) -> None:
         for _ in range(config.rounds):
             episodes = trainer.train_round().episodes
             turns = len(episodes[0].turns)
+            steps = chain.from_iterable(turn for episode in episodes for turn in episode.turns)
+            sampled = (step.decision.tokens for step in steps)
+            rounds.tokens += sum(len(found.completion_ids) for found in sampled if found)
             total = sum(episode.returns()["agent_0"] for episode in episodes)
             rounds.end(total / turns / len(episodes))
-    steps = config.algorithm.num_iterations * config.algorithm.minibatches
-    report(rounds, steps, config.rollout.episodes * turns * config.models.count)
+    updates = config.algorithm.num_iterations * config.algorithm.minibatches
+    report(rounds, updates, config.rollout.episodes * turns * config.models.count)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ def train(given: Mapping[str, Any]) -> None:
                 contexts[number] += ids
                 mask[number] += [1] * len(ids)
                 logprobs[number] += chances
+                rounds.tokens += len(ids)
                 answer = tokenizer.decode(ids, skip_special_tokens=True)
                 seen, paid, *_ = env.step({"agent_0": answer})
                 returns[number] += paid["agent_0"]

@@ -33,6 +33,7 @@ class Rounds:
     def __init__(self) -> None:
         self.rewards: list[float] = []
         self.ends: list[float] = []
+        self.tokens = 0  # sampled tokens of all rounds
 
     def end(self, reward: float) -> None:
         """Record the end of a round."""
@@ -51,6 +52,7 @@ def report(rounds: Rounds, steps: int, answers: int) -> None:
         answers: Number of sampled answers per round.
     """
     found: dict[str, Any] = {"rewards": rounds.rewards, "steps": steps, "answers": answers}
+    found["tokens"] = rounds.tokens
     found["round_seconds"] = (rounds.ends[-1] - rounds.ends[0]) / (len(rounds.ends) - 1)
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes.
     found["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -55,6 +55,8 @@ class Page(Section):
     """Cells of the rows that are shown, by column."""
     across: str | None = None
     """Column whose cells become columns of the table, filled with the first of `columns`."""
+    series: bool = False
+    """`figure` lists cells of `across`, each with its own color, instead of columns."""
     log: bool = False
     """A logarithmic axis in the figure."""
 
@@ -104,7 +106,19 @@ def number(text: str) -> tuple[float, float, float]:
 
 
 def dots(name: str, page: Page) -> dict[str, list[Dot]]:
-    """Return the dots of the figure by column: none for an empty cell, all seeds on one line."""
+    """Return the dots of the figure by color: none for an empty cell, all seeds on one line."""
+    if page.across is not None and page.series:
+        rows = [
+            (", ".join(row[each] for each in page.labels), row) for row in shown_rows(name, page)
+        ]
+        return {
+            cell: [
+                Dot(label, *number(row[page.columns[0]]))
+                for label, row in rows
+                if row[page.across] == cell
+            ]
+            for cell in page.figure
+        }
     names = [*page.labels, *([page.across] if page.across not in (None, "seed") else [])]
     rows = [(", ".join(row[each] for each in names), row) for row in shown_rows(name, page)]
     return {

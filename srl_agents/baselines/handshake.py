@@ -86,10 +86,6 @@ class Handshake:
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
-        """Start a phase in which this player plays `own` and the partner must play `expected`.
-
-        None expects any bits. At the end, `then` is called with the partner's actions.
-        """
         self._own, self._expected, self._then = tuple(own), expected, then
         self._heard: list[int] = []
 
@@ -124,13 +120,14 @@ class Handshake:
             self._begin([own for own, _ in played], [other for _, other in played], self._ask)
 
     def _mine(self, cell: Cell) -> Cell:
-        """Convert (leader's action, follower's action) to (own action, partner's action)."""
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """Return the bits of each candidate's mean reward, BITS each, then NOISE_BITS of the noise.
+        """Return the bits of each candidate's mean reward, BITS each, then one noise in NOISE_BITS.
 
-        Both are scaled to this player's range of rewards, which the first exchange sets.
+        Numbers begin with their highest bit. A mean is a fraction of this player's range of
+        rewards, which this method sets in the first exchange. The noise n means 2 ** (-n / 2) of
+        that range.
         """
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
@@ -162,7 +159,6 @@ class Handshake:
             self.agreed = own, other
 
     def _read(self, player: int, bits: list[int]) -> float:
-        """Store a message's mean rewards in `_sent[player]`, 0 = leader; return noise / range."""
         for place, cell in enumerate(self._cells):
             self._sent[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
         return float(2.0 ** (-0.5 * _number(bits[-NOISE_BITS:])))

@@ -26,7 +26,6 @@ PRIOR = [
     for direction in range(len(DIRECTIONS))
     for _ in RATES
 ]
-"""Prior of each filter."""
 PUSHES = np.linspace(-1.0, 1.0, 5)
 LOOKAHEAD = 128  # number of future episodes over which a lead is evaluated
 
@@ -42,7 +41,7 @@ class LearnerFilter:
     def add(self, played_N: Floats, counts_NK: Floats) -> Floats:
         """Update the beliefs with an episode; return its log-likelihood by filter, (N, FILTERS).
 
-        `played_N` is the agent's share of action 1, `counts_NK` the partner's count of each action.
+        `played_N` is the agent's rate of action 1, `counts_NK` the partner's count of each action.
         """
         chance_G = _chance(LOGITS)
         log_likelihood_NG = counts_NK[:, 1:] * np.log(chance_G) + counts_NK[:, :1] * np.log(
@@ -63,9 +62,9 @@ class LearnerFilter:
         return np.asarray(evidence.reshape(FILTERS, -1).T)
 
     def led(self, weight_NF: Floats) -> Floats:
-        """Return the partner's future share of action 1 if the agent always plays 0 or 1: (N, 2).
+        """Return the partner's future rate of action 1 if the agent always plays 0 or 1: (N, 2).
 
-        The share is the mean over LOOKAHEAD episodes and the filters, weighted by `weight_NF`.
+        The rate is the mean over LOOKAHEAD episodes and the filters, weighted by `weight_NF`.
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))
@@ -103,7 +102,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return a learner's mean share of action 1 in LOOKAHEAD episodes [push -1, 1; rate; logit]."""
+    """Return a learner's mean rate of action 1 in LOOKAHEAD episodes [push -1, 1; rate; logit]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

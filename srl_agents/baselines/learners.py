@@ -35,7 +35,10 @@ def drawn(chance_NK: Floats, uniform_N: Floats) -> NDArray[np.int64]:
 
 
 class SimplePGRuns:
-    """N independent SimplePG learners in array form, one per seed."""
+    """N independent SimplePG learners in array form (a matrix_game.Player), one per seed.
+
+    Raises ValueError unless `lr`, the learning rate, is above 0.
+    """
 
     def __init__(self, seeds: Sequence[int | np.random.SeedSequence], *, lr: float = 0.05) -> None:
         if not lr > 0:
@@ -46,7 +49,6 @@ class SimplePGRuns:
         self._uniforms = Uniforms(seeds)
 
     def act(self) -> tuple[Actions, Floats]:
-        """Draw a round's actions, 1 to cooperate; return them and the probabilities of 1: (N,)."""
         chance = self.chance()
         return (self._uniforms.take(1)[0] < chance).astype(np.int8), chance
 
@@ -54,13 +56,11 @@ class SimplePGRuns:
         """Do nothing, because the policy does not depend on the opponent."""
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Take a policy-gradient step on `theta` from an episode's actions and rewards (N, T)."""
         advantage_NT = reward_NT - reward_NT.mean(axis=1, keepdims=True)
         score_NT = own_NT - self.chance()[:, None]
         self.theta = self.theta + self.lr * (score_NT * advantage_NT).mean(axis=1)
 
     def chance(self) -> Floats:
-        """Return the probabilities of cooperation, (N,)."""
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.theta)))
 
 

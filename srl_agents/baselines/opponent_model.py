@@ -91,8 +91,9 @@ _lgamma = np.vectorize(lgamma, otypes=[float])
 class PartnerModel:
     """Beliefs about the partner's type and next actions, for N runs.
 
-    `fading` in (0, 1] is the share of counts and evidence that is kept per episode. The
-    C = 1 + K * K situations are the start of an episode and the joint actions of the last round.
+    `fading` in (0, 1] is the fraction kept per episode of the evidence for all types, and of the
+    counts of the changing and reactive types; the other types keep all counts. The C = 1 + K * K
+    situations are the start of an episode and the joint actions of the last round.
     """
 
     def __init__(self, runs: int, fading: float, actions: int = 2) -> None:
@@ -148,7 +149,7 @@ class PartnerModel:
         return self._mean_by_belief(spreads)
 
     def led(self) -> Floats:
-        """Return a learner's future share of action 1 against 0 or 1 only: (N, 2); 0.5 if K > 2."""
+        """Return a learner's future rate of action 1 against 0 or 1 only: (N, 2); 0.5 if K > 2."""
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)
         weight_NF = self._weights()[:, len(COUNTED) :]

@@ -89,10 +89,6 @@ class OurMethodRuns:
         self._maximin_NK = np.full((runs, actions), 1.0 / actions)
 
     def act(self) -> tuple[Actions, Floats]:
-        """Return the actions of the round and their probabilities, both (N,).
-
-        Further calls in the same round return the same.
-        """
         if self._now is None:
             action_N, chance_N = self._response()
             for n, handshake in self._handshakes.items():
@@ -105,7 +101,6 @@ class OurMethodRuns:
         return self._now
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """End the round with the opponents' actions (N,), which may break agreements."""
         own_N, _ = self.act()
         other_N = np.asarray(other_N, np.int8)
         place_N = (self._rounds - self._since_N) % CYCLE
@@ -117,10 +112,6 @@ class OurMethodRuns:
         self._negotiate(other_N)
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Learn from the actions and rewards (N, T) since the last update; plan the next episode.
-
-        Raises ValueError if `own_NT` are not the actions that `act` returned.
-        """
         played = np.stack(self._own, axis=1) if self._own else np.empty((self._row.size, 0))
         if not np.array_equal(played, own_NT) or not self._own:
             raise ValueError(
@@ -140,7 +131,6 @@ class OurMethodRuns:
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
     def _negotiate(self, other_N: Actions) -> None:
-        """Pass partners' actions (N,) to the handshakes; remove ended ones, start called ones."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
         for n, handshake in list(self._handshakes.items()):
@@ -168,7 +158,6 @@ class OurMethodRuns:
                 self._handshakes[n].know(mean_NKK[n], self._payoffs.count[n], float(noise_N[n]))
 
     def _response(self) -> tuple[Actions, Floats]:
-        """Return actions, probabilities (N,): maximin if guarded, else plan, at first in turn."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # Before the first update: each action twice, in turn.
@@ -188,7 +177,7 @@ class OurMethodRuns:
         return action_N, chance_N
 
     def _guarded(self, mean_NKK: Floats) -> Bools:
-        """Return True (N,) where the loss against the maximin value exceeds twice its bound.
+        """Return True (N,) where the loss against the maximin value is above twice the GUARD bound.
 
         Sets `_maximin_NK` from the expected rewards `mean_NKK`, ends agreements that pay too little
         by them, and stops leading and exploring above the bound (safety; Powers et al. 2007).
@@ -204,10 +193,6 @@ class OurMethodRuns:
         return np.asarray(lost_N > 2.0 * bound_N)
 
     def _planned(self, payoff_NKK: Floats, rounds: int) -> Actions:
-        """Return the actions (N, T, C) planned for the next episode, from the expected rewards.
-
-        Updates `_lead_N` in games of two actions.
-        """
         reply_NCK, error_NKK = self._partner.replies(), self._payoffs.error()
         best = best_plan(reply_NCK, payoff_NKK, rounds)
         # Against a learner, a plan is assumed to be as bad as the worse constant action.
@@ -292,7 +277,7 @@ class OurMethodPolicy:
     Args:
         seed: Seed of tie-breaks and mixed strategies; two players need different seeds.
         actions: Number of actions.
-        momentum: Share of the evidence about the opponent that is kept per episode, in (0, 1].
+        momentum: Fraction of the evidence about the opponent that is kept per episode, in (0, 1].
 
     Raises:
         ValueError: `actions` is below 2, or `momentum` is not in (0, 1].
@@ -349,18 +334,9 @@ def _surplus(distance_N: Floats) -> Floats:
 
 
 def _mean_rewards(payoff_N22: Floats, share_N2: Floats) -> Floats:
-    """Return the mean reward of each own action: (N, 2).
-
-    `share_N2[n, a]` is the partner's share of action 1 if the agent always plays a. `payoff_N22` is
-    indexed by own action, then by the partner's.
-    """
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 
 def _gap_error(error_N22: Floats, share_N2: Floats) -> Floats:
-    """Return the standard error of the difference of the two `_mean_rewards`: (N,).
-
-    `error_N22` are independent standard errors of the payoffs; `share_N2` is as in `_mean_rewards`.
-    """
     weight_N22 = np.stack([1.0 - share_N2, share_N2], axis=2)
     return np.asarray(np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2))))

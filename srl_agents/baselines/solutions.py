@@ -58,11 +58,10 @@ Cell = tuple[int, int]
 
 
 class Agreement(NamedTuple):
-    """Cycle of joint actions."""
+    """Cycle of joint actions, with the mean payoff of each player."""
 
     cells: tuple[Cell, ...]
     row: float
-    """Mean payoff of the row player."""
     column: float
 
 
@@ -96,7 +95,6 @@ def product_of_gains(value_A2: Floats, sure_2: Floats, row_KK: Floats, column_KK
 
 @cache
 def _shares(actions: int) -> Floats:
-    """Return all cycles of one or two joint actions: shares of rounds, (cycle, joint action)."""
     cells = actions * actions
     rows = list(np.eye(cells))
     for first in range(cells):
@@ -109,7 +107,6 @@ def _shares(actions: int) -> Floats:
 
 
 def _cells(share_J: Floats, actions: int) -> tuple[Cell, ...]:
-    """Return the CYCLE joint actions of a cycle, evenly mixed, from their shares of its rounds."""
     rounds_J = np.rint(share_J * CYCLE).astype(int)
     used = np.flatnonzero(rounds_J)
     first = rounds_J[used[0]]
@@ -120,7 +117,7 @@ def _cells(share_J: Floats, actions: int) -> tuple[Cell, ...]:
 
 
 class Plan(NamedTuple):
-    """Plan of an episode against N partners."""
+    """Best actions of an episode against N partners, and their mean rewards."""
 
     action_NTC: Actions
     """Best action by run, round and situation."""
@@ -162,7 +159,7 @@ def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Fl
 
 
 def shares_met(reply_NC: Floats, rounds: int) -> Floats:
-    """Return the partner's share of action 1 in `rounds` rounds against 0 or 1 only: (N, 2).
+    """Return the partner's rate of action 1 in `rounds` rounds against 0 or 1 only: (N, 2).
 
     `reply_NC` is the partner's probability of the action 1 in the five situations of a game of two
     actions.

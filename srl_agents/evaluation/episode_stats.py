@@ -12,20 +12,20 @@ LONG_AFTER = 2**31
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
-    """Return the share of action 1 in steps with the info "cooperation_ratio"; None without any."""
+    """Return the fraction of action 1 in steps with info "cooperation_ratio"; None without any."""
     actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
     return sum(map(int, actions)) / len(actions) if actions else None
 
 
 def parse_failures(steps: Iterable[AgentStep]) -> float:
-    """Return the share of the steps' answers that could not be parsed, 0 without answers."""
+    """Return the fraction of the steps' text answers that could not be parsed; 0 without any."""
     answers = [step.decision for step in steps if step.decision.text is not None]
     unread = sum(answer.parse_failure is not None for answer in answers)
     return unread / len(answers) if answers else 0.0
 
 
 def success(episodes: Iterable[Episode]) -> float | None:
-    """Return the share of true "success" entries in the agents' last infos; None without any."""
+    """Return the fraction of true "success" entries in the agents' last infos; None without any."""
     ends = [
         bool(end["success"])
         for episode in episodes

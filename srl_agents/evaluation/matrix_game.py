@@ -85,7 +85,7 @@ class Scripted:
 
 @dataclass(frozen=True)
 class MatchOutcome:
-    """Rewards and late joint actions of two players in all runs."""
+    """Rewards of two players in all runs, and their joint actions in the last episodes."""
 
     rewards_2NE: Floats
     """Mean reward per round, by player, run and episode."""
@@ -98,7 +98,10 @@ class MatchOutcome:
 
 
 def payoffs(coop_level: float, difficulty: float) -> Floats:
-    """Return mean rewards [own action, opponent's; 1 = cooperate] of coop_compete_v0's "pair"."""
+    """Return mean rewards [own action, opponent's; 1 = cooperate] of coop_compete_v0's "pair".
+
+    Raises ValueError if a level is outside [0, 1].
+    """
     rules = CoopCompeteRules(2, coop_level, difficulty, variant="pair")
     return np.array(
         [[rules.expected_rewards((own, other))[0] for other in (0, 1)] for own in (0, 1)]
@@ -298,7 +301,8 @@ def _cell(value_N: Floats) -> dict[str, float]:
 def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
     """Return the number of runs with the lower-paying agreement in over half of the late rounds.
 
-    Agreements are that both cooperate or both compete (0 if they pay the same), late the last 10 %.
+    The agreements are that both cooperate or both compete (0 if they pay the same). Late rounds are
+    those of the last 10 % of the episodes.
     """
     gap = payoff_22[1, 1] - payoff_22[0, 0]
     if abs(gap) < 1e-12:

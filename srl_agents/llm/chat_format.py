@@ -79,7 +79,7 @@ Messages = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """Next message to the model."""
+    """Next user message to the model, with the rules if it is the first."""
 
     words: str
     """User message."""
@@ -176,8 +176,8 @@ class ChatFormat:
         return prompts
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """Return an answer's token ids without end of turn; control tokens in `text` are parsed."""
-        return self._ids((text,))
+        """Return the token ids of an answer without end of turn; `text` gives no control tokens."""
+        return self._ids(("", text))
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
         """Return the token ids of each answer, in the order of `texts`, without ends of turn.
@@ -208,7 +208,6 @@ class ChatFormat:
         return str(text)
 
     def _pieces(self, turn: ChatTurn) -> tuple[str, ...]:
-        """Return a turn's text in three or five pieces; the second and fourth are contents."""
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail
@@ -258,13 +257,9 @@ _ANY_CONTENT = re.compile("|".join(_CONTENTS))
 
 
 def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[str]]:
-    """Return the template's texts around the contents of a first and of a later turn.
+    """Return the template's texts around the contents of a first turn, and of a later turn.
 
-    The first list has the texts before the rules, between the rules and the user message, and
-    after the message. The second list has the texts before and after a later user message.
-
-    Raises BackendError if a template omits, repeats or reorders messages, or if the text of a turn
-    depends on later turns.
+    Raises BackendError unless a conversation can be continued by appending.
     """
     try:
         # Some templates move the system message to the newest turn, which is not append-only.

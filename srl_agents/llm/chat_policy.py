@@ -19,7 +19,7 @@ from srl_envs.text import ParseFailure, TextView
 
 @dataclass(frozen=True, eq=False)
 class ChatConversation:
-    """Memory of one agent in one episode."""
+    """Memory of an agent that a ChatPolicy plays, in one episode."""
 
     rng: np.random.Generator
     """Generator of the seeds of requests."""

@@ -19,7 +19,7 @@ ContextFunction = Callable[[list[Message]], Sequence[Message]]
 
 
 def window(steps: int) -> ContextFunction:
-    """Return a selector of the system message, last `steps` user messages and answers between."""
+    """Return a function that selects the rules, last `steps` user messages and answers between."""
 
     def last_steps(messages: list[Message]) -> list[Message]:
         rules = messages[:1] if messages[0]["role"] == "system" else []

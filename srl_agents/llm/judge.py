@@ -63,7 +63,7 @@ class LLMJudge:
             debate: Motion and speeches.
 
         Returns:
-            The share of verdicts (tie: 1/2) for each side. `info` contains `orders` (both verdicts,
+            The fraction of verdicts (tie: 1/2) for each side. `info` contains `orders` (verdicts,
             one per order of speakers: "pro", "con", "tie", or None if not parsed, as a tie),
             `agreed` (True if both are parsed and equal) and `unreadable` (number not parsed).
 

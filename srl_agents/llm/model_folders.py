@@ -26,7 +26,6 @@ def cache_folder() -> Path:
 
 VARIABLE = "CORE_SRL_MODELS"
 GGUF = ".gguf"
-"""Extension of GGUF files."""
 
 log = logging.getLogger(__name__)
 

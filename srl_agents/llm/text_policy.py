@@ -95,7 +95,7 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Conversation:
-    """Memory of one agent in one episode."""
+    """Memory of an agent that a TextPolicy plays, in one episode."""
 
     number: int
     """Id of the conversation, unique in this process."""
@@ -216,7 +216,6 @@ class TextPolicy:
         return self._prompt(seen, state)
 
     def _prompt(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...]:
-        """Return the new token ids of a prompt; with a context function, all token ids."""
         chat = self._backend.chat
         if self._context is not None:
             messages = messages_until(self._view, seen, state.messages, state.failure)
@@ -228,7 +227,6 @@ class TextPolicy:
     def _after(
         self, seen: AgentObservation, state: Conversation, request: Request, ids: tuple[int, ...]
     ) -> Conversation:
-        """Return the conversation after `request` and its answer, which has the token ids `ids`."""
         if self._context is None:
             return replace(state, context=request.context + ids)
         answer = {"role": "assistant", "content": self._backend.chat.text(ids)}
@@ -249,10 +247,6 @@ class TextPolicy:
         )
 
     def _legal_answers(self, seen: AgentObservation) -> tuple[tuple[int, ...], ...]:
-        """Return the token ids of each legal answer, in the order of the actions.
-
-        Raises PolicyError if the environment accepts any text.
-        """
         answers = self._view.answers(seen.agent)
         legal = tuple(_legal_actions(seen, len(answers)))
         key = (seen.agent, legal)

@@ -44,12 +44,10 @@ HEARD_SHARE = 0.1  # share of user messages that begin with a message of another
 
 @dataclass(frozen=True)
 class TextLine:
-    """User message and answer of one step."""
+    """User message, legal answers and chosen answer of one step."""
 
     words: str
-    """User message."""
     legal: tuple[str, ...]
-    """Legal answers."""
     answer: str
     readable: bool
     """False for an answer that cannot be parsed; the model does not learn it."""
@@ -91,7 +89,7 @@ def random_dialogues(
 
 def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> list[Dialogue]:
     observations, infos = env.reset(seed=int(rng.integers(2**31)))
-    rules = {agent: view_for(view, seen).rules(agent) for agent, seen in observations.items()}
+    rules: dict[str, str] = {}  # The rules of an agent that joins later are added then.
     lines: dict[str, list[TextLine]] = {agent: [] for agent in env.possible_agents}
     feedbacks = dict.fromkeys(env.possible_agents, "")
     for _ in range(turns):
@@ -120,6 +118,7 @@ def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> lis
                     feedbacks[agent] = feedback(own, agent, read) + "\n"
             choices = tuple(answers[i] for i in legal)
             lines[agent].append(TextLine(words, choices, answer, readable))
+        rules = {a: view_for(view, seen).rules(a) for a, seen in observations.items()} | rules
         observations, _, _, _, infos = env.step(actions)
     return [Dialogue(rules[agent], tuple(said)) for agent, said in lines.items() if said]
 
@@ -265,7 +264,6 @@ def folder(
 
 
 def _build(dialogues: Sequence[Dialogue], size: TinySize, seed: int, steps: int) -> tuple[Any, Any]:
-    """Return the trained model and its tokenizer; torch's global generator must be seeded."""
     tokenizer = build_tokenizer(dialogues)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -332,10 +330,6 @@ def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
 def _warm_start(
     model: Any, lessons: Sequence[_Lesson], rng: np.random.Generator, steps: int, work: LongWork
 ) -> float:
-    """Train the model in place for `steps` optimizer steps on random lessons.
-
-    Return the mean probability of an illegal answer in the last steps. `work` receives progress.
-    """
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(

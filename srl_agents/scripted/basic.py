@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from srl_agents.arrays import Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.bandit import OBSERVATION_FIELDS
-from srl_envs.games.base import VectorLayout
+from srl_envs.games.base import VectorLayout, vector_of
 
 
 class Uniform(PerAgentPolicy):
@@ -65,7 +66,8 @@ class ExploreThenCommit(PerAgentPolicy):
     repeats action 1.
 
     Args:
-        fields: Names of the entries of an observation vector.
+        fields: Names of the entries of an observation vector, with first_round, own_cooperated and
+            last_reward.
     """
 
     name = "explore_then_commit"
@@ -85,12 +87,35 @@ class ExploreThenCommit(PerAgentPolicy):
         return Decision(int(state[1] >= state[0]))
 
 
+class Silent(PerAgentPolicy):
+    """Policy that plays a game with words like the same game without words, and says nothing.
+
+    `policy` plays the game without words; `game` is a srl_envs.games.cheap_talk.TalkingGame.
+    """
+
+    def __init__(self, policy: Any, game: Any) -> None:
+        self.name, self._policy = policy.name, policy
+        self._features, self._acts = game.features, game.acts
+
+    def start(self, seed: int) -> Any:
+        return self._policy.start(seed)
+
+    def decide(self, seen: AgentObservation, state: Any) -> Decision:
+        vector, mask = vector_of(seen.observation)[: self._features], seen.action_mask
+        mask = None if mask is None else mask[: self._acts]
+        decision: Decision = self._policy.decide(AgentObservation(seen.agent, vector, mask), state)
+        return decision
+
+
 RIGHT = 1
 _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))
 
 
 class WinStayLoseShift(PerAgentPolicy):
-    """Policy that repeats the arm after a win and changes it after a loss (Robbins 1952)."""
+    """Policy of bandit_v0: a random arm, then the same after a win, else the other.
+
+    Robbins 1952.
+    """
 
     name = "win_stay_lose_shift"
 
@@ -104,7 +129,7 @@ class WinStayLoseShift(PerAgentPolicy):
 
 @dataclass
 class Tally:
-    """Memory of a bandit policy."""
+    """Memory of ThompsonSampling."""
 
     rng: np.random.Generator
     counts: Floats = field(default_factory=lambda: np.ones((2, 2)))
@@ -114,10 +139,10 @@ class Tally:
 
 
 class ThompsonSampling(PerAgentPolicy):
-    """Thompson sampling (Thompson 1933) for two arms.
+    """Thompson sampling (Thompson 1933) for the two arms of bandit_v0.
 
     The policy samples each arm's win probability from its posterior and pulls the better arm. An
-    announced change of the right arm resets its posterior.
+    announced change of the right arm resets the posterior of this arm.
     """
 
     name = "thompson_sampling"

@@ -53,10 +53,11 @@ def _trader(name: str, env: Any, **manner: Any) -> SyncPolicy:
     return Trader(env.unwrapped.rules, name=name, **manner)
 
 
-def _negotiator(name: str, beta: float, env: Any) -> SyncPolicy:
-    return Negotiator(env.unwrapped.rules, env.unwrapped.max_cycles, beta=beta, name=name)
+def _negotiator(name: str, beta: float, env: Any, **more: float) -> SyncPolicy:
+    return Negotiator(env.unwrapped.rules, env.unwrapped.max_cycles, beta=beta, name=name, **more)
 
 
+SLY: dict[str, Any] = {"honest_until": 0.8, "honest_at": 0.5}
 MAKERS: dict[str, Callable[[Any], SyncPolicy]] = {
     "uniform": lambda env: Uniform(action_counts(env)),
     **{name: partial(_memory_one, name) for name in STRATEGIES},
@@ -69,8 +70,11 @@ MAKERS: dict[str, Callable[[Any], SyncPolicy]] = {
     "defaulting_trader": partial(_trader, "defaulting_trader", honest_until=0.0),
     "hard_bargainer": partial(_trader, "hard_bargainer", bargains_hard=True, least_gain=4),
     "late_defaulter": partial(_trader, "late_defaulter", honest_until=0.6),
+    "sly_trader": partial(_trader, "sly_trader", **SLY),
+    "sly_bargainer": partial(_trader, "sly_bargainer", bargains_hard=True, least_gain=4, **SLY),
     "conceder": partial(_negotiator, "conceder", 2.0),
     "reciprocator": lambda env: Reciprocator(env.unwrapped.rules, env.unwrapped.max_cycles),
+    "firm": partial(_negotiator, "firm", 2.0, least=0.75),
     "boulware": partial(_negotiator, "boulware", 0.2),
     "stubborn": partial(_negotiator, "stubborn", 0.0),
 }

@@ -21,7 +21,7 @@ WALL = 1
 
 @dataclass
 class Walk:
-    """Memory of a walker."""
+    """Memory of a MazeWalker: its generator, known walls and heading."""
 
     rng: np.random.Generator
     walls: NDArray[np.int8]
@@ -32,18 +32,16 @@ class Walk:
 
 @dataclass(frozen=True)
 class Sight:
-    """Parsed observation; cells are numbered row by row."""
+    """Parsed observation of a maze; cells are numbered row by row."""
 
     cell: int
     """Cell of the agent."""
     goal: int
-    """Cell of the goal."""
     open: tuple[bool, bool, bool, bool]
     """True for each action (up, down, left, right) that leads to a free cell."""
     walls: tuple[int, ...]
     """Walls in view."""
     arrived: bool
-    """True at the goal."""
 
 
 class MazeWalker(PerAgentPolicy):
@@ -68,7 +66,10 @@ class MazeWalker(PerAgentPolicy):
         return Decision(0 if sight.arrived else self.step(sight, state))
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """Return 0 (up), 1 (down), 2 (left), 3 (right); may change `walk`. Unused at the goal."""
+        """Return 0 (up), 1 (down), 2 (left) or 3 (right); implemented by subclasses.
+
+        It is not called at the goal, and may change `walk`.
+        """
         raise NotImplementedError
 
     def look(self, seen: AgentObservation) -> Sight:
@@ -170,10 +171,6 @@ class Explorer(MazeWalker):
         return best[int(walk.rng.integers(len(best)))]
 
     def _distances(self, goal: int, walls: list[int]) -> list[int]:
-        """Return each cell's number of steps to the goal, or the number of cells if unreachable.
-
-        `walls` is 1 for each cell that is a known wall.
-        """
         far = len(walls)
         away = [far] * len(walls)
         away[goal] = 0

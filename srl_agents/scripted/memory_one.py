@@ -67,8 +67,8 @@ class SituationReader:
 
     Args:
         fields: Names of the vector's entries, with first_round and own_cooperated.
-        others: Name of the entry for the share of other agents that cooperated.
-        seats: Number of agents, if that share includes the agent itself.
+        others: Name of the entry for the fraction of other agents that cooperated.
+        seats: Number of agents, if that fraction includes the agent itself.
 
     Raises:
         ValueError: An entry is missing in `fields`.

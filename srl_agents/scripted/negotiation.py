@@ -25,7 +25,7 @@ EVEN = 1e-6  # tolerance of utilities, which are observed as float32
 
 @dataclass
 class Talks:
-    """Memory of a negotiator."""
+    """Memory of a Negotiator."""
 
     first_worth: dict[int, float] = field(default_factory=dict)
     """Index of another agent -> own utility of its first proposal."""
@@ -34,16 +34,15 @@ class Talks:
 
 
 class Negotiator(PerAgentPolicy):
-    """Negotiator whose target decreases with time.
+    """Negotiator whose target utility decreases with time, from the best deal to no deal.
 
-    Polynomial tactics of Faratin, Sierra and Jennings 1998.
-
-    The target is reservation + (best - reservation) * (1 - time ** (1 / beta)).
+    Polynomial tactics of Faratin, Sierra and Jennings 1998, see the method `target`.
 
     Args:
         rules: Rules of the environment.
         rounds: Maximum number of rounds of an episode.
         beta: Speed of concessions; 0 never concedes.
+        least: Share of the possible gain that the target never falls below, from 0 to 1.
         name: Name in records.
 
     Raises:
@@ -51,12 +50,18 @@ class Negotiator(PerAgentPolicy):
     """
 
     def __init__(
-        self, rules: NegotiationRules, rounds: int, *, beta: float, name: str = "conceder"
+        self,
+        rules: NegotiationRules,
+        rounds: int,
+        *,
+        beta: float,
+        least: float = 0.0,
+        name: str = "conceder",
     ) -> None:
         if beta < 0:
             raise ValueError(f"beta must be 0 or more, got {beta}")
         self.name = name
-        self._rules, self._rounds, self._beta = rules, rounds, beta
+        self._rules, self._rounds, self._beta, self._least = rules, rounds, beta, least
         self._layout = VectorLayout(field_sizes(rules))
         sizes = [len(options) for _, options in rules.issues]
         first = np.cumsum([0, *sizes[:-1]])
@@ -76,14 +81,15 @@ class Negotiator(PerAgentPolicy):
     ) -> float:
         """Return the minimum utility of a deal that is proposed or accepted.
 
-        This is reservation + (best - reservation) * (1 - time ** (1 / beta)), or `best` if beta is
-        0. `time` is the share of the episode that is over, `reservation` the utility without a
-        deal, `best` that of the best deal. Only subclasses use `worth` (index of another agent ->
-        utility of its last proposal) and `talks`.
+        This is reservation + (best - reservation) * max(least, 1 - time ** (1 / beta)), or `best`
+        if beta is 0. `time` is the share of the episode that is over, `reservation` the utility
+        without a deal, `best` that of the best deal. Only subclasses use `worth` (index of another
+        agent -> utility of its last proposal) and `talks`.
         """
         if self._beta == 0:
             return best
-        return float(reservation + (best - reservation) * (1 - time ** (1 / self._beta)))
+        share = max(self._least, 1 - time ** (1 / self._beta))
+        return float(reservation + (best - reservation) * share)
 
     def _move(self, fields: dict[str, Floats], talks: Talks) -> int:
         agents = self._rules.num_agents
@@ -118,9 +124,10 @@ class Negotiator(PerAgentPolicy):
 
 
 class Reciprocator(Negotiator):
-    """Negotiator that concedes as much as the other agents did.
+    """Negotiator that concedes as much as the others did on average, and GOODWILL per own action.
 
-    Absolute tit for tat of Faratin, Sierra and Jennings 1998.
+    Absolute tit for tat of Faratin, Sierra and Jennings 1998. A concession is the gain in own
+    utility from an agent's first proposal to its last.
     """
 
     def __init__(self, rules: NegotiationRules, rounds: int) -> None:

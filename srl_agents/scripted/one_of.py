@@ -25,7 +25,6 @@ class Hidden:
     policy: SyncPolicy | None = None
     """Policy that the agent plays; None before its first action."""
     memory: Any = None
-    """Memory of `policy`."""
 
 
 class OneOf:

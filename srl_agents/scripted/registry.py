@@ -49,10 +49,12 @@ class PolicyEntry:
         return 0 not in action_counts(env).values()
 
     def make(self, env: Any) -> Policy:
-        """Return a new policy for agents of `env`."""
+        """Return a new policy for agents of `env`, without a check of `can_play`."""
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
         policy: Policy = (self.constructor or makers[self.name])(env)
+        if getattr(env.unwrapped, "talk", 0) and self.games and self.constructor is None:
+            policy = resolve_name("srl_agents.scripted.basic:Silent")(policy, env.unwrapped)
         return policy
 
 
@@ -80,10 +82,13 @@ _OWN = (
     PolicyEntry("wall_follower", MAZE, holdout=True),
     PolicyEntry("truthful_trader", TRADING),
     PolicyEntry("defaulting_trader", TRADING),
+    PolicyEntry("sly_trader", TRADING),
+    PolicyEntry("sly_bargainer", TRADING),
     PolicyEntry("hard_bargainer", TRADING, holdout=True),
     PolicyEntry("late_defaulter", TRADING, holdout=True),
     PolicyEntry("conceder", NEGOTIATION),
     PolicyEntry("reciprocator", NEGOTIATION),
+    PolicyEntry("firm", NEGOTIATION),
     PolicyEntry("boulware", NEGOTIATION, holdout=True),
     PolicyEntry("stubborn", NEGOTIATION, holdout=True),
 )
@@ -188,7 +193,6 @@ def policies_by_agent(partners: Mapping[str, str], env: Any) -> dict[str, Policy
 
 
 def _names_policy(name: str) -> bool:
-    """Return True if `name` has the form 'module:Class' and names no model."""
     is_model = is_api_name(name) or re.search(r":model_\d+$", name)
     return loading.names_code(name) and not is_model
 

@@ -26,7 +26,7 @@ TRUSTED = 0.5  # minimum reputation of a partner, and reputation before the firs
 
 @dataclass
 class Ledger:
-    """Memory of a trader."""
+    """Memory of a Trader: its generator, and estimates of the other agents."""
 
     rng: np.random.Generator
     favourite: Floats
@@ -45,7 +45,9 @@ class Trader(PerAgentPolicy):
         name: Name in records.
         bargains_hard: True to maximize the trader's gain, False the smaller gain of both agents.
         least_gain: Minimum gain of the trader from a trade.
-        honest_until: Share of the episode until which the policy keeps its promises.
+        honest_until: Fraction of the episode until which the policy keeps its promises.
+        honest_at: Greatest own reputation at which the policy keeps its promises. With 0.5 it
+            breaks every promise that leaves its reputation at 0.5 or more.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class Trader(PerAgentPolicy):
         bargains_hard: bool = False,
         least_gain: int = 1,
         honest_until: float = 1.0,
+        honest_at: float = 1.0,
     ) -> None:
         self.name = name
         self._rules = rules
         self._layout = VectorLayout(field_sizes(rules))
-        self._hard, self._least, self._honest_until = bargains_hard, least_gain, honest_until
+        self._hard, self._least = bargains_hard, least_gain
+        self._honest_until, self._honest_at = honest_until, honest_at
         self._others, self._kinds = rules.num_agents - 1, rules.goods - 1
         # Parts of the offers, in the order of the actions.
         parts = np.array(rules.offers).T
@@ -117,6 +121,7 @@ class Trader(PerAgentPolicy):
 
     def _deliver(self, fields: dict[str, Floats], legal: Bools, ledger: Ledger) -> int:
         honest = fields["time"][0] < self._honest_until
+        honest &= fields["own_reputation"][0] <= self._honest_at
         return market.DELIVER if honest and legal[market.DELIVER] else market.PASS
 
     def _learn_from_own_offer(self, fields: dict[str, Floats], ledger: Ledger) -> None:
@@ -132,7 +137,6 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
-        """Update `ledger.favourite[slot]`: that agent agreed to `change` (goods,) of its stock."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

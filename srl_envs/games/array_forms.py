@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srl_envs.games import maze, team_battle
+from srl_envs.games.choices import ChoiceGame
 from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.games.maze_levels import STEPS, Level
 from srl_envs.games.team_battle import DRAW, TEAM_A, TEAM_B, TeamBattle
@@ -25,6 +26,10 @@ class ChoiceForm(ArrayGame):
     FIRST, OWN, REWARD, TIME = range(4)
     _payoffs: np.ndarray
     """Rewards without noise, by case: an index that encodes all actions that matter."""
+
+    @classmethod
+    def fits(cls, game: ChoiceGame) -> bool:
+        return not (game.talk or game.turnover)
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
         """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.
@@ -251,7 +256,7 @@ class VectorMaze(ArrayGame):
         self._look(env_ids)
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
-        """Return Boards of one drawn maze per entry of `env_ids`, or of the one of `level_seed`."""
+        """Return Boards of a random maze per entry of `env_ids`, or of the maze of `level_seed`."""
         game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task)
@@ -298,10 +303,7 @@ class VectorMaze(ArrayGame):
         return np.asarray(legal, np.int8)
 
     def _look(self, env_ids: np.ndarray | None) -> None:
-        """Write all fields of the observations except those of the last move and other agents.
-
-        `env_ids` are environments whose episodes begin, or None for all, within their episodes.
-        """
+        """Write all observations except last moves, or those of new episodes in `env_ids`."""
         every = env_ids is None
         seen = self._observations if every else self._observations[env_ids]
         places, goals, grids, arrived = (

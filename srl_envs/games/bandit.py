@@ -47,7 +47,7 @@ class Bandit(base.SimultaneousGame):
     Agents are agent_0, agent_1, ... Both actions are always legal. Observations are float32 vectors
     of shape (7,), laid out as OBSERVATION_FIELDS. Infos contain `phase` ("before" or "after", of
     the round just played) and `regret` (winning probability of the better arm minus that of the
-    pulled arm).
+    pulled arm). Invalid arguments raise EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 1 to 10,000.
@@ -94,16 +94,17 @@ class Bandit(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        early, (before, after) = self._early(), self._chances
+        early, (before, after) = self._share_before_switch(), self._chances
         return {
             "uniform": (early * sum(before) + (1.0 - early) * sum(after)) / 2,
             "constant": max(self.constants()),
+            "scripted": self.scripted_value(),
             "optimum": early * max(before) + (1.0 - early) * max(after),
         }
 
     def constants(self) -> list[float]:
         """Return the mean reward per step of always pulling the left, and the right arm."""
-        early = self._early()
+        early = self._share_before_switch()
         return [
             early * before + (1.0 - early) * after
             for before, after in zip(*self._chances, strict=True)
@@ -118,8 +119,7 @@ class Bandit(base.SimultaneousGame):
             right = right * right_wins + (1.0 - right) * (1.0 - left_wins)
         return total / self.max_cycles
 
-    def _early(self) -> float:
-        """Return the share of the rounds before the switch."""
+    def _share_before_switch(self) -> float:
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
         return min(self.switch_pull, rounds) / rounds
 

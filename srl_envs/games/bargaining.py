@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -58,10 +59,10 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return (issue, options) pairs; raise EnvConfigError for bad names or numbers of options.
+    """Return (issue, options) pairs; raise EnvConfigError if `issues` is empty or invalid.
 
-    Names are lower-case letters and digits. An issue has 2 or more different options, all
-    issues together at most MOST_PROPOSALS combinations and MOST_LETTERS letters.
+    Names are lower-case letters and digits, a letter first. An issue has 2 or more different
+    options, all issues together at most MOST_PROPOSALS combinations and MOST_LETTERS letters.
     """
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
@@ -82,7 +83,7 @@ def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tupl
 
 @dataclass(frozen=True)
 class NegotiationRules:
-    """Parameters of a negotiation; see the arguments of SocialNegotiation."""
+    """Parameters, as of SocialNegotiation; EnvConfigError if invalid, except for `issues`."""
 
     num_agents: int = 2
     issues: tuple[tuple[str, tuple[str, ...]], ...] = tuple(ISSUES.items())
@@ -109,13 +110,16 @@ class NegotiationRules:
         return tuple(product(*(range(len(options)) for _, options in self.issues)))
 
     @cached_property
-    def flags(self) -> list[tuple[float, ...]]:
-        """Per deal: 1.0 for each option that it has, 0.0 for the others, issue by issue."""
+    def flags(self) -> list[array[float]]:
+        """Per deal as float32: 1 for each option that it has, 0 for the others, issue by issue."""
         return [
-            tuple(
-                float(option == chosen)
-                for (_, options), chosen in zip(self.issues, deal, strict=True)
-                for option in range(len(options))
+            array(
+                "f",
+                [
+                    option == chosen
+                    for (_, options), chosen in zip(self.issues, deal, strict=True)
+                    for option in range(len(options))
+                ],
             )
             for deal in self.deals
         ]
@@ -139,19 +143,14 @@ class NegotiationRules:
         agent has the reverse direction of the agent before it with probability `conflict`.
         """
         # Drawing single integers takes less time than drawing a small array.
-        count = len(self.issues)
+        sizes = [len(options) for _, options in self.issues]
+        count = len(sizes)
         rising = [number < 0.5 for number in generator.random(count).tolist()]
         points = []
         for _ in range(self.num_agents):
             cuts = sorted(int(generator.integers(POINTS + 1)) for _ in range(count - 1))
-            points.append(
-                tuple(
-                    _ramp(after - before, len(options), up)
-                    for before, after, (_, options), up in zip(
-                        [0, *cuts], [*cuts, POINTS], self.issues, rising, strict=True
-                    )
-                )
-            )
+            shares = map(operator.sub, [*cuts, POINTS], [0, *cuts])
+            points.append(tuple(map(_ramp, shares, sizes, rising)))
             reverse = [number < self.conflict for number in generator.random(count).tolist()]
             rising = list(map(operator.ne, rising, reverse))
         low, high = RESERVATIONS
@@ -165,8 +164,19 @@ def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
     return steps if rising else steps[::-1]
 
 
+def _worths(points: Points) -> list[int]:
+    """Return the sum of an agent's points for each of `NegotiationRules.deals`, in order."""
+    worths = [0]
+    for options in points:
+        worths = [worth + added for worth in worths for added in options]
+    return worths
+
+
 class Bargain:
-    """State of one episode. Lists are in agent order; utilities are in points."""
+    """State of one episode, whose constructor draws the first mover of alternating offers.
+
+    Lists are in agent order; utilities are in points.
+    """
 
     def __init__(
         self,
@@ -178,8 +188,7 @@ class Bargain:
         size = rules.num_agents
         self.rules, self.points, self.reservations = rules, points, reservations
         self._generator = generator
-        by_agent = (map(sum, product(*own)) for own in points)  # in the order of `rules.deals`
-        self.utilities = list(zip(*by_agent, strict=True))
+        self.utilities = list(zip(*map(_worths, points), strict=True))
         """Utility of each agent, by deal."""
         self.alternating = rules.offers == "alternating"
         self.mover = int(generator.integers(size)) if self.alternating else -1
@@ -205,7 +214,8 @@ class Bargain:
     def play(self, chosen: Sequence[int]) -> list[bool]:
         """Play one round, one action per agent; change proposals, consents, mover and outcome.
 
-        Returns a bool per agent, True if its action was illegal and therefore counted as a pass.
+        If both agents accept at once, one of their two deals is drawn. Returns a bool per agent,
+        True if its action was illegal and therefore counted as a pass.
         """
         illegal = [
             action != PASS
@@ -246,24 +256,27 @@ def assessment(
     """Return measures of an outcome's quality, undiscounted.
 
     Args:
-        utilities: Points of each agent, by deal.
+        utilities: Points by deal, then by agent: `utilities[deal][agent]`.
         reservations: Points of each agent without a deal.
-        agreed: Number of the deal, None without one.
+        agreed: Index of the deal in `utilities`, or None without a deal.
 
     Returns:
-        `utilities`: points / 100 of each agent. `pareto_efficient`: no deal is better for one agent
-        and worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal or of
-        the reservations, None if 0. `nash_product`: product of the gains over the reservations,
-        losses counting as 0. `nash_share`: `nash_product` / the greatest of any deal, None if that
-        is 0. `individually_rational`: a bool per agent, True with at least its reservation.
+        `utilities`: points / 100 of each agent. `pareto_efficient`: no other deal is better for one
+        agent and worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal
+        or of the reservations, None if 0. `nash_product`: product of the gains over the
+        reservations, in points / 100, losses counting as 0. `nash_share`: `nash_product` / the
+        greatest of any deal, None if that is 0. `individually_rational`: a bool per agent, True
+        with at least its reservation.
     """
     ends = tuple(reservations) if agreed is None else utilities[agreed]
-    by_agent = zip(zip(*utilities, ends, strict=True), reservations, strict=True)
-    gains = ([w - least if w > least else 0 for w in worths] for worths, least in by_agent)
-    *products, reached = map(math.prod, zip(*gains, strict=True))
+    products = [1] * (len(utilities) + 1)
+    for worths, least in zip(zip(*utilities, ends, strict=True), reservations, strict=True):
+        gains = zip(products, worths, strict=True)
+        products = [product * (w - least) if w > least else 0 for product, w in gains]
+    *products, reached = products
     best = max(products)
     greatest = max(map(sum, (*utilities, reservations)))
-    dominated = any(deal > ends and all(map(operator.ge, deal, ends)) for deal in utilities)
+    dominated = any(all(map(operator.ge, deal, ends)) for deal in filter(ends.__lt__, utilities))
     return {
         "utilities": [end / POINTS for end in ends],
         "pareto_efficient": not dominated,

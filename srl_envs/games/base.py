@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Mapping, Sequence
 from operator import index, itemgetter
 from typing import Any, ClassVar
@@ -35,6 +36,7 @@ NOISE_LIMIT = 8.0  # Noise is clipped at this many standard deviations, so that 
 NOISE_BLOCK = 256  # numbers drawn at a time
 
 FLOAT = np.dtype(np.float32)
+WIDTH = FLOAT.itemsize
 Row = Sequence[float]
 Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
 """Observations, rewards and infos of a round, in agent order."""
@@ -43,7 +45,7 @@ Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
 def metadata_of(
     name: str, *, render_modes: Sequence[str] = RENDER_MODES, fps: int = 1
 ) -> dict[str, Any]:
-    """Return the `metadata` of a PettingZoo environment.
+    """Return the `metadata` of a PettingZoo environment whose agents act at the same time.
 
     Args:
         name: Name of the environment, with its version.
@@ -62,7 +64,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     """Base class of PettingZoo ParallelEnvs that last at most `max_cycles` rounds.
 
     Subclasses are SimultaneousGame (discrete actions), whose arguments include those of this class,
-    and FreeTextGame (texts as actions).
+    and FreeTextGame (texts as actions). Invalid arguments raise EnvConfigError.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -100,13 +102,17 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.rounds = self.max_cycles
         self._episode = -1  # number of the episode since the last seed, from 0
         self._begun = False
-        self.text_view = self.make_view()
+        self.text_view = self.with_words(self.make_view())
 
     # Defined by each kind of game.
 
     def make_view(self) -> TextView:
         """Return the text view for episodes of `self.max_cycles` rounds."""
         raise NotImplementedError
+
+    def with_words(self, view: TextView) -> TextView:
+        """Return the text view, given that of `make_view`; changed in games with words."""
+        return view
 
     def drawn_in_text(self) -> str:
         """Return a drawing of the last round, a text of several lines."""
@@ -120,7 +126,6 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def _first(self) -> Reset:
-        """Return the first observations and infos of an episode, both by agent."""
         raise NotImplementedError
 
     def _vectors(self) -> Sequence[Row]:
@@ -128,11 +133,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
-        """Return the exact mean reward per agent and step of reference policies.
+        """Return the exact mean reward per agent and step of reference policies, by default {}.
 
-        The keys are 'uniform' (random actions), 'constant' (the best constant actions) and
-        'optimum' (best joint actions). The mapping is empty for games whose values depend on the
-        episode.
+        The keys are 'uniform' (random actions), 'constant' (the best constant actions), 'scripted'
+        (all play "win_stay_lose_shift" in bandits, elsewhere "explore_then_commit" without noise)
+        and 'optimum' (best joint actions). Games whose values depend on the episode have none.
         """
         return {}
 
@@ -151,7 +156,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         seed, given = reset_arguments(seed, options)
         if self.max_cycles is not self.rounds:
             self.rounds = whole_number("max_cycles", self.max_cycles, low=1)
-            self.text_view = self.make_view()
+            self.text_view = self.with_words(self.make_view())
         self._episode += 1
         if seed is not None:
             self.np_random, self._episode = np.random.default_rng(seed), 0
@@ -171,9 +176,10 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return np.array(self._vectors(), FLOAT).ravel()
 
     def render(self) -> np.ndarray | str | None:
-        """Return the last round as text ("ansi"), picture ("rgb_array") or None, printed ("human").
+        """Return the last round as text ("ansi") or picture ("rgb_array"), or print it ("human").
 
-        Raises EnvError without a render mode or before the first reset, ImportError without Pillow.
+        A picture is a uint8 array (height, width, 3). A printed round returns None. Raises EnvError
+        without a render mode or before the first reset, ImportError without Pillow.
         """
         if self.render_mode is None:
             raise EnvError(
@@ -246,7 +252,7 @@ class SimultaneousGame(RoundGame):
         self._noise: list[float] = []  # unused numbers in reverse order
         self.finished = False
         self._rows: Sequence[Row] = ()
-        self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
+        self._shown: Sequence[Sequence[Any]] = ((), (), ())  # agents, actions and rewards
         self.order: Sequence[int] = range(len(agents))
         super().__init__(
             agents, low, high, max_cycles=max_cycles, obs_mode=obs_mode, render_mode=render_mode
@@ -289,7 +295,7 @@ class SimultaneousGame(RoundGame):
     def drawn_in_text(self) -> str:
         width = max(map(len, self.possible_agents))
         lines = [self.headline()]
-        for agent, action, reward in zip(self.possible_agents, *self._shown, strict=True):
+        for agent, action, reward in zip(*self._shown, strict=True):
             answer = "-" if action is None else self.text_view.answers(agent)[action]
             earned = "" if reward is None else f"{reward:.3f}"
             lines.append(f"{agent:<{width}}  {earned:>7}  {answer}")
@@ -323,11 +329,14 @@ class SimultaneousGame(RoundGame):
         return first
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round with one action per agent; return PettingZoo's five dicts.
+        """Play one round with one action per agent, and print it in render mode "human".
 
         Args:
             actions: Agent -> number of its action; masks are not checked. After the end of an
                 episode, an empty mapping returns five empty dicts.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos, each by agent.
 
         Raises:
             EnvError: An agent is missing or unknown, an action is outside the space, or no episode
@@ -342,7 +351,7 @@ class SimultaneousGame(RoundGame):
         if out_of_time or self.finished:
             self.agents = []
         if self.render_mode is not None:
-            self._shown = (chosen, earned)
+            self._shown = (agents, chosen, earned)
         if self.render_mode == "human":
             self.render()
         observations, infos = self._outgoing(agents, round_infos)
@@ -363,11 +372,11 @@ class SimultaneousGame(RoundGame):
 
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
-        self._shown = nothing, nothing
+        self._shown = self.agents, nothing, nothing
         return self._outgoing(self.agents, self.first_infos())
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
-        """Return observations of the current rows, and `round_infos` with added masks, by agent."""
+        """Return observations of `_rows`, and `round_infos` with masks added in place, by agent."""
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
         observations, infos = {}, {}
         # `strict` would double the time: asking an array for a row past its end is slow.
@@ -392,7 +401,7 @@ class SimultaneousGame(RoundGame):
                     f"action {actions[agent]!r} of {agent} is outside "
                     f"{self.action_spaces[agent]}, an int from 0 to {self._num_actions - 1}"
                 )
-            chosen.append(action)
+            chosen.append(int(action))  # Comparisons of a subclass of int take longer.
         return chosen
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
@@ -427,6 +436,11 @@ def vector_of(observation: Any) -> Any:
     return observation["observation"] if isinstance(observation, Mapping) else observation
 
 
+def numbers_in(packed: bytes) -> list[float]:
+    """Return the float32 numbers that bytes contain."""
+    return array("f", packed).tolist()
+
+
 class VectorLayout:
     """Layout of observation vectors.
 
@@ -435,22 +449,33 @@ class VectorLayout:
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
-        self._places: dict[str, slice] = {}
-        self._length = 0
+        self.places: dict[str, slice] = {}
+        self.length = 0
         for name, size in sizes.items():
-            self._places[name] = slice(self._length, self._length + size)
-            self._length += size
-        self._fields_of = itemgetter(*self._places.values())
+            self.places[name] = slice(self.length, self.length + size)
+            self.length += size
+        places = self.places.values()
+        self._fields_of = itemgetter(*places)
+        self._bytes_of = itemgetter(*(slice(WIDTH * p.start, WIDTH * p.stop) for p in places))
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
         """Return field name -> float64 values; raise ValueError for another length."""
         vector = np.asarray(vector_of(observation), dtype=np.float64)
-        if vector.shape != (self._length,):
+        if vector.shape != (self.length,):
             raise ValueError(
-                f"the observation must have shape ({self._length},), got {vector.shape}: "
+                f"the observation must have shape ({self.length},), got {vector.shape}: "
                 "construct the policy for the environment that it plays"
             )
-        return {name: vector[place] for name, place in self._places.items()}
+        return {name: vector[place] for name, place in self.places.items()}
+
+    def packed(self, observation: Any) -> tuple[bytes, ...]:
+        """Return the float32 numbers of each field as bytes, in order: hashable keys of caches.
+
+        `numbers_in` converts them to numbers. The observation's length is not checked.
+        """
+        vector = np.asarray(vector_of(observation), FLOAT)
+        fields: tuple[bytes, ...] = self._bytes_of(vector.tobytes())
+        return fields
 
     def lists(self, observation: Any) -> tuple[list[float], ...]:
         """Return the values of each field, in order; the observation's length is not checked."""

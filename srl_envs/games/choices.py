@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import comb, prod
 
-from srl_envs.games import base
+from srl_envs.games.turnover import TurnoverGame
 
 
 class ChoiceRules:
@@ -46,7 +46,10 @@ class ChoiceRules:
         return max(self.mean_reward(*counts) for counts in self._all_counts())
 
     def constants(self) -> list[float]:
-        """Return the mean reward per agent for each tuple of one action per group, in order."""
+        """Return the mean reward per agent for each tuple of one action per group.
+
+        The order is that of itertools.product: (0, 0), (0, 1), (1, 0), (1, 1) for two groups.
+        """
         sizes = self.group_sizes
         return [
             self.mean_reward(*(size * action for size, action in zip(sizes, actions, strict=True)))
@@ -72,7 +75,7 @@ class ChoiceRules:
         return product(*(range(size + 1) for size in self.group_sizes))
 
 
-class ChoiceGame(base.SimultaneousGame):
+class ChoiceGame(TurnoverGame):
     """Base class of games in which every agent competes (action 0) or cooperates (action 1)."""
 
     rules: ChoiceRules
@@ -81,6 +84,7 @@ class ChoiceGame(base.SimultaneousGame):
         return {
             "uniform": self.rules.uniform_value(),
             "constant": max(self.constants()),
+            "scripted": self.scripted_value(),
             "optimum": self.rules.optimum(),
         }
 

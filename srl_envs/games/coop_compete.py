@@ -130,6 +130,9 @@ class CoopCompete(ChoiceGame):
         noise_std: Standard deviation of the noise of each reward, at least 0.
         cooperation_weight: Weight of the bonus for cooperating, at least 0.
         competition_weight: Weight of the bonus for competing, at least 0.
+        talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
+        turnover: Number of agents that join during an episode, each in the place of one that
+            leaves; see TurnoverGame. `num_agents` act in each round.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
@@ -149,6 +152,8 @@ class CoopCompete(ChoiceGame):
         noise_std: float = 0.05,
         cooperation_weight: float = 0.25,
         competition_weight: float = 0.25,
+        talk: int = 0,
+        turnover: int = 0,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
         render_mode: str | None = None,
@@ -176,17 +181,24 @@ class CoopCompete(ChoiceGame):
             low=(0.0,) * 7,
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0),
             noise_std=noise,
+            talk=talk,
+            turnover=turnover,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
 
     def make_view(self) -> CoopCompeteView:
-        rules = self.rules
-        return CoopCompeteView(rules.num_agents, rules.variant, self.max_cycles, self.hides_rules)
+        rules, changes = self.rules, self.turnover > 0
+        return CoopCompeteView(
+            rules.num_agents, rules.variant, self.max_cycles, self.hides_rules, changes
+        )
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * len(self.possible_agents)
+        return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * self.rules.num_agents
+
+    def newcomer_row(self, row: base.Row) -> base.Row:
+        return (1.0, 0.0, row[2], 0.0, *row[4:])
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         total, time, others = sum(chosen), self.played / self.rounds, len(chosen) - 1
@@ -210,6 +222,8 @@ class CoopCompeteView(FixedChoices):
     rounds: int
     hidden: bool = False
     """True if cooperation level and difficulty are hidden."""
+    changes: bool = False
+    """True if players leave and others join during the game."""
 
     def rules(self, agent: str) -> str:
         if self.players == 1:
@@ -224,6 +238,8 @@ class CoopCompeteView(FixedChoices):
                 "Cooperating earns more when others cooperate; "
                 "competing earns more when others compete."
             )
+        if self.changes:
+            pays += " Players may leave, and others take their places."
         favors = FIND_OUT if self.hidden else "A high cooperation level favours cooperating."
         return (
             f"You are {agent}, one of {self.players} players. Each round all players choose at "
@@ -234,10 +250,11 @@ class CoopCompeteView(FixedChoices):
     def describe(self, agent: str, observation: Any) -> str:
         first, own, others, reward, time, level, difficulty = base.vector_of(observation).tolist()
         parts = [f"{round_of(time, self.rounds)}."]
-        if first:
+        if first and not time:
             parts.append("Nobody has chosen yet.")
         else:
-            parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
+            chose = f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}."
+            parts.append("You have just joined." if first else chose)
             count = self.players - 1
             if count:
                 parts.append(f"Others cooperating: {round(others * count)} of {count}.")

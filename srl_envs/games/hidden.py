@@ -12,6 +12,7 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
+from srl_envs.games.turnover import TurnoverGame
 from srl_envs.seeding import RandomSource
 from srl_envs.text import TextView
 from srl_envs.validation import Reset, check_choice, reset_arguments, whole_number
@@ -58,7 +59,7 @@ def with_split(
     return parallel_env
 
 
-class HiddenRules(base.SimultaneousGame):
+class HiddenRules(TurnoverGame):
     """Game that draws its rules in every episode and hides them from the agents.
 
     Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly, with
@@ -74,6 +75,8 @@ class HiddenRules(base.SimultaneousGame):
         fields: Names of the entries of its observation vectors.
         drawn: Arguments of each rule set, by split.
         split: "train", "test" or "any".
+        talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
+        turnover: Number of agents that join during an episode; see TurnoverGame.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
         **arguments: Arguments that all rule sets have in common.
@@ -89,6 +92,8 @@ class HiddenRules(base.SimultaneousGame):
         drawn: Mapping[str, Sequence[Mapping[str, Any]]],
         split: str,
         *,
+        talk: int = 0,
+        turnover: int = 0,
         obs_mode: str = "vector",
         render_mode: str | None = None,
         **arguments: Any,
@@ -116,6 +121,8 @@ class HiddenRules(base.SimultaneousGame):
             low=low.tolist(),
             high=np.max([box.high for box in boxes], axis=0).tolist(),
             noise_std=first.noise_std,
+            talk=talk,
+            turnover=turnover,
             max_cycles=first.max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -126,23 +133,27 @@ class HiddenRules(base.SimultaneousGame):
 
         "uniform" plays randomly; "constant" is the best constant policy, whose action may depend on
         a role that the agent observes; "scripted" is a scripted policy of all agents, without
-        noise; "optimum" is an upper bound: the best joint actions of agents that know the rules.
+        noise, missing with turnover; "optimum" is an upper bound: the best joint actions of agents
+        that know the rules.
         """
         games = self.rule_sets
         for game in games:
             game.max_cycles = self.max_cycles
         known = [game.baselines() for game in games]
         constants = zip(*(game.constants() for game in games), strict=True)
-        return {
+        values = {
             "uniform": fmean(values["uniform"] for values in known),
             "constant": max(map(fmean, constants)),
             "scripted": fmean(game.scripted_value() for game in games),
             "optimum": fmean(values["optimum"] for values in known),
         }
+        if self.turnover:  # Agents that join explore again.
+            del values["scripted"]
+        return values
 
     def make_view(self) -> TextView:
         game = self.rule_sets[0]
-        game.max_cycles = self.max_cycles
+        game.max_cycles, game.turnover = self.max_cycles, self.turnover
         view: TextView = game.make_view()
         return view
 
@@ -158,7 +169,7 @@ class HiddenRules(base.SimultaneousGame):
         number = options.get("rule_set", rng.integers(last + 1))
         self._number = whole_number('options["rule_set"]', number, 0, last)
         game = self.rule_sets[self._number]
-        game.order = rng.permutation(len(self.possible_agents)).tolist()
+        game.order = rng.permutation(len(game.possible_agents)).tolist()
         self._places = np.argsort(game.order).tolist()
         game.played, game.rounds, game._episode = 0, self.rounds, self._episode
         rows = game.first_rows(options)
@@ -176,6 +187,10 @@ class HiddenRules(base.SimultaneousGame):
                 info["side"] = game.teams[game.possible_agents[place]]
         earned, told = [rewards[i] for i in self._places], [infos[i] for i in self._places]
         return self._shown_rows(rows), earned, told
+
+    def newcomer_row(self, row: base.Row) -> base.Row:
+        row = self.rule_sets[self._number].newcomer_row(row)
+        return row
 
     def _shown_rows(self, rows: Sequence[base.Row]) -> Sequence[base.Row]:
         """Return vectors in agent order, given `rows` in the game's; hidden fields are HIDDEN."""

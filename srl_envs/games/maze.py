@@ -174,14 +174,15 @@ class Maze(base.SimultaneousGame):
     Agents are agent_0, agent_1, ... Observations are float32 vectors of shape
     (15 + (2 * view_radius + 1)^2,), laid out as OBSERVATION_FIELDS. Infos of a step contain
     `shortest_path` (least number of rounds from the agent's start to its goal; for "meet", until
-    all can be in one cell), `steps` (number of moves of the agent), `success`, `level_seed` (None
-    for a layout), `layout_hash` and, in the last round of a race of several agents, `winner`: the
-    name of an agent, or "draw". `baselines` is empty, because arriving ends an episode: compare
-    `steps` with `shortest_path`.
+    all can be in one cell), `steps` (number of the agent's moves, with blocked ones), `success`,
+    `level_seed` (None for a layout), `layout_hash` and, in the last round of a race of several
+    agents, `winner`: the name of an agent, or "draw". `baselines` is empty, because arriving ends
+    an episode: compare `steps` with `shortest_path`.
 
     Mazes are generated from `width`, `height` and `loop_share` unless a `layout` is given. Each
     episode has a new random maze of the `split`, unless `level_seed` or `num_levels` limits the
-    choice. `reset(options={"level_seed": k})` selects the maze of one episode.
+    choice. `reset(options={"level_seed": k})` selects the maze of one episode, without a layout.
+    A level seed must be of the `split`.
 
     Args:
         layout: "simple", "medium", "complex", a Level, or the lines of Level.drawn.
@@ -201,8 +202,9 @@ class Maze(base.SimultaneousGame):
         render_mode: "human", "ansi", "rgb_array" or None.
 
     Raises:
-        EnvConfigError: An argument is out of range, arguments exclude each other, or the maze has
-            too few cells for the agents.
+        EnvConfigError: An argument is out of range, `layout` has an argument from `width` to
+            `split` next to it, `level_seed` has `num_levels` next to it or is of another split, or
+            the maze has too few cells for the agents.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("maze_v0", fps=4)
@@ -289,7 +291,10 @@ class Maze(base.SimultaneousGame):
         return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode (option "level_seed": its maze); return each agent's first vector."""
+        """Start an episode; return each agent's first vector.
+
+        The option "level_seed" selects its maze; EnvConfigError if invalid.
+        """
         agents = len(self.possible_agents)
         seed = options.get("level_seed")
         self.level = self.draw_level(self.np_random) if seed is None else self.named_level(seed)
@@ -373,7 +378,7 @@ class Maze(base.SimultaneousGame):
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return a seed's maze; EnvConfigError if invalid, of another split, or with a layout."""
+        """Return a seed's maze; EnvConfigError if invalid, of another split, or for a `layout`."""
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -385,7 +390,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Try a move, unless arrived; return last_dx, last_dy and blocked, all 0 for no move."""
+        """Move an agent, count moves and visits; return last_dx, last_dy, blocked (0 at a goal)."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -401,7 +406,7 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return an agent's vector; `way` are fields last_dx, last_dy, blocked, `time` is time."""
+        """Return an agent's vector; `way` are its fields last_dx, last_dy and blocked."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place

@@ -49,9 +49,10 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
-    """Return each rotation and reflection of a grid: its shape, b"5x7:" for 5 rows, and a function.
+    """Return a pair (shape, function) for each of the 8 rotations and reflections of a grid.
 
-    The function puts a list of the grid's cells into the order of the rotated grid.
+    The shape is b"5x7:" for 5 rows. The function returns the items of a list, one per cell of the
+    grid, as a tuple in the order of the rotated grid.
     """
     grid = np.arange(width * height).reshape(height, width)
     forms = [form[::a, ::b] for form in (grid, grid.T) for a in (1, -1) for b in (1, -1)]
@@ -71,7 +72,8 @@ class Level:
         seed: Level seed of a generated maze, None for a drawn one. Ignored by comparisons.
 
     Raises:
-        EnvConfigError: A cell is outside the maze, or the goal cannot be reached.
+        EnvConfigError: A cell is outside the maze; start, goal and walls overlap; or no path leads
+            from start to goal.
     """
 
     width: int
@@ -309,10 +311,7 @@ def _made(recipe: MazeRecipe, seed: int) -> Level:
 
 
 def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]:
-    """Return a bool per cell, True for the free cells of a random maze without loops.
-
-    One path joins any two free cells. Cell 0 is free.
-    """
+    """Return a bool per cell of a random maze without loops: True if it is free, as cell 0 is."""
     near = around(width, height)
     turns = generator.random(width * height).tolist()
     # Number of free neighbors of each cell; at least _FREE for free cells and the outside.

@@ -10,10 +10,11 @@ the reward of an agent is
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import chain
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -21,10 +22,12 @@ import numpy as np
 
 from srl_envs.games import bargaining, base
 from srl_envs.games.bargaining import ISSUES, POINTS, Bargain, NegotiationRules, assessment
-from srl_envs.games.base import VectorLayout
+from srl_envs.games.base import WIDTH, VectorLayout, numbers_in
 from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, message_lines
 from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
 
+ZERO = bytes(WIDTH)
+"""The number 0 in `VectorLayout.packed`."""
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
     "may_move",  # 1 if the agent has other legal actions than to pass
@@ -53,26 +56,40 @@ def _terms(named: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _points(
-    issues: tuple[tuple[str, tuple[str, ...]], ...], utility: tuple[float, ...], reservation: float
-) -> str:
-    """Return sentences about an agent's points, 100 times its utilities.
+def _situation(packed: bytes, rounds: int) -> str:
+    """Return sentences about the fields "time", "may_move" and "settled", which `packed` has."""
+    time, may_move, settled = numbers_in(packed)
+    if settled:
+        state = "There is a deal." if settled > 0 else "Somebody walked away."
+    else:
+        state = "Your move." if may_move else "Not your move, so you can only pass."
+    return f"{round_of(time, rounds)}. {state}"
 
-    `utility` has an entry per option, issue by issue; `reservation` is the utility without a deal.
-    """
-    points = iter(utility)
-    listed = [
-        _points_of_issue(issue, options, tuple(islice(points, len(options))))
-        for issue, options in issues
-    ]
+
+@lru_cache(maxsize=1024)
+def _points(issues: tuple[tuple[str, tuple[str, ...]], ...], packed: bytes) -> str:
+    """Return sentences about the fields "reservation" and "utility", which `packed` has."""
+    [reservation], start, listed = numbers_in(packed[:WIDTH]), WIDTH, []
+    for issue, options in issues:
+        end = start + WIDTH * len(options)
+        listed.append(_points_of_issue(issue, options, packed[start:end]))
+        start = end
     return f"Your points: {'; '.join(listed)}. No deal: {100 * reservation:.0f}."
 
 
 @lru_cache(maxsize=1024)
-def _points_of_issue(issue: str, options: tuple[str, ...], utility: tuple[float, ...]) -> str:
-    """Return the points of an issue's options, such as "price low 0, high 30"."""
+def _points_of_issue(issue: str, options: tuple[str, ...], packed: bytes) -> str:
+    """Return the points of an issue's options, whose utilities `packed` has, in words."""
+    utility = numbers_in(packed)
     points = (f"{option} {100 * part:.0f}" for option, part in zip(options, utility, strict=True))
     return f"{issue} {', '.join(points)}"
+
+
+@lru_cache(maxsize=1024)
+def _worth(packed: bytes) -> str:
+    """Return a utility, a number of the field "worth", in words."""
+    [utility] = numbers_in(packed)
+    return f"{100 * utility:.0f} points for you"
 
 
 @dataclass(frozen=True)
@@ -88,17 +105,21 @@ class NegotiationView:
 
     @cached_property
     def _layout(self) -> VectorLayout:
-        return VectorLayout(field_sizes(self.bargain))
+        """Layout of observations, in which fields with the same sentences are one."""
+        sizes = field_sizes(self.bargain)
+        joint = {"situation": 3, "points": 1 + sizes["utility"]}  # until "settled"; "utility"
+        return VectorLayout(joint | {name: sizes[name] for name in OBSERVATION_FIELDS[5:]})
 
     @cached_property
-    def _others(self) -> dict[str, list[str]]:
-        return {agent: [other for other in self.agents if other != agent] for agent in self.agents}
+    def _names(self) -> dict[str, tuple[str, ...]]:
+        """Agent -> names of all agents in its sentences: first "You", then those of the others."""
+        return {own: ("You", *(a for a in self.agents if a != own)) for own in self.agents}
 
     @cached_property
-    def _terms_of_flags(self) -> dict[tuple[float, ...], str]:
-        """Mapping of each deal's flags (1 per chosen option, else 0) to terms like "price=low"."""
-        flags = self.bargain.flags
-        return {own: _terms(self.bargain.named(deal)) for deal, own in enumerate(flags)}
+    def _terms_of_flags(self) -> dict[bytes, str]:
+        """Mapping of each deal's flags to terms like "price=low"."""
+        named = self.bargain.named
+        return {own.tobytes(): _terms(named(deal)) for deal, own in enumerate(self.bargain.flags)}
 
     @cached_property
     def _actions(self) -> dict[str, int]:
@@ -108,11 +129,17 @@ class NegotiationView:
         return {answer: action for action, answer in enumerate(answers)}
 
     def rules(self, agent: str) -> str:
-        others = self._others[agent]
-        partners = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
+        return self._rules[agent]
+
+    @cached_property
+    def _rules(self) -> dict[str, str]:
         issues = [issue for issue, _ in self.bargain.issues]
         about = f"{', '.join(issues[:-1])} and {issues[-1]}" if issues[1:] else issues[0]
-        return f"You are {agent} and settle {about} with {partners}. {self._procedure}"
+        rules = {}
+        for agent, (_, *others) in self._names.items():
+            partners = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
+            rules[agent] = f"You are {agent} and settle {about} with {partners}. {self._procedure}"
+        return rules
 
     @cached_property
     def _procedure(self) -> str:
@@ -137,18 +164,20 @@ class NegotiationView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        [time], [may_move], [settled], [reservation], utility, *proposals = self._layout.lists(
-            observation
-        )
-        parts = [f"{round_of(time, self.rounds)}."]
-        if settled:
-            parts.append("There is a deal." if settled > 0 else "Somebody walked away.")
-        elif may_move:
-            parts.append("Your move.")
-        else:
-            parts.append("Not your move, so you can only pass.")
-        parts.append(_points(self.bargain.issues, tuple(utility), reservation))
-        parts += self._proposals(agent, proposals)
+        situation, points, flags, worths, stands, consents = self._layout.packed(observation)
+        parts = [_situation(situation, self.rounds), _points(self.bargain.issues, points)]
+        names, start, place = self._names[agent], 0, 0
+        size = len(flags) // len(names)
+        for name in names:
+            terms = self._terms_of_flags.get(flags[start : start + size])
+            end = place + WIDTH
+            if terms is not None:
+                earlier = "" if stands[place:end] != ZERO else "earlier "
+                parts.append(f"{name} {earlier}proposed {terms} ({_worth(worths[place:end])}).")
+            start, place = start + size, end
+        if len(names) > 2:
+            marks = zip(names, numbers_in(consents), numbers_in(stands), strict=True)
+            parts += [f"{name} agreed." for name, agrees, made in marks if agrees and not made]
         return " ".join(parts) + (message_lines(observation) if self.messages else "")
 
     def answers(self, agent: str) -> tuple[str, ...]:
@@ -187,28 +216,6 @@ class NegotiationView:
         terms = _terms({issue: chosen[issue] for issue in issues})
         return self._actions[f"propose {terms}"]
 
-    def _proposals(self, agent: str, fields: Sequence[list[float]]) -> list[str]:
-        """Return sentences on proposals and, from 3 agents on, consents.
-
-        `fields` are the fields of an observation from "proposal" on.
-        """
-        flags, worths, stands, consents = fields
-        names, sentences = ("You", *self._others[agent]), []
-        size = len(flags) // len(names)
-        for place, name in enumerate(names):
-            terms = self._terms_of_flags.get(tuple(flags[place * size : (place + 1) * size]))
-            if terms is not None:
-                earlier = "" if stands[place] else "earlier "
-                worth = f"{100 * worths[place]:.0f} points for you"
-                sentences.append(f"{name} {earlier}proposed {terms} ({worth}).")
-        if len(names) > 2:
-            sentences += [
-                f"{name} agreed."
-                for name, consented, made in zip(names, consents, stands, strict=True)
-                if consented and not made
-            ]
-        return sentences
-
 
 class SocialNegotiation(TalkingGame):
     """PettingZoo ParallelEnv of the negotiation.
@@ -230,6 +237,7 @@ class SocialNegotiation(TalkingGame):
             before it.
         messages: Show the text above the last line of an answer to all others. Needs obs_mode
             "llm".
+        talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         max_cycles: Number of rounds until the deadline, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
@@ -246,6 +254,7 @@ class SocialNegotiation(TalkingGame):
         discount: float = 0.95,
         conflict: float = 0.75,
         messages: bool = False,
+        talk: int = 0,
         max_cycles: int = 10,
         obs_mode: str = "vector",
         render_mode: str | None = None,
@@ -253,10 +262,16 @@ class SocialNegotiation(TalkingGame):
         self.rules = NegotiationRules(
             num_agents, bargaining.checked_issues(issues), offers, discount, conflict
         )
-        actions = np.arange(self.rules.num_actions)
-        self._may_move = (actions != bargaining.ACCEPT).astype(np.int8)
-        self._may_accept = np.ones_like(self._may_move)
-        self._pass_only = (actions == bargaining.PASS).astype(np.int8)
+        # Masks of an agent that may only pass, may not accept, and may do everything.
+        self._mask_of = np.ones((3, self.rules.num_actions), np.int8)
+        self._mask_of[0, np.arange(self.rules.num_actions) != bargaining.PASS] = 0
+        self._mask_of[1, bargaining.ACCEPT] = 0
+        self._masks: dict[tuple[int, ...], Sequence[np.ndarray]] = {}
+        """`_legal_now` -> masks of all agents."""
+        layout = VectorLayout(field_sizes(self.rules))
+        self._starts = [layout.places[name].start for name in ("proposal", "worth", "stands")]
+        # Fields from "proposal" on, before the first one.
+        self._unseen = array("f", bytes(WIDTH * (layout.length - self._starts[0])))
         agents = range(self.rules.num_agents)
         # Functions that return an agent's entry of a list, then those of the others.
         self._in_order = [itemgetter(a, *agents[:a], *agents[a + 1 :]) for a in agents]
@@ -268,6 +283,7 @@ class SocialNegotiation(TalkingGame):
             [low[name] for name, size in sizes for _ in range(size)],
             [1.0 for _, size in sizes for _ in range(size)],
             messages=messages,
+            talk=talk,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -279,15 +295,18 @@ class SocialNegotiation(TalkingGame):
         )
 
     def masks(self) -> Sequence[np.ndarray]:
-        return self._legal_now
+        if self._legal_now not in self._masks:
+            legal = self._mask_of[list(self._legal_now)]
+            self._masks[self._legal_now] = self.with_any_word(list(legal))
+        return self._masks[self._legal_now]
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         rules = self.rules
         points, reservations = rules.draw(self.np_random)
         self.bargain = Bargain(rules, points, reservations, self.np_random)
-        self._own = [
-            (reservation / POINTS, *(entry / POINTS for issue in own for entry in issue))
-            for own, reservation in zip(points, reservations, strict=True)
+        self._rows_now = [
+            array("f", [0, 0, 0, *[part / POINTS for part in (least, *chain(*own))]]) + self._unseen
+            for own, least in zip(points, reservations, strict=True)
         ]
         return self._look()
 
@@ -307,31 +326,24 @@ class SocialNegotiation(TalkingGame):
         return self._look(), rewards, infos
 
     def _look(self) -> Sequence[base.Row]:
-        """Return each agent's observation vector, and store the action masks in `_legal_now`."""
-        bargain, size, deals = self.bargain, self.rules.num_agents, self.bargain.proposals
-        time = self.played / self.rounds
+        """Return the observation vectors; set `_legal_now`, the row of `_mask_of` by agent."""
+        bargain, time = self.bargain, self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
-        flags_of = self.rules.flags
-        no_flags, no_points = (0.0,) * len(flags_of[0]), (0,) * size
-        flags = [no_flags if deal is None else flags_of[deal] for deal in deals]
-        utilities = [no_points if deal is None else bargain.utilities[deal] for deal in deals]
-        rows: list[base.Row] = []
-        self._legal_now: list[np.ndarray] = []
-        for agent, in_order in enumerate(self._in_order):
+        flags_of, (proposal, worth, marks) = self.rules.flags, self._starts
+        legal = []
+        for agent, (row, in_order) in enumerate(zip(self._rows_now, self._in_order, strict=True)):
             may_move = bargain.may_move(agent) and not settled
-            row = [time, may_move, settled, *self._own[agent]]
-            for proposal in in_order(flags):
-                row += proposal
-            row += [utility[agent] / POINTS for utility in in_order(utilities)]
-            row += in_order(bargain.stands)
-            row += in_order(bargain.consents)
-            rows.append(row)
-            if not may_move:
-                self._legal_now.append(self._pass_only)
-            else:
-                accept = bargain.may_accept(agent)
-                self._legal_now.append(self._may_accept if accept else self._may_move)
-        return rows
+            row[0], row[1], row[2] = time, may_move, settled
+            for place, deal in enumerate(in_order(bargain.proposals)):
+                if deal is not None:
+                    flags = flags_of[deal]
+                    start = proposal + place * len(flags)
+                    row[start : start + len(flags)] = flags
+                    row[worth + place] = bargain.utilities[deal][agent] / POINTS
+            row[marks:] = array("f", (*in_order(bargain.stands), *in_order(bargain.consents)))
+            legal.append(may_move + (may_move and bargain.may_accept(agent)))
+        self._legal_now = tuple(legal)
+        return self._rows_now
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
         """Add `outcome`, `agreement` (or None) and the keys of `assessment` to each of `infos`."""

@@ -46,7 +46,7 @@ FEW, MANY = 0.3, 0.7  # the penalty applies to cooperating below FEW and competi
 
 @dataclass(frozen=True)
 class StagedRules(ChoiceRules):
-    """Rewards without noise, for the arguments of Staged."""
+    """Rewards without noise, for the arguments of Staged; EnvConfigError if one is invalid."""
 
     num_agents: int = 8
     difficulty: float = 0.3
@@ -101,7 +101,8 @@ class StagedRules(ChoiceRules):
     def payoffs(self, ramp: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
         """Return the rewards of `payoff`, indexed [cooperators][is adversary][action].
 
-        Action 1 cooperates. Impossible choices (competing when all cooperate) have entries too.
+        Action 1 cooperates; `ramp` is from 0 to 1. Impossible choices (to compete if all cooperate)
+        have entries too.
         """
 
         def pair(total: int, adversary: bool) -> tuple[float, float]:
@@ -137,7 +138,7 @@ class Staged(ChoiceGame):
     Agents are agent_0, agent_1, ..., the adversaries first. Both actions are always legal.
     Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS. Infos contain
     `cooperation_ratio` (share of all agents that cooperated), `phase` ("warmup" or "divergence")
-    and `adversaries` (list of their numbers).
+    and `adversaries` (list of their numbers). Invalid arguments raise EnvConfigError.
 
     Episodes are counted from the last seed: `reset(seed=...)` starts episode 0, `reset()`
     continues the count, and `reset(options={"episode": k})` starts episode k.
@@ -197,7 +198,10 @@ class Staged(ChoiceGame):
         return StagedView(rules.num_agents, rules.adversaries, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start the next episode, or the option "episode" (number); return each agent's vector."""
+        """Start the next episode, or the one of option "episode"; return each agent's vector.
+
+        Raises EnvConfigError if the option is no whole number of at least 0.
+        """
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

@@ -137,6 +137,7 @@ class TeamBattle(ChoiceGame):
         cooperation_weight: Weight of the cooperation of the agent's team. Below 0, it hurts.
         noise_std: Standard deviation of the noise of each reward, at least 0.
         warmup_episodes: Number of warm-up episodes, at least 0.
+        talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
@@ -153,6 +154,7 @@ class TeamBattle(ChoiceGame):
         cooperation_weight: float = 0.25,
         noise_std: float = 0.005,
         warmup_episodes: int = 0,
+        talk: int = 0,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
         render_mode: str | None = None,
@@ -179,6 +181,7 @@ class TeamBattle(ChoiceGame):
             low=(0.0,) * 9,
             high=(1.0, 1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0),
             noise_std=noise_std,
+            talk=talk,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,

@@ -319,6 +319,7 @@ class SocialTrading(TalkingGame):
         agreements: "promised" for agreements that agents may break, or "binding".
         messages: Show the text above the last line of an answer to all others. Needs obs_mode
             "llm".
+        talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
@@ -334,6 +335,7 @@ class SocialTrading(TalkingGame):
         max_quantity: int = 2,
         agreements: str = "promised",
         messages: bool = False,
+        talk: int = 0,
         max_cycles: int = 30,
         obs_mode: str = "vector",
         render_mode: str | None = None,
@@ -352,6 +354,7 @@ class SocialTrading(TalkingGame):
             low,
             high,
             messages=messages,
+            talk=talk,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -361,7 +364,7 @@ class SocialTrading(TalkingGame):
         return TradingView(self.rules, tuple(self.possible_agents), self.max_cycles, self.messages)
 
     def masks(self) -> Sequence[np.ndarray]:
-        return self._legal_now
+        return self.with_any_word(self._legal_now)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         values, stocks = self.rules.draw(self.np_random)

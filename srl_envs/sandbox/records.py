@@ -24,12 +24,12 @@ FEATURES = ("namespaces", "landlock", "seccomp")
 
 
 class SandboxError(EnvError):
-    """Sandbox that cannot be started, or has less protection than required."""
+    """Sandbox that cannot be started or used, or has less protection than required."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Resource limits of one run; processes and threads are never allowed."""
+    """Resource limits of one run, EnvConfigError if too low; no run has processes or threads."""
 
     wall: float = 5.0
     """Seconds of wall time."""

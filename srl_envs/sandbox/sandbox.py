@@ -58,15 +58,17 @@ LOADING_FAILURES = {**CALL_FAILURES, SandboxVerdict.SYNTAX.value: SandboxVerdict
 class Sandbox:
     """Pool of workers that run untrusted Python, each run in a separate process.
 
-    Threads may share a sandbox, processes may not. Copies of a sandbox are the same sandbox.
+    Threads may share a sandbox, processes may not. A deep copy is the same sandbox; other copies
+    are new sandboxes with the same settings.
 
     Args:
-        limits: Limits of each run.
+        limits: Limits of each run, None for Limits().
         minimum: Lowest acceptable level of protection, one of LEVELS.
         workers: Number of simultaneous runs, at least 2; workers start when they are needed.
         without: Features of the kernel (FEATURES) to leave unused.
 
     Raises:
+        EnvConfigError: An argument is invalid.
         SandboxError: The level is not available, or the system is not Linux.
     """
 
@@ -117,7 +119,7 @@ class Sandbox:
         request = _request(source, name=name)
         written = [serialization.dumps((call.function, tuple(call.args), {})) for call in calls]
         try:
-            with self._lent(1) as [worker], closing(Running(worker, request)) as run:
+            with self._idle_workers(1) as [worker], closing(Running(worker, request)) as run:
                 return _run_calls(run, written)
         except WorkerLostError:
             return _lost(len(calls))
@@ -157,7 +159,7 @@ class Sandbox:
         test = _request(trial, name="trial", elsewhere=sorted(functions))
         try:
             with (
-                self._lent(2) as [one, other],
+                self._idle_workers(2) as [one, other],
                 closing(Running(one, _request(source))) as tested,
             ):
                 outcome = _next_outcome(tested, LOADING_FAILURES)
@@ -177,12 +179,7 @@ class Sandbox:
         self._close()
 
     @contextmanager
-    def _lent(self, count: int) -> Iterator[list[Worker]]:
-        """Context with `count` workers, after waiting until so many are idle.
-
-        An exception in the context ends the workers, and later runs start new ones. Raises
-        SandboxError in another process than that of the constructor, or after `close`.
-        """
+    def _idle_workers(self, count: int) -> Iterator[list[Worker]]:
         if os.getpid() != self._owner:
             raise SandboxError(
                 f"the sandbox belongs to process {self._owner}, not {os.getpid()}: create one in "
@@ -267,16 +264,14 @@ def _lost(calls: int) -> ProgramRun:
 
 
 def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
-    """Send a started program its calls, serialized, and return the ProgramRun.
-
-    Each call is sent after the answer to the one before, so no answer can depend on a later call.
-    """
+    """Send a started program its calls, serialized, and return the ProgramRun."""
     if not calls:
         running.hang_up()
     last = _next_outcome(running, LOADING_FAILURES)
     outcomes: list[CallOutcome] = []
     if last.verdict is SandboxVerdict.OK:
         for call in calls:
+            # Sent after the last answer, so that no answer can depend on a later call.
             running.send(call + b"\n")
             last = _next_outcome(running)
             if last.verdict is not SandboxVerdict.OK and last.verdict not in CALL_FAILURES:
@@ -366,10 +361,7 @@ def _outcome_in(line: bytes, failures: Mapping[str, SandboxVerdict]) -> CallOutc
 
 
 def _ending(running: Running, *, early: bool = False) -> CallOutcome:
-    """Wait for the end of a run and return its CallOutcome: OK, or the reason of the end.
-
-    If `early`, an answer was expected, and a normal end is the outcome KILLED.
-    """
+    """Wait for the end of a run; return OK (but KILLED if `early`), or the reason of the end."""
     running.finish()
     limits, status = running.worker.limits, running.status or 0
     if running.flooded:

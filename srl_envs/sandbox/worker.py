@@ -60,7 +60,7 @@ class WorkerLostError(SandboxError):
 class Running:
     """Run of a request, started by the constructor: its output so far, and its end.
 
-    All methods except `hang_up`, `stop` and `close` may raise WorkerLostError.
+    The constructor and all methods except `hang_up`, `stop` and `close` may raise WorkerLostError.
     """
 
     def __init__(self, worker: Worker, request: bytes) -> None:
@@ -79,7 +79,7 @@ class Running:
         calls_end, calls = os.pipe()
         self._open = {output: self.printed, results: self.received}
         self._calls = calls
-        theirs = [_file("request", request), output_end, results_end, calls_end]
+        theirs = [_memory_file("request", request), output_end, results_end, calls_end]
         try:
             os.set_blocking(calls, False)
             socket.send_fds(worker.control, [struct.pack("=d", wall)], theirs)
@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write `line`, with its end, while the run lasts, and block; may raise WorkerLostError."""
+        """Write `line`, line feed included, unless the run ends first; or raise WorkerLostError."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -130,7 +130,7 @@ class Running:
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        """Wait for output, the end of the run, or `writing` to be ready; or raise WorkerLostError.
+        """Wait for output, the end of the run, or descriptor `writing`; or raise WorkerLostError.
 
         Add the output to `printed` and `received`, and set `status`, `cpu` and `cause` at the end.
         """
@@ -196,7 +196,7 @@ class Worker:
         # The interpreter of a virtual environment would reveal its path.
         interpreter = getattr(sys, "_base_executable", "") or sys.executable
         command = [interpreter, "-s", "-S", "-P", "-B", "-c", _BOOT]
-        code = _file("code", _code())
+        code = _memory_file("code", _guest_code())
         with theirs, os.fdopen(code):
             self._process = subprocess.Popen(
                 [*command, str(theirs.fileno()), str(code)],
@@ -220,7 +220,7 @@ class Worker:
                     f"the sandbox reaches {self.protections}. Wanted is level {minimum} or "
                     "better: allow it, or give a lower minimum if you trust the programs"
                 )
-            self._run_nothing()
+            self._check_empty_program()
         except BaseException:
             self.close()
             raise
@@ -241,10 +241,7 @@ class Worker:
         return bool(_ready([self.control.fileno()]))
 
     def _granted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Send `settings` to the worker; return the fields of Protections that the worker reports.
-
-        Raises SandboxError if the worker ends, or does not answer within START seconds.
-        """
+        """Send `settings`; return the reported fields of Protections, or raise SandboxError."""
         self.control.settimeout(START)
         try:
             self.control.send(json.dumps(settings).encode())
@@ -253,13 +250,12 @@ class Worker:
             raise SandboxError(f"the sandbox did not start: {error}") from error
         self.control.settimeout(None)
         if not reply:
-            reason = self._last_words() or "it ended without a message"
+            reason = self._last_error_line() or "it ended without a message"
             raise SandboxError(f"the sandbox did not start: {reason}")
         granted: dict[str, Any] = json.loads(reply)
         return granted
 
-    def _run_nothing(self) -> None:
-        """Run an empty program; raise SandboxError with the reason if that fails."""
+    def _check_empty_program(self) -> None:
         failure = ""
         try:
             with closing(Running(self, runner.NOTHING)) as running:
@@ -268,12 +264,11 @@ class Worker:
             if running.status or running.received != runner.DONE:
                 failure = running.printed.decode(errors="replace").strip() or str(running.status)
         except WorkerLostError as error:
-            failure = self._last_words() or str(error)
+            failure = self._last_error_line() or str(error)
         if failure:
             raise SandboxError(f"an empty program could not be run: {failure.splitlines()[-1]}")
 
-    def _last_words(self) -> str:
-        """Return the last line of standard error of a worker that ended, "" for none."""
+    def _last_error_line(self) -> str:
         assert self._process.stderr is not None
         os.set_blocking(self._process.stderr.fileno(), False)
         output = self._process.stderr.read(10_000) or b""
@@ -281,8 +276,7 @@ class Worker:
 
 
 @functools.cache
-def _code() -> bytes:
-    """Return the marshalled dict name -> code of the worker's modules; packages are empty."""
+def _guest_code() -> bytes:
     root = Path(__file__).parents[2]
     code = {}
     for name in _MODULES:
@@ -293,10 +287,7 @@ def _code() -> bytes:
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
-    """Wait up to `seconds` until a descriptor is ready or closed; return the list of all such.
-
-    The descriptors are those of `reading`, for input, and `writing`, for output.
-    """
+    """Wait up to `seconds` for one of the descriptors; return all that are ready or closed."""
     poll = select.poll()
     for descriptor in reading:
         poll.register(descriptor, select.POLLIN)
@@ -305,8 +296,7 @@ def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = N
     return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
 
 
-def _file(name: str, content: bytes) -> int:
-    """Return the descriptor, at its start, of a new file in memory with this content."""
+def _memory_file(name: str, content: bytes) -> int:
     descriptor = os.memfd_create(name)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content)

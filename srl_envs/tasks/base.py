@@ -43,7 +43,7 @@ HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ...
 
 @dataclass(frozen=True)
 class Problem:
-    """Question, with everything that is needed to grade its answers."""
+    """Question, with all that is needed to grade answers; EnvConfigError if blank or too long."""
 
     question: str
     """Full question, shown again in every turn."""
@@ -104,7 +104,7 @@ def pick(rng: np.random.Generator, things: Sequence[T]) -> T:
 
 @dataclass(frozen=True)
 class Grade:
-    """Grade of an answer."""
+    """Grade of an answer; EnvConfigError for a score outside 0 to 1."""
 
     score: float
     """Score from 0 to 1."""
@@ -223,7 +223,7 @@ class Task(ABC):
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the task's state for one attempt, None by default, which is `Attempt.memory`.
+        """Return the state of the task for one attempt, by default None; see `Attempt.memory`.
 
         Args:
             problem: Problem of the attempt.
@@ -271,17 +271,17 @@ class TaskEnv(FreeTextGame):
     Observation vector: next turn / (turns + 1), last score, best score, solved (0 or 1). Infos:
     `score` and `correct` (of this turn), `best_score`, `success` (so far), `attempt`, `unreadable`
     (the reason, or None), `difficulty`, `problem` (identity), `problem_seed`, and the infos of the
-    problem.
+    problem and of the grade.
 
     Args:
         task: Task.
         num_agents: Number of agents.
         difficulty: Number, or (lowest, highest); by default, the range of the task.
-        split: "train", "test" or "any".
+        split: "train", "test" or "any"; by default, that of the task.
         problem_seed: Seed of the only problem; the reset option "problem_seed" has precedence.
         same_problem: True if all agents get the same problem.
-        attempt_penalty: Penalty of every turn after the first.
-        max_cycles: Number of turns.
+        attempt_penalty: Penalty of every turn after the first; by default, that of the task.
+        max_cycles: Number of turns; by default, the task's `attempts`.
         obs_mode: See FreeTextGame.
         render_mode: See FreeTextGame.
 
@@ -350,7 +350,7 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return an agent's Attempt, which contains the truth; raise EnvError before its reset.
+        """Return an agent's Attempt, which contains the truth; EnvError before reset or if unknown.
 
         Args:
             agent: Name of the agent.
@@ -450,7 +450,7 @@ class TaskEnv(FreeTextGame):
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    """Return (lowest, highest) difficulty of `value`: one number, a pair, or None for `known`.
+    """Return the lowest and highest difficulty in `value` (a number, a pair, or None for `known`).
 
     Raises EnvConfigError if they are not in order and within `known`, the range of the task.
     """

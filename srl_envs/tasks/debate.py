@@ -286,7 +286,10 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _motion(row: Any) -> str:
-    """Return a motion, a text or {"motion": text}, as one line; raise EnvConfigError for others."""
+    """Return a motion, a text or {"motion": text}, as one line.
+
+    Raises EnvConfigError for others, a blank text, and one of more than LONGEST characters.
+    """
     motion = row.get("motion") if isinstance(row, Mapping) else row
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(
@@ -300,8 +303,8 @@ def _topics(
 ) -> tuple[str, ...]:
     """Return the distinct motions of a split; raise EnvConfigError if there are none.
 
-    `topics` are motions or a JSONL file of them, None the shipped ones. If `split` is None, it is
-    "train" for the shipped motions, and "any" (all of them) for others.
+    `topics` are motions or a JSONL file of them, None the shipped ones. A `split` of None means
+    "train" for the shipped motions, and "any" for others.
     """
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
@@ -392,7 +395,7 @@ class RuleJudge:
 
         score = fresh * prose * sum(weight * feature) / sum(weight)
 
-    docs/environments/debate.md describes the features and guards. Only sentences of SENTENCE words
+    docs/environments/debate.md describes the features and guards. Only sentences of 5 to 40 words
     count. The score of a side is the mean over its speeches; an unreadable speech has score 0.
     Nonsense in sound sentences passes these rules: training against this judge rewards form alone.
     A language model as judge (srl_agents.llm.judge) reads content.

@@ -234,7 +234,7 @@ def names(tree: Tree) -> frozenset[str]:
 
 
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
-    """Return the value of a tree; `at` must have the values of all its variables.
+    """Return the value of a tree; `at` is variable -> value, None if there are no variables.
 
     Raises Unreadable if the value is no fraction (a root, pi) or too large, ZeroDivisionError if
     the tree divides by zero.
@@ -284,10 +284,7 @@ def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> b
 
 
 def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
-    """Yield points, each variable -> value: fixed fractions of all signs and sizes, and integers.
-
-    Without variables, there is one point, which is empty.
-    """
+    """Yield points (variable -> fixed fraction); without variables, yield one empty point."""
     if not variables:
         yield {}
         return
@@ -311,8 +308,6 @@ def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Arithmetic of one kind of numbers."""
-
     lift: Callable[[Fraction], Any]
     """Conversion of an exact value."""
     power: Callable[[Any, Any], Any]

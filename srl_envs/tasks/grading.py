@@ -174,7 +174,6 @@ def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
 
 
 def _number_alone(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the Reading of a text that is a number, with or without a unit, else None."""
     try:
         return _number(_plain(text.strip("*`\"' \t\n")[: LONGEST + 1]), units)
     except (Unreadable, ZeroDivisionError):
@@ -186,7 +185,12 @@ def _percent(truth: str) -> frozenset[str]:
 
 
 def same_reading(truth: Reading, answer: Reading) -> bool:
-    """Return True if two Readings have the same value; raise ImportError if mpmath is needed."""
+    """Return True if an answer has the value of the truth; the order of the two matters.
+
+    The answer may be rounded as in `same_answer`. A truth that is a number needs an answer that is
+    a number; a truth that is an expression may have either. Raises ImportError if roots, pi or
+    functions need mpmath, and mpmath is missing.
+    """
     if {truth.kind, answer.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
         truth, answer = _interval(truth), _interval(answer)
     right, given = truth.content, answer.content

@@ -40,7 +40,7 @@ THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "
 
 
 class Mathematics(Task):
-    """The task of math_v0: generated problems of `families`, or given `problems`."""
+    """Task of math_v0: given problems, or those of `families` (EnvConfigError if unknown)."""
 
     name: ClassVar[str] = "math_v0"
 
@@ -141,7 +141,7 @@ def parallel_env(
 
     Args:
         families: "arithmetic", "algebra", "word problems", "multi-step" or several; default all.
-        path: JSONL file of problems in the layout of GSM8K or MATH, instead of families.
+        path: JSONL file of problems in the layout of GSM8K or MATH, instead of families, or None.
         settings: Further arguments of TaskEnv.
 
     Raises:
@@ -402,7 +402,6 @@ def _problem(
 
 
 def _decimal(hundredths: int) -> str:
-    """Return a number of hundredths as a decimal: 3.45 for 345, 3.4 for 340, 3 for 300."""
     return f"{hundredths // 100}.{hundredths % 100:02d}".rstrip("0").rstrip(".")
 
 
@@ -415,10 +414,7 @@ def _nonzero(rng: np.random.Generator, size: int) -> int:
 
 
 def _joined(first: str, *signed: tuple[int, str]) -> str:
-    """Return the text of a sum of terms: 3x - 2y + 1 for "3x", (-2, "y"), (1, "").
-
-    Further terms are pairs of factor and variable; those with factor 0 are left out.
-    """
+    """Return a sum as text, without terms of 0: 3x - 2y + 1 for "3x", (-2, "y"), (1, "")."""
     parts = [first]
     for factor, name in signed:
         if factor:

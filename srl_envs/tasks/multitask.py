@@ -75,8 +75,8 @@ class MultitaskView:
 class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Several environments as one PettingZoo ParallelEnv.
 
-    `reset` draws one of the environments, or starts the one that the option "environment" names;
-    other options are passed on. The label of the current environment is `environment`, also in
+    `reset` draws one of the environments, or starts the one that the option "environment" names.
+    All options are passed on. The label of the current environment is `environment`, also in
     every info. The observation vector is that of the environment, padded with zeros to the
     longest, followed by a one-hot vector of the label; `state` likewise.
 
@@ -156,7 +156,8 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Start an episode of one environment; return observations and infos, both by agent.
 
         The option "environment" is a label, drawn by default. The environment receives all options,
-        and as "episode" its number since the seed, from 0. EnvConfigError if one is invalid.
+        and as "episode" its number since the seed, from 0. A seed of None continues the random
+        stream. Raises EnvConfigError for an invalid seed or option.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:
@@ -220,10 +221,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
 
 def _made(environments: Any, **shared: Any) -> dict[str, Any]:
-    """Return label -> new environment, made with its options and `shared`.
-
-    Raises EnvConfigError if `environments` is empty, no mapping, or has an invalid entry or name.
-    """
+    """Return label -> environment, made with its options and `shared`, or raise EnvConfigError."""
     entries = environments if isinstance(environments, Mapping) else {}
     made = {}
     for label, entry in entries.items():

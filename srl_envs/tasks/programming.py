@@ -50,7 +50,7 @@ Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
 
 
 class Programming(Task):
-    """The task of code_v0: generated problems of `families`, or given `problems`."""
+    """Task of code_v0: given problems, or those of `families` (EnvConfigError if unknown)."""
 
     name: ClassVar[str] = "code_v0"
 
@@ -107,7 +107,7 @@ class Programming(Task):
             feedback = f"That is not Python: {run.error}."
         elif not all(visible):
             place = visible.index(False)
-            feedback = _failure(data["visible"][place], run.outcomes[place], verdicts[place])
+            feedback = _failure_text(data["visible"][place], run.outcomes[place], verdicts[place])
         elif visible:
             feedback = f"The tests you were shown pass, but {wrong} of {len(hidden)} others fail."
         else:
@@ -128,8 +128,7 @@ class Programming(Task):
         return tuple(RETURNS.values())[:count]
 
 
-def _failure(test: Test, outcome: CallOutcome, verdict: SandboxVerdict) -> str:
-    """Return a description of a failed test for the agent, with the value or error of the call."""
+def _failure_text(test: Test, outcome: CallOutcome, verdict: SandboxVerdict) -> str:
     if verdict is not SandboxVerdict.WRONG:
         return f"{test.call} should give {test.expected!r}, but: {outcome.error or verdict}."
     got = repr(outcome.value)
@@ -166,14 +165,16 @@ def parallel_env(
     Args:
         families: "returns", "lists", "strings", "sorting", "sequences", "dynamic programming" or
             several; by default all.
-        path: JSONL file of problems in the layout of HumanEval, instead of families.
-        sandbox_minimum: Lowest level of protection: "limits", "filtered" or "strict".
+        path: JSONL file of problems in the layout of HumanEval, instead of families, or None.
+        sandbox_minimum: Lowest level of protection: "limits", "filtered" or "strict". Untrusted
+            records get at least "filtered".
         wall: Seconds for a program with all its tests.
         settings: Further arguments of TaskEnv.
 
     Raises:
         EnvConfigError: An argument is invalid.
         SandboxError: The level of protection is not available.
+        UntrustedError: An untrusted record has a `wall` above MOST_RECORDED_WALL.
     """
     problems = load_problems(path, read_problem, families)
     seconds = loading.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")

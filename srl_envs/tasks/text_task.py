@@ -40,8 +40,6 @@ MOST_TURNS = 16
 
 @dataclass
 class _Conversation:
-    """One agent's conversation about one row."""
-
     index: int
     """Number of the row."""
     message: str
@@ -198,11 +196,7 @@ class TextTask(FreeTextGame):
         return tuple(rng.permutation(list(self._samples))[:count].tolist()) or None
 
     def _next_message(self, talk: _Conversation) -> str | None:
-        """Return the text of the next turn, or None if the conversation is over.
-
-        Makes the tool calls in the last completion, or else calls `respond`, if there is one.
-        Raises EnvError if `respond` returns neither a text nor None.
-        """
+        """Return the results of tool calls, the text of `respond`, or None; else raise EnvError."""
         if self.tools.tools:
             results = tool_turn(self.tools, talk.completions[-1])
             if results is not None:
@@ -293,11 +287,7 @@ def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
 
 
 def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
-    """Return name -> (function, weight) of TextTask's `reward`.
-
-    This is a function or 'module:function', a list of these (weight 1), or a dict of weights.
-    Raises EnvConfigError for none, a repeated name, another type, or a weight that is not finite.
-    """
+    """Return name -> (function, weight) of TextTask's `reward`; EnvConfigError if it is invalid."""
     if callable(reward) or isinstance(reward, str):
         reward = {reward: 1.0}
     elif not isinstance(reward, Mapping):

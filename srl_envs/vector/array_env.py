@@ -146,23 +146,19 @@ class ArrayGame(VectorGame):
         return rewards, self.per_agent(finished), self.per_agent(over & ~finished)
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        infos = _marked(self.round_infos(), self._shape)
+        infos = _with_marks(self.round_infos(), self._shape)
         if fresh.any():
             infos = only(infos, ~fresh)
-        return {**infos, **_marked({"action_mask": self.masks()}, self._shape)}
+        return {**infos, **_with_marks({"action_mask": self.masks()}, self._shape)}
 
 
-def _marked(infos: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
-    """Return `infos` of the form of `round_infos` with marks of the agents that have each key.
-
-    The marks are a bool array of `shape` (N, A) under `"_" + key`, also in nested dicts.
-    """
+def _with_marks(infos: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
     marked: dict[str, Any] = {}
     for key, value in infos.items():
         has = np.ones(shape, bool)
         if isinstance(value, tuple):
             value, having = value
             broadcast_to_agents(has, having)
-        marked[key] = _marked(value, shape) if isinstance(value, dict) else value
+        marked[key] = _with_marks(value, shape) if isinstance(value, dict) else value
         marked[f"_{key}"] = has
     return marked

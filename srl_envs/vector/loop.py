@@ -17,7 +17,7 @@ class SyncVectorGame(VectorGame):
 
     All agents must have observations of one shape and dtype, and the same Discrete actions from 0.
     An agent whose episode ends before the others' keeps its last observation and its end mark, with
-    reward 0. An agent that is not in `agents` after a reset counts as terminated.
+    reward 0. An agent that is not in `agents` counts as terminated until it joins.
 
     Args:
         make_env: Constructor of one environment.
@@ -68,6 +68,8 @@ class SyncVectorGame(VectorGame):
                 rewards[i, index] = earned[agent]
                 self._terminated[i, index] = terminations[agent]
                 self._truncated[i, index] = truncations[agent]
+            for agent in env.agents if len(observations) > len(actions) else ():
+                self._terminated[i, index_of[agent]] = False  # It may have joined.
             self._infos[i] = infos
         return rewards, self._terminated.copy(), self._truncated.copy()
 
@@ -84,7 +86,7 @@ class SyncVectorGame(VectorGame):
             self._observations[i, self._index_of[agent]] = seen
 
     def _stacked(self, given: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
-        """Merge (env, agent, info) triples to key -> array (N, A, ...), "_key" -> marks (N, A)."""
+        """Merge (env, agent, info) to key -> array (N, A, ...) or nested dict, "_key" -> marks."""
         by_key: dict[str, list[tuple[int, int, Any]]] = {}
         for i, agent, info in given:
             for key, value in info.items():

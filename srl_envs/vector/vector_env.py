@@ -71,10 +71,7 @@ class VectorGame:
         raise NotImplementedError
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
-        """Play one round with actions `chosen` (N, A), write `_observations`, return an Outcome.
-
-        The results of environments marked in `resting` (N,) are ignored.
-        """
+        """Play actions `chosen` (N, A), write `_observations`; ignore results of `resting` (N,)."""
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
@@ -106,8 +103,9 @@ class VectorGame:
     def step(self, actions: Any) -> Step:
         """Play one round, or restart the environments whose episodes ended in the last step.
 
-        Returns observations, rewards, terminations, truncations (all 0 for a restart) and infos.
-        Raises EnvError before the first reset, and for actions of another shape, dtype or range.
+        Returns observations, rewards, terminations, truncations (the last three 0 for a restart)
+        and infos. Raises EnvError before the first reset, and for actions of another shape, dtype
+        or range.
         """
         chosen = self._checked(actions)
         resting = self._ended

@@ -42,12 +42,10 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     def __init__(
         self, gconfig: GenerationHyperparameters, tokenizer: Any, trusted: bool = False
     ) -> None:
-        """Create the workflow.
+        """Create the workflow with AReaL's sampling settings, whose `n_samples` is replaced by 1.
 
-        Args:
-            gconfig: Sampling settings of AReaL; `n_samples` is replaced by 1.
-            tokenizer: A tokenizer or its name.
-            trusted: Allow options and partners of rows that name code, files or an API model.
+        `tokenizer` is a tokenizer or its name. `trusted` allows options and partners of rows that
+        name code, files or an API model.
         """
         self.tokenizer = load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.chat = ChatFormat(self.tokenizer, gconfig.stop_token_ids)

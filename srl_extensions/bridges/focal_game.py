@@ -70,7 +70,7 @@ class FocalGame:
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return the environment.
+        """Return a new environment of the game.
 
         Args:
             trusted: Allow options that name code or files (srl_envs.registry.remake).
@@ -127,7 +127,7 @@ class FocalGame:
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """Tokens of one answer from an engine."""
+    """Tokens of one answer from an engine; `logprobs` is None if the engine returns none."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None
@@ -194,7 +194,7 @@ class EngineBackend:
 
 @dataclass(frozen=True)
 class FocalSample:
-    """Part of the trained agent in one episode."""
+    """Tokens, engine answers and share of parse failures of the trained agent in one episode."""
 
     tokens: TokenSample
     """Tokens; `episode_return` is the reward. Log-probabilities are NaN if the engine has none."""

@@ -102,6 +102,7 @@ class OpenSpielGame(RoundGame):
 
     Raises:
         EnvConfigError: The game is unknown or not supported, or an argument is invalid.
+        UntrustedError: A record that is not trusted names a game with parameters.
     """
 
     render_modes: ClassVar[Sequence[str]] = RENDER_MODES
@@ -241,7 +242,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return an `obs_mode` observation and int8 mask of legal actions (action 0 if none)."""
+        """Return a player's observation and int8 mask of legal actions (action 0 if none)."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:

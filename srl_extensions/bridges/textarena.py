@@ -51,7 +51,7 @@ class TextArenaGame(FreeTextGame):
 
     Args:
         game: TextArena's id of the game, such as "KuhnPoker-v0". It may start with "textarena:".
-        num_players: Number of players; by default, the first of PLAYERS that the game accepts.
+        num_players: Number of players; by default, the first of 2, 1, 3, 4, 5, 6 that is accepted.
         max_cycles: Number of steps after which an episode is truncated.
         settings: Keyword arguments of TextArena's environment, such as {"max_rounds": 3}.
         obs_mode: See FreeTextGame.
@@ -59,6 +59,7 @@ class TextArenaGame(FreeTextGame):
 
     Raises:
         EnvConfigError: The game is unknown or cannot be started, or an argument is invalid.
+        UntrustedError: A record that is not trusted names `settings`.
     """
 
     def __init__(

@@ -43,8 +43,8 @@ CHECKED_EVERY = 1.0
 class RayEngine(Engine):
     """Engine that calls the player and learner actors of a run.
 
-    Each share of episodes is sent with all publications, so a restarted player plays the same
-    episodes from the same weights. All shares of a rollout use the same publications. If possible,
+    Each player receives its share of the episodes with all published weights, so a restarted player
+    plays the same episodes from the same weights. All players use the same weights. If possible,
     one player plays all `group_size` episodes of a group. `check` raises an error of the model
     servers after which no episode can be played; `close_cluster` ends everything but the actors.
     """
@@ -277,7 +277,7 @@ def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
 def on_device(config: RunConfig, setting: str, gpus: float) -> RunConfig:
     """Return the configuration for actors with `gpus` GPUs each; 0 sets models.device to "cpu".
 
-    Raises ConfigError, which names engine.`setting`, if that is 0 and models.device is "cuda".
+    Raises ConfigError, which names engine.`setting`, if `gpus` is 0 and models.device is "cuda".
     """
     if gpus:
         return config

@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 class History(NamedTuple):
-    """Changes of a learner since its actor was first built."""
+    """Changes of a learner since it was built: their number, the last snapshot, later calls."""
 
     changes: int = 0
     snapshot: Any = None

@@ -52,7 +52,7 @@ class PlayerWorker:
         self._loaded: dict[str, int] = {}
 
     def models(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Return name of a model or pool -> ModelText, and which of the names are adapters."""
+        """Return model or opponent pool -> ModelText, and which of these names are adapters."""
         return self._players.texts, self._players.adapters
 
     def play(

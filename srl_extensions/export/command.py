@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write MODEL to FOLDER (several: FOLDER/NAME), return 0; ConfigError if FOLDER is taken."""
+    """Write MODEL to FOLDER (several: FOLDER/NAME), return 0; ConfigError if one is unsuitable."""
     player = parse_player(args.model)
     if player.kind in ("scripted", "tiny", "api"):
         raise ConfigError(

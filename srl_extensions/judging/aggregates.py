@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """Estimate with its 95 % interval."""
+    """Estimate with its 95 % interval, which is None if no task has two runs."""
 
     value: float
     interval: tuple[float, float] | None

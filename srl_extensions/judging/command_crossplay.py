@@ -66,7 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play all pairs, print and write results, return 0; RolloutError if all games of ENV fail."""
+    """Play all pairs of players, print results, write them and the games to --out, return 0.
+
+    Raise ConfigError for invalid arguments, RolloutError if all games in an environment fail.
+    """
     names = args.players
     if len(names) < 2:
         raise ConfigError("players must be at least two; srl eval scores a single player")
@@ -118,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def page(record: Mapping[str, Any]) -> Document:
-    """Return the page of the content of results.json: a matrix and rankings per environment."""
+    """Return the page of `record`, the content of results.json: payoffs, rankings and failures."""
     names = [one["name"] for one in record["players"]]
     sections = [
         PageSection(arena["name"], [_matrix(arena), *_tables(arena)]) for arena in record["arenas"]

@@ -21,6 +21,7 @@ from srl_train.cli.options import (
     add_seed,
     check_numbers,
     players_of,
+    settings,
 )
 from srl_train.errors import ConfigError
 from srl_train.metrics.tables import MISSING, aligned, measured
@@ -47,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "training), none of them, or all (default: all)",
     )  # fmt: skip
     parser.add_argument("--policy", metavar="NAME", help=f"policy to evaluate: {PLAYERS}")
+    add_list(
+        parser, "--set", "KEY=VALUE",
+        "argument of the environment, instead of that of the scenario, such as max_cycles=10",
+        dest="options",
+    )  # fmt: skip
     add_list(
         parser, "--background", "NAME",
         "policy of the background agents, instead of that of the scenario; AGENT=NAME for one "
@@ -79,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play scenarios (--list: list them), print scores, write --out if given, and return 0."""
+    """Play or list scenarios, print scores, write --out if set, return 0; ConfigError if wrong."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
@@ -92,8 +98,10 @@ def run(args: argparse.Namespace) -> int:
     if args.policy is None:
         raise ConfigError(f"--policy is required: {PLAYERS}")
     check_numbers(args)
+    options = settings(args.options)
     chosen = [
-        _with_background(scenarios.scenario(name), args.background) for name in dict.fromkeys(names)
+        _with_background(scenarios.scenario(name).with_options(options), args.background)
+        for name in dict.fromkeys(names)
     ]
     pass_at = _pass_at(args, chosen)
 
@@ -148,7 +156,7 @@ def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """Return the scenario with background policies from `words`, the values of --background.
+    """Return the scenario with background policies from `words`, the --background values, if any.
 
     A value is NAME for all background agents, or AGENT=NAME for one agent, which is then not focal.
     Any value removes the held-out partners. Raise ConfigError for an invalid one, or if no focal
@@ -182,7 +190,7 @@ def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[in
 
 
 def table(policy: str, scores: Sequence[ScenarioScore]) -> str:
-    """Return the scores as text for a terminal: mean returns, then solved problems."""
+    """Return the scores of the policy `policy` as text: mean returns, then solved problems."""
     headers = ("scenario", "return", "95 % interval", "background return", "parse failures")
     lines = [
         f"{policy}: mean return per agent and episode, {len(scores[0].episodes)} episodes per "

@@ -56,7 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, write --record if given; return 0, or 2 if one fails before you leave."""
+    """Play episodes, write --record if given; return 0, or 2 if one fails before you leave.
+
+    Raise ConfigError for invalid arguments, or an environment without text_view.
+    """
     check_numbers(args)
     options = settings(args.options)
     if args.env in registry.names():  # All registered environments can render text.

@@ -20,7 +20,7 @@ from srl_extensions.judging.scenarios import DRAWN
 
 @dataclass(frozen=True)
 class Arena:
-    """Environment whose agents are divided between two players: a place, and all other agents."""
+    """Environment for two players: one controls a place (a group of agents), one all others."""
 
     name: str
     make: Callable[[], Any]
@@ -32,13 +32,13 @@ class Arena:
 
     @property
     def two_sided(self) -> bool:
-        """True if the arena has exactly two places, which include all agents."""
+        """True if there are exactly two places (groups of agents), which include all agents."""
         return len(self.places) == 2 and sorted(self.agents) == sorted(sum(self.places, ()))
 
 
 @dataclass(frozen=True)
 class PairGame:
-    """Result of one game; a return is the mean raw return of the agents of one player."""
+    """Result of a game of two players: mean raw return of each one's agents, None if it failed."""
 
     first: str
     """Name of the player that controls the place."""
@@ -60,7 +60,7 @@ class PairGame:
 
 
 def arena(name: str, make: Callable[[], Any]) -> Arena:
-    """Return an arena in which each team of the environment is a place.
+    """Return an arena in which each team of the environment is a place for one player.
 
     Args:
         name: Name of the arena.
@@ -91,11 +91,12 @@ def play_cross(
     seed: int = 0,
     *,
     runner: EpisodeRunner = UNRECORDED,
+    partners: Sequence[str] | None = None,
 ) -> list[PairGame]:
     """Play all ordered pairs of players, self-play included, in each place from the same starts.
 
-    The first player of a pair controls the place, the second all other agents. Two-sided arenas,
-    and self-play in any arena, use the first place only.
+    The first player of a pair controls the place, the second all other agents. Two-sided arenas and
+    self-play use the first place only. With three or more places, self-play counts all agents.
 
     Args:
         arena: Environment and places.
@@ -103,6 +104,7 @@ def play_cross(
         episodes: Number of starts.
         seed: Seed of all environments and policies.
         runner: Limits of the episodes, and the folder of their records.
+        partners: Second players of the pairs; None for all players.
 
     Returns:
         All games, by pair, place and start. A failed game has its failure, and None as returns.
@@ -121,7 +123,7 @@ def play_cross(
     schedule = [
         (first, second, place)
         for first in players
-        for second in players
+        for second in (players if partners is None else partners)
         for place in places
         if first != second or not place
     ]
@@ -175,7 +177,7 @@ def _winner(
     """Return "first", "second" or "draw" by the `winner` in the last infos, or None.
 
     `held` are the agents of the first player, `rest` those of the second; `teams` maps agent ->
-    team. A winner is an agent, a team, the `side` in an agent's info, or one of DRAWN for a draw.
+    team. A winner is an agent, a team, the `side` in an agent's info, or "draw" or "tie".
     The result is None if there is none, or both players or neither have its agents.
     """
     ends = {agent: episode.end_of(agent) for agent in episode.seats}

@@ -68,7 +68,7 @@ class TimedGame(Game):
 
 @dataclass(frozen=True)
 class EpisodeRunner:
-    """Limits of the episodes of an evaluation, and the folder of their records."""
+    """Limits of the episodes of an evaluation, and the folder of their records, if not None."""
 
     concurrency: int = CONCURRENCY
     """Maximum number of concurrent episodes."""
@@ -102,7 +102,7 @@ class EpisodeRunner:
         *,
         last: bool,
     ) -> None:
-        """Play the episodes that `done` lacks; add and write them, failed ones only if `last`."""
+        """Play episodes missing in `done`; add them there and to `path`, failed ones if `last`."""
         numbers = [number for number in range(len(plans)) if number not in done]
         left = [plans[number] for number in numbers]
 
@@ -153,7 +153,7 @@ def add_episode_options(parser: argparse.ArgumentParser) -> None:
 
 
 def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
-    """Return the runner with the limits of a command line, which writes episodes to `folder`.
+    """Return the runner with a command line's limits, which writes episodes to `folder`, if any.
 
     With a folder, lock it and write the command line to FOLDER/command.json; with --resume, compare
     it with an existing command.json instead. Raise ConfigError if more than --concurrency and
@@ -190,7 +190,7 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
 
 
 def _finished(path: Path, plans: Sequence[EpisodePlan]) -> dict[int, Episode]:
-    """Return the episodes of a file by number, and remove a last line that is not complete.
+    """Return index in `plans` -> episode of a file; remove a last line that is not complete.
 
     A missing file has no episodes. Raise ConfigError if an episode is not the planned one.
     """

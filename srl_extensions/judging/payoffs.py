@@ -124,9 +124,9 @@ def alpha_rank(payoffs_NN: ArrayLike) -> Floats:
     """Return the share of each player in the stationary distribution of α-Rank, shape (player,).
 
     `payoffs_NN` are payoffs of the row's player against the column's. The method has one population
-    with local selection, near the limit of strong selection (NEUTRAL). Of two players' payoffs, the
-    order counts (Omidshafiei et al. 2019, "α-Rank: Multi-Agent Evaluation by Evolution"). Raise
-    ValueError if the matrix is not square, finite and of at least two players.
+    with local selection, near the limit of strong selection: a worse mutant wins in 1 % of cases.
+    Only the order of two payoffs counts (Omidshafiei et al. 2019, "α-Rank: Multi-Agent Evaluation
+    by Evolution"). Raise ValueError if the matrix is not square, finite and of two or more players.
     """
     payoffs = square(payoffs_NN)
     lead = margins(payoffs).T  # [resident, mutant]

@@ -40,7 +40,7 @@ DRAWN = ("draw", "tie")
 
 @dataclass(frozen=True)
 class EpisodeScore:
-    """Score of one episode."""
+    """Score of one episode; a failed one has a `failure`, no outcomes, and None as mean returns."""
 
     seed: int
     """Seed of the environment's reset."""
@@ -88,7 +88,7 @@ class ScenarioScore:
         return sum(episode.failure is not None for episode in self.episodes)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the score with the number of failed episodes as plain data for JSON."""
+        """Return data for JSON: the fields, the scenario's tags, the number of failed episodes."""
         record = asdict(self)
         record["scenario"]["tags"] = self.scenario.tags
         return {**record, "failed_episodes": self.failed}
@@ -142,9 +142,9 @@ def play_scenario(
 ) -> list[Episode]:
     """Play `samples` episodes of each of `episodes` starts of a scenario, and return all, by start.
 
-    `focal` is one policy, or several that take turns; `background` (agent -> policy) replaces the
-    scenario's. `runner` limits and records the episodes. Raise ValueError or PolicyError for an
-    invalid argument.
+    `focal` is one policy, or several that rotate over the focal agents; `background` (agent ->
+    policy) replaces the scenario's. `runner` limits and records the episodes; a failed one has its
+    `failure`. Raise ValueError or PolicyError for an invalid argument.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -187,8 +187,8 @@ def scored(
 ) -> ScenarioScore:
     """Return the score of `played`, episodes of `play_scenario`.
 
-    `seed` is that of the bootstrap, `pass_at` are values of k for pass@k. Raise RolloutError if all
-    episodes failed.
+    `seed` is that of the bootstrap, `pass_at` are values of k for pass@k; without them, only tasks
+    have pass@k. Raise RolloutError if all episodes failed.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
@@ -237,7 +237,7 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
     """Return name -> mean over the focal agents, for the outcomes that their infos have.
 
-    "regret", a sum over steps, counts agents without the key as 0, others leave them out.
+    "regret" is a sum over steps, 0 for agents without it. "agreement" is the first agent's.
     """
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}

@@ -21,19 +21,19 @@ MakeEnv = Callable[[], Any]
 
 @dataclass(frozen=True)
 class NamedPlayers:
-    """Players that are named on a command line."""
+    """Players named on a command line: name -> spec, and the resolver that builds policies."""
 
     specs: Mapping[str, PlayerSpec]
     resolver: Resolver
 
     @classmethod
     def parse(cls, args: argparse.Namespace, names: Iterable[str]) -> NamedPlayers:
-        """Return the players `names`; ConfigError for unknown names or unsuitable settings."""
+        """Return the players `names` with `args`' model settings; ConfigError if one is invalid."""
         specs = {name: parse_player(name) for name in names}
         return cls(specs, build_resolver(args, list(specs.values())))
 
     def prepare(self, threads: int | None) -> None:
-        """Set up torch with `threads` (None: 1) if a player is a model that this process runs."""
+        """Set up torch with CPU `threads` (None: 1) if a player is a model in this process."""
         if any(spec.sources and spec.kind != "api" for spec in self.specs.values()):
             prepare_torch(threads or 1)
 
@@ -43,11 +43,11 @@ class NamedPlayers:
         return self.resolver.by_agent(specs, make)
 
     def policies(self, name: str, make: MakeEnv, agents: Iterable[str]) -> list[Policy]:
-        """Return the policies of a player for some agents: one, or one for each model of a run."""
+        """Return a player's policies for its `agents`: one, or one for each model of a run."""
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:
-        """Return a player's name, kind, settings and API usage, once `policies` has made it."""
+        """Return "name", "kind" and a model's settings; for API usage, call `policies` before."""
         return {"name": name, **self.resolver.record(self.specs[name])}
 
 

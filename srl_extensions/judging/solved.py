@@ -17,7 +17,7 @@ from srl_envs.scenarios import Scenario
 
 @dataclass(frozen=True)
 class ProblemScore:
-    """Result of all samples of one start, which all have the same problem."""
+    """Result of all episodes (samples) of one start seed: c of n complete ones solved it."""
 
     seed: int
     """Seed of the environment's reset."""
@@ -33,7 +33,7 @@ class ProblemScore:
 
 @dataclass(frozen=True)
 class PassAt:
-    """Estimate of pass@k."""
+    """Estimate of pass@k, that one of k samples solves a problem; None without k samples of any."""
 
     k: int
     estimate: float | None
@@ -46,7 +46,7 @@ class PassAt:
 
 @dataclass(frozen=True)
 class Solved:
-    """Share of the problems of a scenario that the focal agent solved."""
+    """Share of the problems of a scenario that the focal agent solved, and pass@k."""
 
     problems: tuple[ProblemScore, ...]
     share: float
@@ -86,7 +86,7 @@ def solved(
 
     Failed episodes are left out. Episodes of `played` with the same seed are samples of one
     problem. `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and
-    the number of samples. Raise ValueError if all episodes failed.
+    the least number of samples of a problem. Raise ValueError if no episode is complete.
     """
     starts: dict[int, list[Episode]] = {}
     for episode in played:
@@ -106,7 +106,7 @@ def solved(
 
 
 def problem_of(info: Mapping[str, Any], start: int) -> str:
-    """Return the name of the problem in an info, or the seed `start` if the info has none."""
+    """Return as text the problem's name in an info, or the seed `start` if the info has none."""
     return str(info.get("problem", start))
 
 

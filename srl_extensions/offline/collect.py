@@ -26,7 +26,7 @@ from srl_train.players import Resolver, matchmaking_of
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """Return the scripted policy `name`, with texts of its actions unless `act` is async.
+    """Return the scripted policy `name`; its decisions include texts unless `act` is async.
 
     Raise ConfigError if the policy cannot play, or is reserved for evaluation.
     """
@@ -52,13 +52,16 @@ def play_games(
 ) -> list[Episode]:
     """Play and return episodes to learn from; a failed one has its `failure`.
 
+    Each reset has the option "episode", which selects the last phase of an environment that
+    changes over training.
+
     Args:
         make_env: Constructor of the environment.
-        policies: Policy of each agent.
+        policies: Agent -> policy.
         games: Number of episodes.
         seed: Seed of all randomness.
         stage: Number of the training stage, None outside of training; each has separate starts.
-        group_size: Number of consecutive episodes from the same start.
+        group_size: Number of consecutive episodes from the same start; the last may have fewer.
         speaks_first: Leader -> agents that read the leader's answer before they decide.
     """
     env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
@@ -77,7 +80,7 @@ def starts_of(
 ) -> tuple[list[int], list[int], list[dict[str, Any]]]:
     """Return the reset seeds, policy seeds and reset options of the episodes of `play_games`.
 
-    An environment that changes over training is in its last phase, as in evaluations.
+    The options select the last phase of an environment that changes over training.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
     return *of_games(rng, games, group_size), [{"episode": LONG_AFTER}] * games
@@ -91,8 +94,11 @@ def filtered(
     Args:
         episodes: Episodes; failed ones are left out.
         min_return: Lowest raw return of a selected agent; None for no limit.
-        top_fraction: Share to select, per start and agent; below 1, starts must have several
-            episodes (otherwise DataError).
+        top_fraction: Fraction to select of those with `min_return`, per start (environment and
+            seed) and agent, rounded up.
+
+    Raises:
+        DataError: If `top_fraction` is below 1 and no start has several episodes.
     """
     played = [episode for episode in episodes if episode.failure is None]
     best = best_of(
@@ -131,7 +137,7 @@ def build_policies(
         trusted: Load players outside the run that its configuration names.
 
     Raises:
-        ConfigError: If an agent or player is unknown, or a player is a pool or held out.
+        ConfigError: If an agent or player is unknown, an opponent pool or reserved for evaluation.
         UntrustedError: If an untrusted run names code, files or an API model.
     """
     with closing(make_env()) as env:

@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, filter and write them to --out, and return 0; RolloutError if all failed."""
+    """Play episodes, write the selected ones to --out, print counts, and return 0.
+
+    Raise ConfigError for invalid arguments, RolloutError if all episodes failed.
+    """
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl

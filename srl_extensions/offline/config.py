@@ -13,7 +13,7 @@ from srl_train.errors import ConfigError
 
 
 class OfflineConfig(StageConfig):
-    """Settings of both stages."""
+    """Settings that the stages `sft` and `dpo` have in common."""
 
     RUNNER: ClassVar = "srl_extensions.offline.stages:Stage"
 
@@ -29,7 +29,7 @@ class OfflineConfig(StageConfig):
 
 
 class SftConfig(OfflineConfig):
-    """Supervised learning from episodes, by TRL's SFTTrainer (docs/training/offline.md)."""
+    """Supervised learning from episodes by TRL's SFTTrainer; ConfigError if both weights are 0."""
 
     where: ClassVar[str] = "sft"
     LEARNER: ClassVar = "srl_extensions.offline.learners:SftLearner"
@@ -72,13 +72,10 @@ class DpoConfig(OfflineConfig):
     """Gap in mean shaped return above which one answer is preferred to another."""
 
     def check_group_size(self, size: int) -> None:
-        """Check that played episodes form complete groups.
+        """Raise ConfigError if `episodes` is not a multiple of `size`, and no data is given.
 
         Args:
             size: Number of episodes per group (rollout.group_size).
-
-        Raises:
-            ConfigError: If `episodes` is not a multiple of `size`, and no data is given.
         """
         if not self.data and self.episodes % size:
             raise ConfigError(

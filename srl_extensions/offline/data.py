@@ -45,7 +45,7 @@ class Demonstration:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in one forward pass."""
+        """Number of tokens of the conversation, which is one forward pass."""
         return len(self.input_ids)
 
     longest = tokens
@@ -54,7 +54,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Preference:
-    """Preferred and rejected answer to one prompt, as tokens."""
+    """Preferred and rejected answer to a prompt, as tokens, with `reference` log-probabilities."""
 
     prompt_ids: Tokens
     """Conversation up to the answer."""
@@ -78,7 +78,7 @@ class Preference:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", text) of lines that are not empty; DataError if not UTF-8 text."""
+    """Yield ("FILE, line N", line) of lines that are not blank; DataError if not readable UTF-8."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -89,7 +89,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first non-empty line has "schema_version"; DataError if none exists."""
+    """Return True if the first line with text has "schema_version"; DataError if none is read."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
@@ -183,7 +183,7 @@ def best_of(
     min_return: float | None = None,
     top_fraction: float = 1.0,
 ) -> list[Part]:
-    """Return the parts (episode index, agent) with at least `min_return`, and of these the best.
+    """Return the best parts (episode index, agent) of those with at least `min_return` (None: all).
 
     `returns` maps an episode to agent -> return. The best `top_fraction` (rounded up) is selected
     per start and agent, so that easy starts and better positions are not preferred. Of equal
@@ -258,7 +258,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Join an agent's `conversation`; `drop_parse_failures` gives unparsable answers mask 0."""
+    """Join an agent's `conversation`; with `drop_parse_failures`, invalid answers have mask 0."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []
@@ -283,8 +283,8 @@ def preferences(
     """Return pairs of different answers of one agent after the same start and conversation.
 
     The value of an answer is the mean shaped reward-to-go over the episodes that contain it;
-    `game_of` gives an episode's shaped rewards. A pair's values differ by more than
-    `min_return_gap`. Most pairs are from the first turns, because episodes of a group diverge.
+    `game_of` gives an episode's shaped rewards. The chosen answer has the higher value, by more
+    than `min_return_gap`. Most pairs are from first turns, because episodes of a group diverge.
     """
     worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
     games = [game_of(episode) for episode in episodes]

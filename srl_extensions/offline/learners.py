@@ -124,7 +124,7 @@ class WeightedSFTTrainer(SFTTrainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """Return the sum of -inputs["weights"] x log-probability (and outputs, if requested)."""
+        """Return the sum of -inputs["weights"] x log-probability; (sum, outputs) if requested."""
         batch = dict(inputs)
         weights: Tensor = batch.pop("weights")
 

@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay the episode, raise EpisodeError if it differs, write --out if given, and return 0."""
+    """Replay an episode, write --out if given, print a line, and return 0.
+
+    Raise EpisodeError for a missing or changed episode, ConfigError unless --out ends in .html.
+    """
     path, out = args.episodes, args.out
     if path.is_dir():
         path = max((path / "episodes").glob("round_*.jsonl"), default=path / "episodes")

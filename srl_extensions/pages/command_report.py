@@ -28,7 +28,7 @@ def summary(folder: Path) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the report, print its path and the summary of the run, and return 0."""
+    """Write the report, print a summary and its path, return 0; errors as `write_report`."""
     from srl_extensions.pages.report import write_report
 
     page = write_report(args.run, args.out, trusted=args.trust)

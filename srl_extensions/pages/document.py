@@ -92,7 +92,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Square table of numbers on a color scale, with a note below each number."""
+    """Square table of numbers (None: missing) on a color scale, with a note below each number."""
 
     title: str
     labels: Sequence[str]
@@ -129,14 +129,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Transcript:
-    """Episode as a table, or as an animation."""
+    """Episode as a table (`seconds` is None), or as an animation, with `seconds` for a frame."""
 
     summary: str
     failure: str | None
     rules: Sequence[tuple[str, str]]
     """Names of agents, and the rules of the environment as these agents read them."""
     turns: Sequence[Mapping[str, Any]]
-    """Turns with a `number`, a `frame` (a PNG file or None) and `steps` (see transcript.py)."""
+    """Turns: `number`, `frame` (bytes of a PNG file, or None) and `steps` (see transcript.py)."""
     left_out: int = 0
     """Number of turns that are not shown."""
     seconds: float | None = None
@@ -182,9 +182,9 @@ class Document:
 def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
     """Return a document or a part of it as JSON data.
 
-    Dataclasses become mappings with the class name as `kind`. Texts are made printable and cut to
-    `longest` characters (20000 in Text and Transcript), bytes become Base64. Floats are
-    rounded to six significant digits; NaN and infinities become null.
+    Dataclasses become mappings with the class name in lower case as `kind`. Texts are made
+    printable and cut to `longest` characters (20000 in Text and Transcript), bytes become Base64.
+    Floats are rounded to six significant digits; NaN and infinities become None.
     """
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -253,6 +253,6 @@ def asset(name: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """Return a table of the rows, without columns in which all values are missing."""
+    """Return a Table with the rows as texts, without columns of only missing or empty values."""
     shown, *cells = measured(headers, rows)
     return Table(shown, cells, title)

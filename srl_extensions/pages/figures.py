@@ -52,12 +52,12 @@ def reward(run: RecordedRun) -> list[Panel]:
 
 
 def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False) -> list[Panel]:
-    """Return a panel per key of `titles` (key of a model's row -> title), with a line per model."""
+    """Return a panel per key of `titles` (key of a model's row -> title), a line per model."""
     return [Panel(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
 
 
 def updates(run: RecordedRun) -> list[Panel]:
-    """Return charts of the weight changes and of the samples' staleness, a line per model."""
+    """Return charts of weight changes (in rounds with an update) and sample staleness, by model."""
     changes = []
     for line in _of_models(run, "weight_change"):
         # Rounds without an update are left out, so that lines connect the updates.
@@ -88,7 +88,7 @@ def learning(run: RecordedRun) -> list[Panel]:
 
 
 def figure(panels: Sequence[Panel], caption: str = "") -> list[Block]:
-    """Return [figure] of the panels that have a measured value, or [] without any."""
+    """Return [figure] of the panels that have a finite value, or [] without any."""
     found = [one for one in panels if any(math.isfinite(y) for line in one.lines for y in line.y)]
     return [Figure(found, caption)] if found else []
 

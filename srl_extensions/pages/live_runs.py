@@ -146,7 +146,10 @@ def of_run(name: str, watched: WatchedRun) -> Document:
 
 
 def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
-    """Return the page that links the runs in and below the `given` folders, newest first."""
+    """Return the page that links all `runs` (name -> run, oldest first), the newest at the top.
+
+    The page names the folders `given`, in which the runs were searched for.
+    """
     folders = ", ".join(map(str, given))
     if not runs:
         return Document("No runs yet", folders, [Text(f"No run is in {folders} yet.")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import threading
 from collections.abc import Sequence
@@ -65,19 +64,11 @@ class LivePages:
             return to_json(of_run(alone, runs[alone]) if alone else overview(runs, self._roots))
 
 
-def server(
-    folders: Sequence[Path],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    token: str | None = None,
-    names: Sequence[str] = (),
-) -> Server:
+def server(folders: Sequence[Path], *, port: int = 0, names: Sequence[str] = ()) -> Server:
     """Return the server of the live page of runs in and below `folders`; `run()` starts it.
 
-    Port 0 selects a free port. Unless `token` is None, requests for data need `Authorization:
-    Bearer TOKEN`, which the page sends if opened with `#token=TOKEN`. `names` are host names that
-    are accepted in addition to localhost and IP addresses.
+    It listens at 127.0.0.1. Port 0 selects a free port. `names` are host names that are accepted in
+    addition to localhost and IP addresses.
     """
     pages = LivePages(folders)
 
@@ -94,7 +85,7 @@ def server(
         return Response(content, media_type="application/json", headers=headers)
 
     async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        answer = refusal(request, token, names) or await call_next(request)
+        answer = refusal(request, names) or await call_next(request)
         answer.headers.update(HEADERS)
         return answer
 
@@ -107,26 +98,20 @@ def server(
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
     )
     return Server(Config(
-        app, host=host, port=port, log_level="error", access_log=False, server_header=False,
+        app, host="127.0.0.1", port=port, log_level="error", access_log=False, server_header=False,
         ws="none", timeout_graceful_shutdown=1, limit_concurrency=MOST_CONNECTIONS,
     ))  # fmt: skip
 
 
-def refusal(request: Request, token: str | None, names: Sequence[str]) -> Response | None:
-    """Return the answer (status 421 or 401) to a refused request, or None if it is allowed.
+def refusal(request: Request, names: Sequence[str]) -> Response | None:
+    """Return the answer (status 421) to a refused request, or None if it is allowed.
 
-    Host must be localhost, an IP address or one of `names`, and Origin this server. With a token,
-    requests of documents must have `Authorization: Bearer TOKEN`; page and scripts are public.
+    Host must be localhost, an IP address or one of `names`, and Origin this server.
     """
     host = request.headers.get("host", "")
-    if not is_own_request(host, request.headers.get("origin"), names):
-        return PlainTextResponse(
-            "The request's Host is not a name of this server, or its Origin is another site. "
-            "Use the address of the server, or allow its name: srl watch --name NAME\n", 421,
-        )  # fmt: skip
-    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-    if token is None or request.url.path != "/document":
+    if is_own_request(host, request.headers.get("origin"), names):
         return None
-    if hmac.compare_digest(bearer.encode(), token.encode()):
-        return None
-    return PlainTextResponse("Open the address with a token that `srl watch` printed.\n", 401)
+    return PlainTextResponse(
+        "The request's Host is not a name of this server, or its Origin is another site. "
+        "Use the address of the server, or allow its name: srl watch --name NAME\n", 421,
+    )  # fmt: skip

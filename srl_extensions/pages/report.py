@@ -119,7 +119,7 @@ def terminal_summary(run: RecordedRun) -> str:
 
 
 def title(run: RecordedRun) -> str:
-    """Return a headline, such as "coop_compete_v0: 4 models learning together after SFT"."""
+    """Return a headline, such as "maze_v0: 2 models learning", or "maze_v0: not trained yet"."""
     stages = " and ".join(stage.upper() for stage in run.stages)
     count = len(run.models)
     head = f"{run.environment}: {count} model{'' if count == 1 else 's'}"
@@ -130,9 +130,10 @@ def title(run: RecordedRun) -> str:
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
-    """Return heading and transcript of the first episode in the first and the last sample file.
+    """Return heading and transcript of the first episode in each of the first and last sample file.
 
-    An unreadable file, or an environment that requires trust, is stated in a text.
+    A text replaces the transcript of an unreadable file. If an environment requires trust, a text
+    says so, and its transcript shows observations as recorded.
     """
     found: list[Block] = []
     files, view = run.sample_files, None

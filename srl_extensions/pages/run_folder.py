@@ -86,7 +86,7 @@ class RecordedRun:
 
     @property
     def mode(self) -> str:
-        """Name of the mode, or "unknown mode"."""
+        """Name of the mode of reward shaping, or "unknown mode"."""
         return self._named("mode", "mode", "name")
 
     @property
@@ -107,7 +107,7 @@ class RecordedRun:
 
     @property
     def rounds(self) -> list[int]:
-        """Number of the round of each row."""
+        """Number of the round of each row of metrics.jsonl."""
         return [row["round"] for row in self.rows]
 
     @property

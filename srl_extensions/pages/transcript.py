@@ -55,8 +55,8 @@ def transcript(
 ) -> Transcript:
     """Return the first 40 turns of an episode as a table, or all as an animation.
 
-    Without a `view`, observations and actions are numbers. The animation shows `frames`, PNG files
-    of the start and of each turn, for `seconds` each. Without `frames`, the result is the table.
+    Without a `view`, observations and actions are shown as recorded. The animation shows `frames`,
+    PNG files of the start and of each turn, for `seconds` each. None selects the table.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))
@@ -96,17 +96,14 @@ def write_html(
     *,
     view: TextView | None = None,
 ) -> Path:
-    """Write a page that shows the frames as an animation, with the texts of each turn.
+    """Write a page that animates the frames, with the texts of each turn, and return `path`.
 
     Args:
         episode: Replayed episode.
         frames: Pictures of the start and of each turn, uint8 arrays of shape (height, width, 3).
         path: File to write.
         seconds: Time for which a frame is shown.
-        view: Text view of the environment; without it, observations and actions are numbers.
-
-    Returns:
-        `path`.
+        view: Text view of the environment; without it, observations and actions are as recorded.
 
     Raises:
         ImportError: If Pillow is not installed.

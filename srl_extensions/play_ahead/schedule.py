@@ -40,12 +40,9 @@ from srl_train.run import PlayedRound, Run, UpdateStats
 
 
 class LearnerThread:
-    """Thread in which models learn together from all rounds, in order.
+    """Thread in which models learn together from all rounds, in order, beginning with `first`.
 
-    Args:
-        models: Names of the models.
-        room: Maximum number of rounds that are played ahead of the models.
-        first: Number of the first round.
+    `room` is the maximum number of rounds that are played ahead of the models.
     """
 
     def __init__(self, models: tuple[str, ...], room: int, first: int) -> None:
@@ -60,13 +57,10 @@ class LearnerThread:
 
 
 class PlayAhead:
-    """Schedule of rounds that are played ahead (srl_train.schedule.Schedule).
+    """Schedule of rounds that are played ahead of the models (srl_train.schedule.Schedule).
 
-    Between two calls, current rounds continue and no round starts.
-
-    Args:
-        run: The run.
-        saves_after: Function from a round number to True if a checkpoint follows the round.
+    Between two calls, current rounds continue and no round starts. `saves_after(number)` is True if
+    a checkpoint follows the round of this number.
     """
 
     def __init__(self, run: Run, saves_after: Callable[[int], bool]) -> None:
@@ -207,7 +201,7 @@ class PlayAhead:
         return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
-        """Clear `_news`; return True if all models trained on round `number`, or raise an error."""
+        """Clear `_news`, raise learners' errors; return True if all models trained on a round."""
         self._news.clear()
         for learner in self._learners:
             for learning in learner.updates.values():
@@ -233,12 +227,9 @@ class PlayAhead:
 
 
 def room(config: RunConfig, model: str, agents: int) -> int:
-    """Return the number of rounds, 0 or more, that may be played ahead of a model.
+    """Return the number of rounds (0 or more) that `max_staleness` lets play be ahead of a model.
 
-    Args:
-        config: Configuration of the run.
-        model: Name of the model.
-        agents: Largest number of agents that the model plays in an episode.
+    `agents` is the largest number of agents that the model plays in an episode.
     """
     per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))

@@ -30,13 +30,9 @@ UNITS = 64
 class TokenCritic(nn.Module):
     """Linear value head on the last hidden state before each answer, initialized with 0.
 
-    A shared critic reads the policy's hidden states, so that the gradient of the value loss reaches
-    the policy. A separate critic has a copy of the initial policy's backbone, in which only the
-    trainable parameters are copied; an adapter shares its base.
-
-    Args:
-        model: The policy.
-        separate: True for a separate critic.
+    A shared critic reads the hidden states of the policy `model`, so that the gradient of the value
+    loss reaches the policy. A `separate` critic has a copy of the initial policy's backbone, in
+    which only the trainable parameters are copied; an adapter shares its base.
     """
 
     def __init__(self, model: Any, *, separate: bool) -> None:
@@ -64,7 +60,7 @@ class TokenCritic(nn.Module):
 class CentralCritic(nn.Module):
     """Two hidden tanh layers on the joint state and the agent (MAPPO: Yu et al. 2022).
 
-    The last layer starts at 0, the others are orthogonal with gain sqrt 2.
+    The last layer starts at 0, the others are orthogonal with gain sqrt 2. `joint` is required.
     """
 
     reads_policy = False
@@ -117,14 +113,10 @@ def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
 def values_after(
     head: nn.Linear, backbone: Any, contexts: Sequence[Sequence[int]], rows_at_once: int
 ) -> Tensor:
-    """Return the head's value (N,) after the last token of each of N contexts.
+    """Return the head's value (N,) after the last token of each of N contexts of token ids.
 
-    Args:
-        head: Value head on the backbone.
-        backbone: Transformer without output head.
-        contexts: Token ids of each context.
-        rows_at_once: Number of contexts in a forward pass. The contexts are read again in the
-            backward pass, so that memory does not grow with their number.
+    A forward pass of the backbone, a transformer without output head, reads `rows_at_once`
+    contexts. The backward pass reads them again, so that memory does not grow with their number.
     """
 
     def values(ids: Tensor, mask: Tensor) -> Tensor:
@@ -146,9 +138,9 @@ def values_after(
 
 
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
-    """Return the joint state before each answer with the one-hot agent (B, K, S), padded with 0.
+    """Return [joint state, one-hot agent] before each of up to K answers of B samples, (B, K, S).
 
-    `agents` are all agents. Raises ValueError if the states of one episode differ in length.
+    Padding is 0. `agents` are all agents. Raises ValueError if states of an episode differ in size.
     """
     rows = [_with_agent(sample.states or (), sample, agents) for sample in samples]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)

@@ -44,13 +44,8 @@ from srl_train.samples import JointState, TokenSample
 class PlayedPPOTrainer(PlayedGRPOTrainer):
     """GRPOTrainer with a critic: advantages (B, T) by GAE, and a value loss in addition to TRL's.
 
-    Args:
-        args: Arguments of GRPOTrainer.
-        critic: The critic.
-        settings: Section of the algorithm.
-        discount: Discount per step.
-        agents: All agents of the environment, for the central critic.
-        kwargs: Arguments of GRPOTrainer.
+    `args` and `kwargs` are arguments of GRPOTrainer, `settings` is the section of the algorithm and
+    `discount` the discount per step. `agents` are all agents, for the central critic.
     """
 
     def __init__(
@@ -249,7 +244,7 @@ class PpoLearner(PlayedLearner):
 
     The weights and gradients include the critic's, named "critic. ...": strategies average them,
     checkpoints contain them. Their gradient is clipped separately, so that a large value error does
-    not slow the policy down.
+    not slow the policy down. Raises ConfigError for a central critic if `joint` is None.
     """
 
     _config: PpoConfig
@@ -309,7 +304,7 @@ class PpoLearner(PlayedLearner):
 
 
 def _whole(values: Floats) -> tuple[Floats, slice]:
-    """Return the values of all processes in their order, and the slice of this process's."""
+    """Return the values of all processes in their order, and the slice of this process's values."""
     parts = processes.gather([values])
     start = sum(len(part) for part in parts[: processes.index()])
     return np.concatenate(parts), slice(start, start + len(values))

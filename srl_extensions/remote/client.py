@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -18,8 +16,6 @@ from srl_envs.validation import is_loopback
 from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.remote_env import RemoteEnv
 
-TOKEN_VARIABLE = "SRL_ENV_TOKEN"
-CERTIFICATE_VARIABLE = "SRL_ENV_CERTIFICATE"
 SERVICE = pb.DESCRIPTOR.services_by_name["Environments"]
 GREETING = 10.0
 """Time limit of the first call in seconds."""
@@ -29,14 +25,21 @@ CLOSING_SECONDS = 2.0
 """Time limit of a call that ends a session."""
 
 
+def require_loopback(host: str) -> None:
+    """Raise EnvConfigError for an address of another machine: calls are not encrypted."""
+    if not is_loopback(host):
+        raise EnvConfigError(
+            f"an environment server must have a loopback address such as 127.0.0.1, got {host!r}; "
+            "for another machine, use an SSH tunnel (ssh -L 50051:127.0.0.1:50051 HOST) or a TLS "
+            "proxy on both sides"
+        )
+
+
 class EnvServer:
     """A connection to an environment server.
 
     Args:
-        address: "host:port".
-        token: The server's token; by default SRL_ENV_TOKEN.
-        certificate: PEM file of the server's certificate, or "system"; by default
-            SRL_ENV_CERTIFICATE. Calls to other machines are always encrypted.
+        address: "host:port", with a loopback address as host.
         timeout: Time limit of a call in seconds.
 
     Raises:
@@ -44,42 +47,18 @@ class EnvServer:
         EnvConfigError: For wrong arguments.
     """
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        token: str | None = None,
-        certificate: str | Path | None = None,
-        timeout: float = 60.0,
-    ) -> None:
+    def __init__(self, address: str, *, timeout: float = 60.0) -> None:
         self.address = address
         self.timeout = timeout
         host, colon, port = address.rpartition(":")
         if not (colon and host and port.isdecimal()):
             raise EnvConfigError(f"an address is HOST:PORT, got {address!r:.200}")
-        token = os.environ.get(TOKEN_VARIABLE) if token is None else token
-        certificate = certificate or os.environ.get(CERTIFICATE_VARIABLE)
-        self._metadata = [("authorization", f"Bearer {token.strip()}")] if token else []
+        require_loopback(host)
         options = [
             ("grpc.max_receive_message_length", MOST_BYTES),
-            # A proxy cannot reach this machine's own addresses.
-            ("grpc.enable_http_proxy", int(not is_loopback(host))),
+            ("grpc.enable_http_proxy", 0),  # A proxy cannot reach this machine's own addresses.
         ]
-        if certificate is not None:
-            try:
-                pem = None if str(certificate) == "system" else Path(certificate).read_bytes()
-            except OSError as error:
-                raise EnvConfigError(f"the certificate cannot be read: {error}") from error
-            credentials = grpc.ssl_channel_credentials(pem)
-            self._channel = grpc.secure_channel(address, credentials, options)
-        elif is_loopback(host):
-            self._channel = grpc.insecure_channel(address, options)
-        else:
-            raise EnvConfigError(
-                f"{address} is another machine, and calls would not be encrypted: give "
-                f"certificate= (or {CERTIFICATE_VARIABLE}), the PEM file of its certificate, or "
-                "'system' for the system's authorities"
-            )
+        self._channel = grpc.insecure_channel(address, options)
         self._calls = {
             method.name: self._channel.unary_unary(
                 f"/{SERVICE.full_name}/{method.name}",
@@ -117,7 +96,7 @@ class EnvServer:
         return RemoteEnv(self, name, options)
 
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
-        """Return the server's version, environments, and number of this client's open sessions.
+        """Return the server's version, environments, and number of open sessions.
 
         Args:
             timeout: Time limit in seconds; None uses that of the connection.
@@ -140,16 +119,12 @@ class EnvServer:
         """
         seconds = timeout or self.timeout
         try:
-            return self._calls[method](
-                request, timeout=seconds, metadata=self._metadata, wait_for_ready=True
-            )
+            return self._calls[method](request, timeout=seconds, wait_for_ready=True)
         except grpc.RpcError as error:
             code, message = error.code(), str(error.details())
             if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in message:
                 message = (
-                    f"no answer in time ({message}); check that an environment server runs there. "
-                    f"A server with TLS requires certificate= or {CERTIFICATE_VARIABLE}; one "
-                    "without TLS requires neither"
+                    f"no answer in time ({message}); check that an environment server runs there"
                 )
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
@@ -171,13 +146,13 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
     """Make an environment on a server. Environments of one address share a connection.
 
     Args:
-        address: "host:port" of the server; SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE apply if set.
+        address: "host:port" of the server.
         name: Name of the environment on the server.
         **options: Arguments of the environment.
 
     Raises:
         RemoteError: If no server answers or it refuses.
-        EnvConfigError: For a bad address or certificate, and another machine without certificate.
+        EnvConfigError: For a bad address, and for an address of another machine.
     """
     return _shared(address).env(name, **options)
 
@@ -185,9 +160,8 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name"; `options` are its arguments.
 
-    Uses SRL_ENV_TOKEN and SRL_ENV_CERTIFICATE. Raises EnvConfigError for a bad URL or certificate,
-    UntrustedError while an untrusted record is read (`loading.closed`), and RemoteError if the
-    server refuses or is missing.
+    Raises EnvConfigError for a bad URL, UntrustedError while an untrusted record is read
+    (`loading.closed`), and RemoteError if the server refuses or is missing.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-from pathlib import Path
 from typing import Any
 
 from srl_envs.loading import needed_by
@@ -17,8 +16,8 @@ PORT = 50051
 LIMITS = {
     "lease": "seconds without a call after which a session ends",
     "step_seconds": "time limit of one session's reset or step",
-    "max_sessions": "maximum number of open sessions of one client (one token)",
-    "threads": "calls of one client that compute at once",
+    "max_sessions": "maximum number of open sessions",
+    "threads": "calls that compute at once",
 }
 """Limits that are options, with their meaning."""
 
@@ -32,20 +31,11 @@ def add_arguments(servers: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--host", default="127.0.0.1",
-        help="address; one that other machines reach requires --certificate, --key and tokens "
-        "(default: 127.0.0.1)",
+        help="loopback address (default: 127.0.0.1)",
     )  # fmt: skip
     parser.add_argument(
         "--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})"
     )
-    parser.add_argument(
-        "--certificate", type=Path, metavar="PEM", help="certificate chain, for TLS"
-    )
-    parser.add_argument("--key", type=Path, metavar="PEM", help="private key of the certificate")
-    parser.add_argument(
-        "--tokens", type=Path, metavar="FILE",
-        help="one token per line, one for each client (default: SRL_ENV_TOKEN)",
-    )  # fmt: skip
     for name, meaning in LIMITS.items():
         default = getattr(SessionLimits, name)
         parser.add_argument(
@@ -58,11 +48,10 @@ def add_arguments(servers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the address, serve until SIGINT or SIGTERM, return 0; EnvConfigError for bad args."""
     with needed_by("`srl serve env`"):
-        from srl_extensions.remote.settings import ServerSettings, read_tokens
+        from srl_extensions.remote.settings import ServerSettings
 
     settings = ServerSettings(
         environments=args.environments, host=args.host, port=args.port,
-        certificate=args.certificate, key=args.key, tokens=read_tokens(args.tokens),
         **{name: getattr(args, name) for name in LIMITS},
     )  # fmt: skip
     asyncio.run(_serve(settings))

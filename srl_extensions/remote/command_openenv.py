@@ -29,7 +29,10 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address and serve ENV until a signal, which is raised again at the end."""
+    """Print the address, serve ENV until a signal, which is raised again.
+
+    Raise ConfigError for invalid options, EnvConfigError for an unsuitable ENV.
+    """
     from srl_agents.partners import with_scripted
     from srl_train.players import refuse_partners
 

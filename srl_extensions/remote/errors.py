@@ -13,7 +13,7 @@ class RemoteError(EnvError):
     """Error for a server that cannot be reached, a refused call, or an invalid message.
 
     Args:
-        message: Text, of which one line of at most LONGEST printable characters is kept.
+        message: Text, of which one line of at most 500 printable characters is kept.
         code: gRPC status, such as NOT_FOUND.
     """
 

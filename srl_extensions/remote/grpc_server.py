@@ -1,11 +1,8 @@
-"""gRPC server of environments: admission of calls, the calls themselves, start and end."""
+"""gRPC server of environments: its calls, start and end."""
 
 from __future__ import annotations
 
-import asyncio
-import hmac
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ import srl_extensions.remote.environments_pb2 as pb
 from srl_agents.event_loop import LoopThread
 from srl_envs.errors import EnvConfigError
 from srl_envs.records import as_record
-from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
+from srl_extensions.remote.client import SERVICE
 from srl_extensions.remote.errors import RemoteError
 from srl_extensions.remote.messages import (
     Description,
@@ -35,9 +32,7 @@ from srl_train.run_files import versions
 MESSAGE_BYTES = 4 * 2**20
 """Maximum size of a request."""
 MOST_CALLS = 1024
-"""Maximum number of concurrent calls of one client."""
-SILENT_SECONDS = 5.0
-"""Seconds within which the message of a call must arrive."""
+"""Maximum number of concurrent calls."""
 DRAIN = 10.0
 OPTIONS = {
     "grpc.max_receive_message_length": MESSAGE_BYTES,
@@ -47,93 +42,54 @@ OPTIONS = {
 
 
 class Service:
-    """Admission of calls, and the protocol's methods, each named in lower case.
-
-    Calls are authenticated, counted and limited before their message is read. Clients are
-    distinguished by their tokens, compared in constant time; without tokens, by host. Methods raise
-    RemoteError for a refused call.
-    """
+    """Methods of the protocol in lower case, which raise RemoteError to refuse a call."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
-        self._tokens = [f"Bearer {token}".encode("ascii") for token in settings.tokens]
         self.sessions = Sessions(settings)
-        self.calls: Counter[str] = Counter()
-        """Client -> number of calls that are being answered."""
 
     def handler(self, method: Any) -> Any:
         """Return the gRPC handler of a method of the protocol, given by its descriptor.
 
-        A RemoteError becomes the call's status. The handler takes a stream, which is the same on
-        the wire, because gRPC reads unary messages before it runs the handler, without a deadline.
+        A RemoteError becomes the call's status.
         """
         kind, write = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         answer = getattr(self, method.name.lower())
 
-        async def handle(_: Any, context: Any) -> Any:
+        async def handle(data: bytes, context: Any) -> Any:
             try:
-                with self._admitted(context) as client:
-                    return await answer(await _message(kind, context), client)
+                message = kind.FromString(data)
+            except DecodeError:
+                text = f"{len(data)} bytes are not a {kind.DESCRIPTOR.name}"
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+            try:
+                return await answer(message)
             except RemoteError as refused:
                 await context.abort(grpc.StatusCode[refused.code], str(refused))
 
-        return grpc.stream_unary_rpc_method_handler(
+        return grpc.unary_unary_rpc_method_handler(
             handle, response_serializer=write.SerializeToString
         )
 
-    @contextmanager
-    def _admitted(self, context: Any) -> Iterator[str]:
-        """Yield the client of a call; `calls` counts the call during the body.
-
-        Raises RemoteError if the call has no valid token, or its client has 1024 calls.
-        """
-        client = self._authenticated(context)
-        if self.calls[client] >= MOST_CALLS:
-            message = f"a client must have at most {MOST_CALLS} calls at once, got another"
-            raise RemoteError(message, "RESOURCE_EXHAUSTED")
-        self.calls[client] += 1
-        try:
-            yield client
-        finally:
-            self.calls[client] -= 1
-            if not self.calls[client]:
-                del self.calls[client]
-
-    def _authenticated(self, context: Any) -> str:
-        """Return "token NUMBER" from 0, or the host without tokens; RemoteError if none matches."""
-        if not self._tokens:
-            return str(context.peer()).rpartition(":")[0]
-        given = dict(context.invocation_metadata()).get("authorization", "")
-        sent = given if isinstance(given, bytes) else given.encode("utf-8", "surrogateescape")
-        # All tokens are compared, so that the duration reveals nothing.
-        found = [hmac.compare_digest(sent, token) for token in self._tokens]
-        if not any(found):
-            raise RemoteError(
-                f"a valid token is required: token= or {TOKEN_VARIABLE} in Python, elsewhere the "
-                "metadata `authorization: Bearer TOKEN`",
-                "UNAUTHENTICATED",
-            )
-        return f"token {found.index(True)}"
-
-    async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
-        """Return version, served environments, and number of the client's open sessions."""
+    async def describe(self, request: pb.DescribeRequest) -> pb.ServerDescription:
+        """Return version, served environments, and number of open sessions."""
         return pb.ServerDescription(
             version=versions().get("core-srl", ""),
             environments=self._settings.environments,
-            open_sessions=self.sessions.count(client),
+            open_sessions=len(self.sessions.open_sessions),
         )
 
-    async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
+    async def open(self, request: pb.OpenRequest) -> pb.OpenReply:
         """Open a session; return its id and its Description as JSON. RemoteError if refused."""
 
         def make() -> tuple[Any, bytes]:
             env = self._settings.make(request.environment, unpack_options(request.options))
             return env, _described(env)
 
-        session, environment = await self.sessions.open(client, make)
+        session, environment = await self.sessions.open(make)
         return pb.OpenReply(session=session, environment=environment)
 
-    async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frame:
+    async def reset(self, request: pb.ResetRequest) -> pb.Frame:
         """Start an episode of a session; return its packed results. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
@@ -141,21 +97,21 @@ class Service:
             options = unpack_options(request.options) if request.options else None
             return pack_outcome(env.reset(seed=seed, options=options), env)
 
-        content = await self.sessions.advance(client, request.session, act)
+        content = await self.sessions.advance(request.session, act)
         return pb.Frame(content=content)
 
-    async def step(self, request: pb.StepRequest, client: str) -> pb.Frame:
+    async def step(self, request: pb.StepRequest) -> pb.Frame:
         """Play one step of a session; return its packed results. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
 
-        content = await self.sessions.advance(client, request.session, act)
+        content = await self.sessions.advance(request.session, act)
         return pb.Frame(content=content)
 
-    async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
-        """End a session of the client and close its environment; do nothing if there is none."""
-        await self.sessions.close(client, request.session)
+    async def close(self, request: pb.CloseRequest) -> pb.CloseReply:
+        """End a session and close its environment; do nothing if there is none."""
+        await self.sessions.close(request.session)
         return pb.CloseReply()
 
 
@@ -173,15 +129,21 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     """Run a server in the context, and yield its Serving.
 
     At the end, calls have 10 seconds, and sessions end. Raises EnvConfigError if the address is
-    not available, or the certificate cannot be read.
+    not available.
     """
-    # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
-    server = grpc.aio.server(options=list(OPTIONS.items()))
+    server = grpc.aio.server(options=list(OPTIONS.items()), maximum_concurrent_rpcs=MOST_CALLS)
     service = Service(settings)
     methods = {method.name: service.handler(method) for method in SERVICE.methods}
     handlers = grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
     server.add_generic_rpc_handlers((handlers,))
-    port = _bind(server, settings)
+    address = f"{settings.host}:{settings.port}"
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise EnvConfigError(
+            f"cannot serve at {address} ({str(error).partition(';')[0]}): check that the port is "
+            "free (0 takes a free one)"
+        ) from error
     await server.start()
     try:
         yield Serving(f"{settings.host}:{port}", service)
@@ -192,13 +154,10 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread of this process in the context, and yield its Serving.
+    """Run a server in a thread during the context, yield its Serving; errors as `serving`.
 
     Args:
         settings: Settings of the server.
-
-    Raises:
-        EnvConfigError: If the address is not available, or the certificate cannot be read.
     """
     thread, server = LoopThread("environment-server"), serving(settings)
     try:
@@ -209,37 +168,6 @@ def in_thread(settings: ServerSettings) -> Iterator[Serving]:
             thread.submit(server.__aexit__(None, None, None)).result()
     finally:
         thread.close()
-
-
-async def _message(kind: Any, context: Any) -> Any:
-    try:
-        async with asyncio.timeout(SILENT_SECONDS):
-            data = await context.read()
-    except TimeoutError as error:
-        message = f"no message came within {SILENT_SECONDS:g} s"
-        raise RemoteError(message, "DEADLINE_EXCEEDED") from error
-    if data is grpc.aio.EOF:
-        raise RemoteError("the call has no message")
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise RemoteError(f"{len(data)} bytes are not a {kind.DESCRIPTOR.name}") from error
-
-
-def _bind(server: Any, settings: ServerSettings) -> int:
-    address = f"{settings.host}:{settings.port}"
-    try:
-        if settings.certificate is None or settings.key is None:
-            return int(server.add_insecure_port(address))
-        pair = settings.key.read_bytes(), settings.certificate.read_bytes()
-        return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
-    except OSError as error:
-        raise EnvConfigError(f"the certificate cannot be read: {error}") from error
-    except RuntimeError as error:
-        raise EnvConfigError(
-            f"cannot serve at {address} ({str(error).partition(';')[0]}): check that the host is "
-            "this machine's, the port free (0 takes a free one), and that certificate and key match"
-        ) from error
 
 
 def _described(env: Any) -> bytes:

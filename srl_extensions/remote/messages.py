@@ -40,7 +40,7 @@ def unpack(data: bytes) -> Any:
 
 
 def unpack_options(data: bytes) -> dict[str, Any]:
-    """Return name -> value of packed options; RemoteError for data of any other form."""
+    """Return name -> value of packed options; RemoteError for data that is no such mapping."""
     value = unpack(data)
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise RemoteError("options must be a mapping of names to values")
@@ -84,7 +84,7 @@ def from_space(plain: Any) -> spaces.Space[Any]:
 
 @dataclass(frozen=True)
 class Description:
-    """Constant attributes of an environment."""
+    """Constant attributes of an environment; None for those that the environment lacks."""
 
     observation_spaces: dict[str, Any]
     """Agent -> observation space as plain data."""
@@ -102,7 +102,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return JSON [active agents, observations, ..., infos] of the result of a reset or step."""
+    """Return a reset's or step's result as JSON [active agents, ..., infos]; errors of `pack`."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
@@ -114,7 +114,7 @@ def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
 def unpack_outcome(
     frame: bytes, kinds: Sequence[type], observed: Mapping[str, Any], required: Iterable[str]
 ) -> tuple[list[str], Any]:
-    """Return the active agents and the result of a reset (no `kinds`) or step (RESULTS).
+    """Return active agents and the result of a reset (`kinds` is empty) or step (RESULTS).
 
     The result is (observations, ..., infos), mappings by agent. Raises RemoteError if the frame is
     invalid: wrong shapes or types, agents outside `observed` (agent -> space), rewards that are not
@@ -142,7 +142,7 @@ def unpack_outcome(
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return JSON [agent -> action, agent -> text of a TextAction]; RemoteError if impossible."""
+    """Return JSON [agent -> action, agent -> text of a TextAction]; RemoteError as `pack`."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 

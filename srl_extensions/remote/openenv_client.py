@@ -62,7 +62,7 @@ class StateReply(BaseModel):
 
 
 class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed where mypy runs
-    """OpenEnv's client without reconnection, because a new session has no episode."""
+    """OpenEnv's client; it raises ConnectionError where OpenEnv would open a new session."""
 
     async def _ensure_connected(self) -> None:
         if self._ws is not None and self._ws.state is not State.OPEN:

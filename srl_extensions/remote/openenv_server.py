@@ -41,7 +41,7 @@ MESSAGE_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class ServedGame:
-    """Environment that clients may play, with its options."""
+    """Environment that clients may play, with its options and a wrapper `around` it, or None."""
 
     name: str
     """Name as in `srl_envs.make`."""
@@ -135,7 +135,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play a turn with active agents' answers (else EnvError); other arguments are unused."""
+        """Play a turn with all active agents' answers (else EnvError); ignore other arguments."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
@@ -171,7 +171,7 @@ def _seen(env: Any, observations: Any, infos: Any, **others: Any) -> JointObserv
 
 
 class OwnRequests:
-    """ASGI middleware that refuses requests and WebSockets of other sites' pages."""
+    """ASGI middleware that refuses other sites' requests; `names` are further allowed hosts."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app, self._names = app, tuple(names)

@@ -67,7 +67,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Same environment, made in this process once, for texts; EnvError if releases differ."""
+        """Same environment, made here once for texts; EnvError if impossible or releases differ."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
@@ -91,7 +91,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Reset the environment; reopen an ended session if there is a seed, else RemoteError."""
+        """Reset; return results by agent. A seed reopens an ended session, else RemoteError."""
         seed, given = reset_arguments(seed, options)
         request = pb.ResetRequest(session=self._session, seed=seed, options=pack(dict(given)))
         try:

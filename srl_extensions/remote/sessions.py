@@ -1,6 +1,6 @@
 """Sessions of environments on a server: opened, played, limited and ended, for every protocol.
 
-A session is one environment of one client. Its id is 128 random bits. It ends when the client
+A session is one environment. Its id is 128 random bits. It ends when the client
 closes it, when its environment fails or is too slow, or when its lease runs out.
 """
 
@@ -13,11 +13,9 @@ import secrets
 import threading
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from srl_envs import loading
@@ -33,16 +31,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """Limits of a server. Raises EnvConfigError for values that are not allowed."""
+    """Limits of a server, times in seconds; EnvConfigError for values that are not allowed."""
 
     max_sessions: int = 256
-    """Maximum number of open sessions of one client."""
+    """Maximum number of open sessions."""
     lease: float = 300.0
     """Seconds without a call after which a session ends."""
     step_seconds: float = 30.0
     """Time limit of a step, a reset or an opening; a slower session ends."""
     threads: int = 4
-    """Number of calls of one client that compute at once."""
+    """Number of calls that compute at once."""
 
     def __post_init__(self) -> None:
         for limit in ("max_sessions", "threads"):
@@ -53,10 +51,9 @@ class SessionLimits:
 
 @dataclass(eq=False)
 class Session:
-    """One environment of one client."""
+    """One environment of a client; `env` is None until it is made."""
 
     id: str
-    client: str
     expires: float = 0.0
     """Time at which the lease runs out, if no call uses the session."""
     env: Any = None
@@ -72,31 +69,24 @@ class Sessions:
         self.open_sessions: dict[str, Session] = {}
         """Id -> session that is open or being opened."""
         self._clock = clock
-        self._shares = defaultdict[str, asyncio.Semaphore](
-            partial(asyncio.Semaphore, limits.threads)
-        )
-        """Client -> semaphore of the calls that compute."""
+        self._threads = asyncio.Semaphore(limits.threads)
         self._expiry: asyncio.Task[None] | None = None
 
-    def count(self, client: str) -> int:
-        """Return the number of sessions of a client that are open or being opened."""
-        return sum(session.client == client for session in self.open_sessions.values())
-
-    async def open(self, client: str, make: Callable[[], tuple[Any, Any]]) -> tuple[str, Any]:
+    async def open(self, make: Callable[[], tuple[Any, Any]]) -> tuple[str, Any]:
         """Open a session of the environment that `make` returns with its description.
 
-        Returns the session's id and the description. Raises RemoteError if the client already has
-        `max_sessions`, or if `make`, called in a thread, fails or takes longer than `step_seconds`.
+        Returns the session's id and the description. Raises RemoteError if `max_sessions`
+        are open, or if `make`, called in a thread, fails or takes longer than `step_seconds`.
         """
-        if self.count(client) >= self.limits.max_sessions:
+        if len(self.open_sessions) >= self.limits.max_sessions:
             raise RemoteError(
-                f"at most {self.limits.max_sessions} sessions per client are allowed, got another: "
+                f"at most {self.limits.max_sessions} sessions are allowed, got another: "
                 "close some, or let their leases run out",
                 "RESOURCE_EXHAUSTED",
             )
         if self._expiry is None or self._expiry.done():
             self._expiry = asyncio.ensure_future(self._end_expired())
-        session = Session(secrets.token_urlsafe(16), client)
+        session = Session(secrets.token_urlsafe(16))
         self.open_sessions[session.id] = session
 
         def begin() -> Any:
@@ -109,15 +99,14 @@ class Sessions:
             self.open_sessions.pop(session.id, None)
             raise
 
-    async def advance(self, client: str, session_id: str, act: Callable[[Any], Any]) -> Any:
-        """Return `act(environment)` for a session of the client, called in a thread.
+    async def advance(self, session_id: str, act: Callable[[Any], Any]) -> Any:
+        """Return `act(environment)` for a session, called in a thread.
 
-        Raises RemoteError if the client has no such session, another call uses it, or `act` fails.
+        Raises RemoteError if there is no such session, another call uses it, or `act` fails.
         If `act` exceeds `step_seconds`, or raises an error other than EnvError, the session ends.
         """
         session = self.open_sessions.get(session_id)
-        if session is None or session.client != client:
-            # The same for ended sessions and other clients': their ids are confidential.
+        if session is None:
             message = "there is no such session: it has ended, or its lease ran out"
             raise RemoteError(message, "NOT_FOUND")
         if not session.idle.is_set():
@@ -134,10 +123,10 @@ class Sessions:
                 self.open_sessions.pop(session_id, None)
             raise
 
-    async def close(self, client: str, session_id: str) -> None:
-        """End a session of the client and close its environment; ignore every other id."""
+    async def close(self, session_id: str) -> None:
+        """End a session and close its environment; ignore an unknown id."""
         session = self.open_sessions.get(session_id)
-        if session is not None and session.client == client:
+        if session is not None:
             await self._close(session)
 
     async def end(self) -> None:
@@ -168,7 +157,7 @@ class Sessions:
                 await self._close(session)
 
     async def _compute(self, session: Session, call: Callable[[], Any]) -> Any:
-        """Return the result of a call in a thread, once the client has one free.
+        """Return the result of a call in a thread, once one is free.
 
         The session is in use until the call returns, also if the caller is cancelled or `call` is
         too slow: Python cannot end a thread. Raises RemoteError if the call fails, or takes longer
@@ -177,9 +166,8 @@ class Sessions:
         with ExitStack() as held:
             session.idle.clear()
             held.callback(self._release, session)
-            share = self._shares[session.client]
-            await share.acquire()
-            held.callback(share.release)
+            await self._threads.acquire()
+            held.callback(self._threads.release)
             work = _start(call)
             until_done = held.pop_all()
             work.add_done_callback(lambda _: until_done.close())

@@ -1,1 +1,1 @@
-"""Optional credit schemes: by replays, by role, and with advantage alignment."""
+"""Optional credit schemes: by replays and by role."""

@@ -64,7 +64,7 @@ def with_gains(
             others = sorted(rng.choice(others, alternatives, replace=False).tolist())
         if not others:
             return 0.0
-        before = episode.steps_before(step.agent, number)
+        before = sum(one.agent == step.agent for turn in episode.turns[:number] for one in turn)
         instead = []
         for action in others:
             turns = played_instead(watched, episode.turns[number:], step.agent, action)
@@ -135,7 +135,7 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
     """Return a Credit of `scheme` (None: the learner's), which adds gains by replays of each round.
 
-    Resets `env`. Raises ConfigError if it cannot be copied, or has actions other than choices.
+    Resets `env`. Raises ConfigError if `env` cannot be copied, or an action space is not Discrete.
     """
     setting = f"credit.name: got {config.credit.name!r}"
     if any(not isinstance(env.action_space(agent), Discrete) for agent in env.possible_agents):
@@ -166,7 +166,7 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
 
 
 def check_copies(setting: str, env: Any) -> None:
-    """Reset `env`; raise ConfigError, which starts with `setting`, if it cannot be copied then."""
+    """Reset `env`; raise ConfigError, which starts with `setting`, if `env` cannot be copied."""
     env.reset(seed=0)
     try:
         copied(env)

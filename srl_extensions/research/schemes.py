@@ -1,4 +1,4 @@
-"""Credit schemes `role` and `advantage_alignment`."""
+"""Credit scheme `role`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from srl_train.credit import (
     Group,
     environment_of,
     episode_returns,
-    normalize_steps,
     on_all_steps,
-    per_group,
 )
 
 
@@ -72,40 +70,3 @@ def role_of(agent: str, roles: AgentRoles) -> str:
     if roles.leaders:
         return "leader" if agent in roles.leaders else "follower"
     return agent
-
-
-def advantage_alignment(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme that rewards helping an opponent after the agent itself has done well.
-
-    A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t, the
-    proximal form of Advantage Alignment (Duque et al. 2024). A are the agent's `agent_turn`
-    advantages, B_t the mean of its opponents' at the same step, over the opponents that have that
-    step. An agent without opponents keeps A. `section.alignment` is the alignment; `scale` "none"
-    disables the division of A by a deviation.
-    """
-
-    def align(own_T: Sequence[float], opponents: Sequence[Sequence[float]]) -> list[float]:
-        """Return an agent's aligned advantages, from its advantages and those of each opponent."""
-        found: list[float] = []
-        past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
-        for step, value in enumerate(own_T):
-            present = [other[step] for other in opponents if step < len(other)]
-            mean = math.fsum(present) / len(present) if present else 0.0
-            found.append(value + section.alignment * discount * past * mean)
-            past = discount * (past + value)
-        return found
-
-    def scheme(group: Group, roles: AgentRoles) -> Advantages:
-        advantages = {
-            agent: normalize_steps([game[agent].shaped for game in group], discount, scale)
-            for agent in roles.agents
-        }
-        side = roles.teams or {agent: agent for agent in roles.agents}
-        aligned: Advantages = [{} for _ in group]
-        for agent, found in advantages.items():
-            opponents = [other for other in roles.agents if side[other] != side[agent]]
-            for number, own in enumerate(found):
-                aligned[number][agent] = align(own, [advantages[a][number] for a in opponents])
-        return aligned
-
-    return per_group(scheme)

@@ -14,7 +14,7 @@ from srl_train.errors import TrackerError
 
 @dataclass(frozen=True)
 class Opening:
-    """Arguments with which a run is opened in a tracking library."""
+    """Arguments that open a new run in a tracking library, or continue `run_id` unless None."""
 
     config: LoggingConfig
     folder: Path
@@ -65,7 +65,7 @@ def _started(tracker: Any) -> Any:
 def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a run of TensorBoard in `config.directory`/`name`, or else in `folder`/tensorboard.
 
-    Raises TrackerError if a new run (step 0) finds events in `config.directory`/`name`.
+    Older records from `step` on are hidden. TrackerError if `directory` of a new run has events.
     """
     from accelerate.tracking import TensorBoardTracker
 

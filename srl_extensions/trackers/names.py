@@ -54,7 +54,7 @@ def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return name -> number: "eval/reward", or "eval/after_sft/reward" for `when` "after_sft"."""
+    """Return name, "eval/reward" or, for `when` "after_sft", "eval/after_sft/reward", -> number."""
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -93,7 +93,7 @@ def without_secrets(text: str) -> str:
 
 
 def segment(name: str) -> str:
-    """Return a name, cut to 80 characters, with "_" for runs of all but letters, digits, "_.-"."""
+    """Return a name cut to 80 letters, digits, "_.-", with "_" for others and before mere dots."""
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 

@@ -31,9 +31,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class KnownRun(TypedDict):
-    """Run in a library, as recorded in trackers.json."""
+    """Run in a library, as recorded in trackers.json: id, and last step by kind of record."""
 
-    run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]{0,200}$")]
+    run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]*$", max_length=201)]
     last: dict[str, int]
     """Last logged step of each kind of record."""
 
@@ -99,7 +99,7 @@ class TrackerSink:
             self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Log an evaluation at the step of `when`: before, after_STAGE, round_N or after."""
+        """Log, in the thread, an evaluation of `when`: before, after_STAGE, round_N or after."""
         stages = list(self._passes)
         if when == "before":
             stages = []
@@ -140,7 +140,7 @@ class TrackerSink:
     # The following methods run in the thread.
 
     def _start(self, opening: Opening) -> None:
-        """Open all trackers, after a resume the recorded runs; raise TrackerError if one fails."""
+        """Open all trackers (after a resume, recorded runs), save their ids; else TrackerError."""
         known = _read_state(self._path) if opening.step else {}
         for name in opening.config.trackers:
             own = known.get(name)
@@ -177,7 +177,7 @@ class TrackerSink:
 
 
 def one_line(error: BaseException) -> str:
-    """Return at most 400 characters of the error as one line, without keys and passwords."""
+    """Return an error's type and text, at most 400 characters, as one line without secrets."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return printable(names.without_secrets(text), multiline=False)[:400]
 

@@ -35,7 +35,10 @@ def add_arguments(subparsers: Any) -> None:
 
 
 def models(args: argparse.Namespace) -> int:
-    """Run a configuration's servers, return 0 at Ctrl-C or SIGTERM; ServingError if one fails."""
+    """Run a configuration's servers, print their addresses, return 0 at Ctrl-C or SIGTERM.
+
+    Raises ConfigError without `backend.managed`, ServingError if a server fails too often.
+    """
     from srl_train.config.yaml_file import load
 
     config = load(args.config, settings(args.overrides))

@@ -33,7 +33,7 @@ ANSWERS = "answers"
 
 @dataclass(frozen=True)
 class Sampled:
-    """One completion as it was sampled."""
+    """One completion as it was sampled; `ended` is False if `max_tokens` cut it."""
 
     ids: tuple[int, ...]
     """At least one token; the last is a stop token if `ended`."""
@@ -56,14 +56,10 @@ class VLLMClient:
         *,
         deadline: float = DEADLINE,
     ) -> None:
-        """Create the client; the first request opens a connection.
+        """Create the client of the server at `url`, such as http://127.0.0.1:8000.
 
-        Args:
-            url: Address of the server, such as http://127.0.0.1:8000.
-            deadline: Seconds for all attempts of a request.
-
-        Raises:
-            BackendError: If the SDK is not installed.
+        The first request opens a connection. `deadline` is the time in seconds for all attempts of
+        a request. Raises BackendError if the SDK is not installed.
         """
         self.url = self.name = url.rstrip("/").removesuffix("/v1")
         with needed_by("a vLLM server", BackendError):
@@ -151,8 +147,9 @@ class VLLMClient:
     async def update_weights(self, folder: Path) -> None:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
 
-        Open requests end with the old weights, and new ones wait for the update. After a failure
-        (BackendError) weights may be mixed, so the server stays paused until an update succeeds.
+        Open requests end with the old weights, new ones wait, and the prefix cache is reset. After
+        a failure (BackendError) weights may be mixed, so the server stays paused until an update
+        succeeds.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
         await self._run("post", "/pause?mode=wait")
@@ -193,12 +190,12 @@ class VLLMClient:
         await background_loop.await_(self._client.close())
 
     async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Do as `_ask`, but raise BackendError after the deadline."""
+        """Send a request, return JSON or text; BackendError if it fails, also at the deadline."""
         request = self._ask(method, path, body, **options)
         return await background_loop.await_(within(self._deadline, self.name, request))
 
     async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send a request with SDK `options`; return JSON or text, or raise BackendError."""
+        """Send a request, return JSON or text; BackendError, or its subclass ServerUnavailable."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)

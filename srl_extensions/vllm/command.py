@@ -29,7 +29,7 @@ NOT_INHERITED = (
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """Settings of one server of one base model and its adapters."""
+    """Settings of one server of one base model and its adapters, on the CPU without `gpus`."""
 
     model: str
     """Folder, or name on the hub."""

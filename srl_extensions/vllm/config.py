@@ -24,7 +24,7 @@ ADDRESS = re.compile(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?")
 
 
 class ManagedServersConfig(Section):
-    """Servers that the run starts, watches and ends itself."""
+    """Servers that the run starts, watches and ends; ConfigError for options that the run sets."""
 
     python: str | None = None
     """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
@@ -55,7 +55,7 @@ class ManagedServersConfig(Section):
 
 
 class VLLMBackendConfig(BackendSection):
-    """Models sample in vLLM servers, to which updates are published."""
+    """Section `backend` with vLLM servers: either `servers` or `managed` ones, else ConfigError."""
 
     SHARED_SERVERS: ClassVar = "srl_extensions.vllm.models:ServedModels"
     SAMPLERS: ClassVar = "srl_extensions.vllm.models:serve_models"

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Member:
-    """One server of a fleet."""
+    """One server of a fleet; `server` is None if the fleet is attached to it."""
 
     client: VLLMClient
     base: str
@@ -62,7 +62,7 @@ class Fleet:
         deadline: float,
         restarts: int = MAX_RESTARTS,
     ) -> None:
-        """Start and watch servers (see `managed`); if one does not come up, end all and raise."""
+        """Start or check the members and watch them; if one fails now, end all, raise its error."""
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
             member.base: Router(deadline) for member in members

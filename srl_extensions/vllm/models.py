@@ -58,7 +58,7 @@ class ServedModels:
     """Models of a run that sample in servers: their served bases, fleet and publisher.
 
     Raises ConfigError for missing programs, for adapters of several bases, and for an unusable
-    backend.folder. Nothing is loaded or started before `start`.
+    backend.folder. Nothing is loaded or started before `start`. `logs` is as in `open_fleet`.
     """
 
     def __init__(
@@ -107,7 +107,11 @@ class ServedModels:
         _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
-        """Return backends by model; with adapters, also by pool and frozen model on their base."""
+        """Return new backends by model; `start` must be called first.
+
+        With adapters, all names share one backend. They then include the opponent pools, and the
+        frozen models on the adapters' base.
+        """
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
@@ -158,7 +162,7 @@ def _attach(
     served: Mapping[str, str],
     concurrency: int,
 ) -> Samplers:
-    """Open a player's Samplers; ServerUnavailable if a server is down for MAX_WAIT seconds."""
+    """Open a player's Samplers; ServerUnavailable if a server is down for 600 seconds."""
     latest = time.monotonic() + MAX_WAIT
     while True:
         try:
@@ -186,7 +190,7 @@ def _backends(
 
 
 def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
-    """Return `token_facts(backend)` and the last PROBED_TOKENS token ids of a first prompt."""
+    """Return `token_facts(backend)` and the last 64 token ids, or fewer, of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]

@@ -16,7 +16,7 @@ MEMORY = 0.9
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU."""
+    """One GPU with its total and its free memory in GiB."""
 
     index: int
     """Index in this process, as torch counts."""
@@ -26,7 +26,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Placement:
-    """GPUs of one server."""
+    """GPUs of one server, and the share of the memory of each; () and None select the CPU."""
 
     gpus: tuple[int, ...]
     """Indices; several share the layers (tensor parallelism); none is the CPU."""
@@ -50,8 +50,8 @@ def find_gpus() -> list[Gpu]:
 def place(servers: int, gpus: Sequence[Gpu], *, each: int = 1) -> list[Placement]:
     """Return a placement for each server, on the CPU if there are no GPUs.
 
-    Servers are dealt to the GPUs in turn, `each` GPUs per server. The servers of a GPU receive
-    equal shares of its free memory, at most MEMORY in all. A share may be too small for vLLM.
+    Servers are dealt to the GPUs in turn, `each` GPUs per server. Servers of a GPU receive equal
+    shares of its free memory, in all at most 0.9 of its memory. A share may be too small for vLLM.
 
     Raises:
         PlacementError: If there are some GPUs, but fewer than `each`.

@@ -144,7 +144,7 @@ class ServedPublisher(WeightPublisher):
                 await self._forget(name, one)
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version (else BackendError), switch requests to it, unload all beyond `keep`."""
+        """Load a version (else BackendError), switch to it, unload drained ones beyond `keep`."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:
@@ -174,7 +174,7 @@ class ServedPublisher(WeightPublisher):
     async def _load_everywhere(self, name: str, new: Publication) -> None:
         """Load a version on every server that is up; `_reload` loads the version on the others.
 
-        Raises BackendError if a server refuses the version, or none is up for MAX_WAIT seconds, and
+        Raises BackendError if a server refuses the version, or none is up for 600 seconds, and
         ServingError as `Fleet.check`.
         """
         latest = time.monotonic() + MAX_WAIT
@@ -241,7 +241,7 @@ def write_weights(
 
     `module` has the same parameters as `weights`: a PeftModel for an adapter. Each of the `probes`
     (token ids) is a prefix of the last one. Returns the log-probabilities (len(probes), vocabulary)
-    after each probe with these weights, at PROBING's temperature.
+    after each probe with these weights, at temperature 2.
     """
     if isinstance(module, PeftModel):
         saved = get_peft_model_state_dict(

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RoutedTask:
-    """Properties of a request that routing depends on."""
+    """Owner, size in tokens and common beginning of a request, which routing depends on."""
 
     owner: str
     """Model that the request counts for."""
@@ -39,7 +39,7 @@ class RoutedTask:
 
 @dataclass
 class OwnerStats:
-    """Counts of one owner's successful requests."""
+    """Counts of one owner's successful requests, and the score that `set_score` gave, or None."""
 
     done: int = 0
     tokens: int = 0
@@ -49,7 +49,7 @@ class OwnerStats:
 
 @dataclass(eq=False)
 class ServerState:
-    """One server with the counts of its requests."""
+    """One server: limit and counts of its requests, and the loop time until which it rests."""
 
     server: Any
     capacity: int
@@ -61,7 +61,7 @@ class ServerState:
 
     @property
     def up(self) -> bool:
-        """True unless the last request failed."""
+        """True unless the server was unavailable to the last request that ended."""
         return self.rests_until == 0.0
 
 
@@ -122,11 +122,11 @@ class Router(Generic[S]):
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
         """Return the result of `call`, a function that sends the request `task` to a server.
 
-        If `call` raises ServerUnavailable, the server rests, and a free one receives the request.
+        If `call` raises ServerUnavailable, the server rests for 1 s; a free one gets the request.
 
         Raises:
             BackendError: After `close`, after `max_wait` seconds without a server, after more than
-                MOST_MOVES failed attempts, and as raised by `call`.
+                5 failed attempts, and as raised by `call`.
         """
         owner, trouble = self.owners[task.owner], None
         for _ in range(MOST_MOVES + 1):

@@ -86,7 +86,7 @@ class ModelServer:
             )
 
     def stop(self) -> None:
-        """End the server, if it runs, and wait; open requests have GRACE seconds."""
+        """End the server, if it runs, and wait; open requests have 5 seconds."""
         if (process := self.process) is not None and self.alive():
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -94,7 +94,7 @@ class ModelServer:
         self.kill()
 
     def kill(self) -> None:
-        """End all processes of the last start; wait up to END_SECONDS until the port is free.
+        """End all processes of the last start; wait up to 4 seconds until the port is free.
 
         Another thread may call this at the same time.
         """
@@ -127,7 +127,7 @@ def logs_folder() -> Path:
 
 
 def free_port(taken: Collection[int] = ()) -> int:
-    """Return a random free port of PORTS that is not `taken`; two runs rarely get the same."""
+    """Return a random free port, 10000 to 31999, not in `taken`; two runs rarely get the same."""
     while True:
         port = secrets.choice(PORTS)
         if port not in taken and is_free(port):

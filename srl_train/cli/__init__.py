@@ -48,7 +48,6 @@ COMMANDS = PluginTable(
         "replay": Plugin(
             "srl_extensions.pages.command_replay", "verify or animate recorded episodes"
         ),
-        "schema": Plugin("srl_train.cli.schema", "print the JSON Schema of a configuration"),
         "doctor": Plugin("srl_train.cli.doctor", "list extras and devices"),
         "info": Plugin("srl_train.cli.info", "list environments, strategies, modes and algorithms"),
     },
@@ -56,7 +55,6 @@ COMMANDS = PluginTable(
 )
 """Subcommands. Each module has `add_arguments(parser)` and `run(args) -> int`."""
 TERMINATED = 128 + signal.SIGTERM
-"""Exit code after SIGTERM."""
 ERROR_MODULES = ("srl_envs.errors", "srl_agents.errors", "srl_train.errors")
 """Modules of the errors that are printed in one line. Other exceptions keep their traceback."""
 
@@ -135,10 +133,6 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
 
 
 def _parser(called: str | None) -> Parser:
-    """Build the parser of all commands; only the `called` command, if any, has its arguments.
-
-    Raises SystemExit(2) if the module of that command cannot be imported.
-    """
     parser = Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )

@@ -40,7 +40,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
-    """Return texts such as "trl is missing" for unmet requirements of `package` and `extra`."""
     wrong = []
     for one in map(Requirement, package.requires or ()):
         if one.marker is not None and not one.marker.evaluate({"extra": extra}):

@@ -29,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train or resume a run, print its summary in the main process, set `args.folder`, return 0."""
+    """Train or resume a run, print its summary in the main process, set `args.folder`, return 0.
+
+    Raises ConfigError without a configuration file, unless --resume and --out name a run.
+    """
     folder, config = _folder_and_config(args)
     args.folder = folder  # `srl_train.cli.main` reads it after an interrupt.
     with announced("loading torch, transformers and TRL"):
@@ -69,5 +72,8 @@ def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
     if args.seed is not None:
         overrides["seed"] = args.seed
     from srl_train.config.yaml_file import load
+    from srl_train.environment import build_env
 
-    return folder, load(args.config or folder / "config.yaml", overrides)
+    config = load(args.config or folder / "config.yaml", overrides)
+    build_env(config).close()  # Refuse a wrong environment before torch is loaded.
+    return folder, config

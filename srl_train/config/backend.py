@@ -42,7 +42,7 @@ class BackendSection(Section):
         return None
 
     def check_run(self, config: RunConfig) -> None:
-        """Raise ConfigError if another section does not work with this backend; here never."""
+        """Raise ConfigError if another section does not work with this backend; here all do."""
 
 
 class TransformersBackendConfig(BackendSection):

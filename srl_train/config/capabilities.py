@@ -40,12 +40,11 @@ FACTS = {
     "contexts": "every answer has a separate context",
     "truncated": "answers are sampled from a part of the vocabulary",
 }
-"""Fact to its description."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One choice in a configuration."""
+    """One choice in a configuration, with the facts that it brings about or excludes."""
 
     setting: str
     """The choice, as an error message names it."""
@@ -61,7 +60,6 @@ def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], objec
 
 
 def _averages_own_units(config: RunConfig) -> bool:
-    """Return True if a model with `own_units` shares an `updates.groups` entry (default: all)."""
     groups = getattr(config.updates, "groups", ()) or [tuple(config.learned_by)]
     averaged = [config.learned_by[name] for group in groups if len(group) > 1 for name in group]
     return any(own.own_units for own in averaged)

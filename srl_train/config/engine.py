@@ -11,7 +11,7 @@ from srl_train.config.section import Section, chosen_by
 
 
 class EngineSection(Section):
-    """Base class of the section `engine`."""
+    """Base class of the section `engine`: where episodes are played and models learn."""
 
     CHOICE: ClassVar = "name"
     PARTS: ClassVar[str]

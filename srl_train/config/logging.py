@@ -31,7 +31,7 @@ class LoggingConfig(Section):
     `mlflow` (docs/training/trackers.md)."""
     project: Annotated[str, Field(min_length=1)] = "core-srl"
     """Name of the project in wandb and trackio, and of the experiment in mlflow."""
-    run_name: Annotated[str, Field(pattern=r"^\w[\w .-]{0,99}$")] | None = None
+    run_name: Annotated[str, Field(pattern=r"^\w[\w .-]*$", max_length=100)] | None = None
     """Name of the run in trackers. null uses the name of the run's folder."""
     directory: str | None = None
     """Parent folder of the files of TensorBoard and W&B. null uses the run's folder."""

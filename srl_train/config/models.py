@@ -37,7 +37,7 @@ class AdapterConfig(Section):
 
 
 class SamplingConfig(Section):
-    """Sampling of answers."""
+    """Settings of sampled answers: temperature, top_p, top_k and maximum length."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """Sampling temperature, which divides the logits. Models in training require one above 0."""
@@ -98,7 +98,6 @@ class ModelsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_sampling(cls, tree: Any) -> Any:
-        """Return `tree` with defaults: 4 tokens if all are tiny; agents inherit `sampling`."""
         if not isinstance(tree, Mapping):
             return tree
         base, frozen = tree.get("base", "tiny"), tree.get("frozen_models")
@@ -155,7 +154,7 @@ class ModelsConfig(Section):
 
 
 class PoolConfig(Section):
-    """Pool of snapshots of models in training, used as opponents (docs/training/self_play.md)."""
+    """Settings of a pool of models' snapshots, used as opponents (docs/training/self_play.md)."""
 
     models: Annotated[Names, Field(min_length=1)] = ("model_0",)
     """Models in training whose snapshots are in the pool."""
@@ -172,11 +171,11 @@ class PoolConfig(Section):
 
 
 def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a run's configuration in which bases in `seats` are frozen models "frozen_BASE".
+    """Return a run's configuration with a frozen model for each base that `seats` names directly.
 
-    `tree` is plain data or has sections as objects, and is not changed. 'tiny' and names with '/'
-    or ':' are bases, except for scripted policies 'module:Class'. Raises ConfigError if two models
-    would have the same name.
+    The frozen model is named "frozen_BASE", also in `seats`. 'tiny' and names with '/' or ':' are
+    bases, except for scripted policies 'module:Class'. `tree` is plain data or has sections as
+    objects, and is not changed. Raises ConfigError if two models would have the same name.
     """
     seats, models = tree.get("seats"), tree.get("models", {})
     if not isinstance(seats, Mapping) or not isinstance(models, Mapping | Section):
@@ -204,10 +203,10 @@ def _is_model(player: str) -> bool:
 def check_players(
     seats: Mapping[str, str], models: Iterable[str], sections: Mapping[str, Iterable[str]]
 ) -> None:
-    """Raise ConfigError unless frozen models and pools have new names that `seats` contains.
+    """Raise ConfigError if a frozen model or pool has the name of another player, or no agent.
 
     `seats` is agent -> player, `models` names those in training, and `sections` is dotted section
-    -> names that it defines. Names of scripted policies and model_<number> are not new.
+    -> names that it defines. Scripted policies and model_<number> are players, too.
     """
     taken = {*models, *POLICIES}
     for section, players in sections.items():

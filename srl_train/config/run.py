@@ -33,7 +33,7 @@ from srl_train.modes import MixedConfig, ModeConfig
 
 
 class EnvironmentConfig(Section):
-    """Environment in which the models are trained."""
+    """Name and options of the environment in which the models are trained."""
 
     name: str = "coop_compete_v0"
     """Environment: a registered name (listed by `srl info`), module:function, or
@@ -50,7 +50,7 @@ class EnvironmentConfig(Section):
 
 
 class RolloutConfig(Section):
-    """Episodes of a round."""
+    """Settings of the episodes of a round: groups, discount and time limit."""
 
     group_size: Annotated[int, Field(ge=2, le=MOST_EPISODES)] = 8
     """Number of episodes from the same start, 2 or more, whose returns GRPO compares."""
@@ -189,7 +189,7 @@ class RunConfig(Section):
 
     @property
     def records_states(self) -> bool:
-        """True if the learner of a model reads the joint state before each step."""
+        """True if the learner of a model reads joint states, which episodes must then record."""
         return any(section.reads_states for section in self.learned_by.values())
 
     @property

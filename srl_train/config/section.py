@@ -158,7 +158,6 @@ def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
 
 
 def _place(parts: Sequence[int | str], tree: Any, path: str) -> str:
-    """Return `path` extended by the `parts` that exist in `tree`, such as "updates.groups[0]"."""
     for part in parts:
         if isinstance(part, int) and isinstance(tree, Sequence) and not isinstance(tree, str):
             path, tree = f"{path}[{part}]", tree[part]

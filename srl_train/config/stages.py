@@ -12,7 +12,7 @@ STAGES = ("sft", "dpo")
 
 
 class StageConfig(OptimizerConfig):
-    """Base class of the section of a stage; `where` is its field in RunConfig."""
+    """Base class of the sections `sft` and `dpo`: stages that learn from data before the rounds."""
 
     RUNNER: ClassVar[str]
     """`module:class` that runs the stage (see `Trainer.train_stages`)."""
@@ -23,7 +23,7 @@ class StageConfig(OptimizerConfig):
     """Number of passes over the data. The update strategy is applied after each pass."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if episodes do not form groups of `size`; here never."""
+        """Raise ConfigError if groups of `size` episodes do not fit the stage; here all fit."""
 
 
 Sft = Annotated[StageConfig, Deferred("srl_extensions.offline.config:SftConfig")]

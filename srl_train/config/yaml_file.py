@@ -24,7 +24,7 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunCon
 
     Args:
         path: YAML file.
-        overrides: Values by dotted name, such as {'algorithm.learning_rate': 1e-3}.
+        overrides: Values by dotted name, such as {'algorithm.learning_rate': 1e-3}; None for none.
 
     Returns:
         Validated configuration.

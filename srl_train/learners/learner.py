@@ -25,7 +25,7 @@ def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Learned(NamedTuple):
-    """Result of one update."""
+    """Result of one update: metrics by name, and the optimizer steps that were skipped."""
 
     metrics: Mapping[str, float]
     left_out: Sequence[tuple[int, str]]

@@ -27,7 +27,7 @@ Choices = Sequence[tuple[int, int, Allowed]]
 
 
 class LogProbs(NamedTuple):
-    """Values of N chosen tokens (N,), or of all completion tokens (B, T) with 0 for the others."""
+    """Log-probabilities and entropies of N chosen tokens (N,), or (B, T) with 0 for all others."""
 
     logps: Tensor
     entropies: Tensor | None
@@ -96,7 +96,6 @@ def _chosen_log_probs(
     temperature: float,
     aux_loss: bool,
 ) -> LogProbs:
-    """Return LogProbs (N,) of N `choices` in `input_ids`; other arguments: `answer_log_probs`."""
     rows = input_ids.new_tensor([row for row, _, _ in choices])
     columns = input_ids.new_tensor([column for _, column, _ in choices])
     allowed = [ids for _, _, ids in choices]
@@ -125,11 +124,10 @@ def _in_contexts(
     pad_id: int,
     rows_at_once: int,
 ) -> LogProbs:
-    """Return the values (N,) of all chosen tokens, for samples with a context per answer.
+    """Return the values (N,) of all chosen tokens, with one row per answer: its context and tokens.
 
-    Every answer is a separate row: its context, then its tokens. `compute` reads the rows in parts
-    of `rows_at_once`, and again in the backward pass, so that memory does not grow with the number
-    of steps of an episode. `completion_ids` (B, T) are the answers of each sample.
+    `compute` reads `rows_at_once` rows, and again in the backward pass, so that memory does not
+    grow with the number of steps of an episode.
     """
     answers = []
     for row, sample in enumerate(samples):

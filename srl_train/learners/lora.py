@@ -32,7 +32,7 @@ def share(base: Any) -> Any:
 def adapter_models(
     base: Any, names: Sequence[str], config: AdapterConfig, seed: int
 ) -> dict[str, Any]:
-    """Return name -> PeftModel over `base`'s tensors, which are frozen, with equal new adapters.
+    """Return name -> PeftModel over `base`'s tensors, frozen in place, with equal new adapters.
 
     Averaging adapters requires equal starts (A drawn from `seed`, B zero).
 

@@ -187,7 +187,6 @@ class PlayedLearner(SteppedLearner):
 
     _config: SurrogateConfig
     _make_trainer: Callable[..., Any]
-    """Constructor of a PlayedGRPOTrainer."""
 
     def __init__(
         self,
@@ -237,13 +236,12 @@ class PlayedLearner(SteppedLearner):
 
     @property
     def steps_per_update(self) -> int:
-        """Number of optimizer steps of one update."""
         return self._config.minibatches * self._config.num_iterations
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Start one update and return its number of optimizer steps (`Learner.begin_update`).
 
-        Every process receives all samples and trains on its share. A moving reference model becomes
+        Every process receives all samples and trains on a part. A moving reference model becomes
         a copy of the model if `version` is a multiple of `reference_every`.
 
         Raises:
@@ -331,7 +329,6 @@ class PlayedLearner(SteppedLearner):
         }
 
     def _mask(self, sample: TokenSample) -> list[int]:
-        """Return the sample's mask; `mask_truncated_completions` sets 0 in unended answers."""
         mask, trainer = list(sample.mask), self._trainer
         if self._config.trl.get("mask_truncated_completions"):
             ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}
@@ -342,7 +339,7 @@ class PlayedLearner(SteppedLearner):
 
 
 class GrpoLearner(PlayedLearner):
-    """One model under GRPO."""
+    """Learner of one model by GRPO, on TRL's GRPOTrainer."""
 
     _config: GrpoConfig
     _make_trainer = PlayedGRPOTrainer

@@ -14,7 +14,7 @@ from srl_train.metrics.tables import MISSING, share
 
 
 class Progress:
-    """Sink that prints a line for its first row, the last and every `log_every`-th round.
+    """Sink that prints a line per stage row, and for the first, last and each `log_every`-th round.
 
     Args:
         rounds: Planned number of rounds.

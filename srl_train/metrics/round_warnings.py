@@ -96,7 +96,6 @@ def warn_of_equal_rewards(
 
 
 def _all_equal(samples: Sequence[TokenSample], group_size: int) -> bool:
-    """Return True if returns are equal within each group, and all advantages are 0 or None."""
     groups = in_groups(samples, group_size)
     return not any(any(sample.advantages or ()) for sample in samples) and all(
         len({sample.episode_return for sample in group}) == 1 for group in groups

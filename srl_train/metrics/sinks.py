@@ -56,11 +56,11 @@ class JsonlSink:
     An incomplete last line of a killed process is removed when the file is opened.
 
     Args:
-        path: File, which is created if it does not exist.
+        path: File, which is created with its folder if it does not exist.
         resume_from_round: First round whose rows are removed, or None to keep all rows.
 
     Raises:
-        MetricsError: If the file is damaged before its last line.
+        MetricsError: If the file is damaged before its last line, or is a folder or device.
     """
 
     def __init__(self, path: str | os.PathLike[str], resume_from_round: int | None = None) -> None:
@@ -98,7 +98,10 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a regular file to read bytes. Raise MetricsError for a folder, pipe or device."""
+    """Open a regular file to read bytes.
+
+    Raises MetricsError for a folder, pipe or device, and FileNotFoundError for a missing file.
+    """
     if path.exists() and not path.is_file():
         raise MetricsError(f"{path} must be a regular file")
     return path.open("rb")

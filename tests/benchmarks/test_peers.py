@@ -17,5 +17,6 @@ def test_training_is_measured(tmp_path, side, make_env, steps):
     base = str(tiny.folder(make_env))
     found = side.measure(tmp_path, base=base, rounds=2, rate=1e-3, seed=0)
     assert found["steps"] == steps
+    assert 2 * found["answers"] <= found["tokens"] <= 4 * 2 * found["answers"]  # of two rounds
     assert len(found["rewards"]) == 2 and found["round_seconds"] > 0
     assert all(0.0 <= reward <= 1.5 for reward in found["rewards"])

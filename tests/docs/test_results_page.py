@@ -37,3 +37,9 @@ def test_number_of_another_form_is_refused():
     assert results_page.number("-0.9% ± 2.0%") == pytest.approx((-0.9, -2.9, 1.1))
     with pytest.raises(ValueError, match="'1 of 2'"):
         results_page.number("1 of 2")
+
+
+def test_cells_of_a_table_are_colors_of_the_figure():
+    page = results_page.Page.model_validate(claims.load("matched_algorithms").page)
+    dots = results_page.dots("matched_algorithms", page)["whose 1x4"]
+    assert [dot.label for dot in dots] == list(claims.load("matched_algorithms").methods)

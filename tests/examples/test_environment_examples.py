@@ -42,11 +42,16 @@ def test_custom_environment():
     assert "player_1    0.000  rock" in said
 
 
-def test_evaluate_scenarios():
-    said = output_of("evaluate_scenarios.py", "coop_compete_pair_v0", "--episodes", "8")
-    rows = [line.split(" | ") for line in said.splitlines()]
+@pytest.mark.parametrize("own", [(), ("--policy", "tit_for_tat")])
+def test_evaluate_scenarios(own):
+    said = output_of("evaluate_scenarios.py", "coop_compete_pair_v0", "--episodes", "8", *own)
+    headers, *rows = [line.split(" | ") for line in said.splitlines()]
+    assert headers[-4:-1] == ["best scripted", "best constant", "uniform"]
     assert [row[0].removesuffix(" *") for row in rows] == [*names("coop_compete_pair_v0")]
-    for _, best, constant, uniform, difference in rows:
+    for row in rows:
+        _, best, *others, constant, uniform, difference = row
+        assert len(row) == len(headers) and len(others) == len(own) // 2
+        assert not own or best.startswith("tit_for_tat ")
         assert constant.startswith("action ") and uniform.startswith("uniform ")
         gain, low, high = map(float, re.findall(r"[+-]\d+\.\d+", difference))
         assert low <= gain <= high

@@ -43,11 +43,6 @@ def run_example(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_every_example_has_a_test():
-    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("*.py"))
-    assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tests] == []
-
-
 @pytest.mark.usefixtures("one_model")
 def test_llm_against_scripted(run_example):
     said = run_example("llm_against_scripted.py")

@@ -6,7 +6,7 @@ import pettingzoo
 import pytest
 from gymnasium import wrappers
 
-from srl_envs import make, registry
+from srl_envs import make, registry, scenarios
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 SINGLE = ("srl/Maze-v0", "srl/HiddenBandit-v1")
@@ -97,6 +97,15 @@ def test_maskable_ppo_plays_legal_actions_only(name):
     masked = masker(env, ActionMasks.action_mask)
     learns(contrib.MaskablePPO("MlpPolicy", masked, n_steps=128, device="cpu"))
     assert len(env.legal) == 256 and all(env.legal)
+
+
+def test_maskable_ppo_finds_the_masks_of_scenarios():
+    contrib = needed("sb3_contrib")
+    masking = needed("sb3_contrib.common.maskable.utils").is_masking_supported
+    env = scenarios.scenario("social_negotiation_v0.conceder").gym_env()
+    model = contrib.MaskablePPO("MlpPolicy", env, n_steps=128, device="cpu")
+    assert masking(model.get_env())
+    learns(model)
 
 
 @pytest.mark.parametrize("identity", SINGLE)

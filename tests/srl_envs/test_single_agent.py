@@ -55,6 +55,18 @@ def test_single_agent_form_equals_parallel_form():
         over = terminated or truncated
 
 
+def test_action_masks_are_those_of_the_last_step():
+    env = single_agent_env("maze_v0", width=5, height=5, mask_walls=True)
+    _, info = env.reset(seed=0)
+    met = set()
+    for _ in range(8):
+        masks = env.action_masks()
+        assert masks.dtype == bool and masks.tolist() == info["action_mask"].astype(bool).tolist()
+        met.add(tuple(masks))
+        *_, info = env.step(int(np.flatnonzero(masks)[-1]))
+    assert len(met) > 1
+
+
 def test_games_with_several_agents_raise():
     with pytest.raises(EnvConfigError, match="num_agents"):
         single_agent_env("maze_race_v0")

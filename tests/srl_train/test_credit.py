@@ -144,31 +144,6 @@ def test_each_environment_has_its_baseline():
     assert state == {"rich a": 100.0, "poor a": 0.0}
 
 
-def test_advantage_alignment_by_hand():
-    # Two games, unscaled, discount .5, of two turns.
-    # a: to go (2 + .5*4 = 4, 4) and (0, 0): A = (2, 2) and (-2, -2)
-    # b: to go (1 + .5*6 = 4, 6) and (0 + .5*4 = 2, 4): B = (1, 1) and (-1, -1)
-    group = [game({"a": [2, 4], "b": [1, 6]}), game({"a": [0, 0], "b": [0, 4]})]
-    settings = {"seating": TWO, "discount": 0.5, "scale": "none", "alignment": 3.0}
-    [first, second] = advantages("advantage_alignment", [group], **settings)[0]
-    # a, turn 1: 2 + 3 * .5 * (.5 * 2) * 1 = 3.5; b, turn 1: 1 + 3 * .5 * (.5 * 1) * 2 = 2.5
-    assert first == {"a": [2.0, 3.5], "b": [1.0, 2.5]}
-    # a: -2 + 1.5 * (.5 * -2) * -1 = -.5; b: -1 + 1.5 * (.5 * -1) * -2 = .5
-    assert second == {"a": [-2.0, -0.5], "b": [-1.0, 0.5]}
-
-
-def test_advantage_alignment_uses_opponents_that_have_the_step():
-    group = [
-        game({"r0": [1, 1], "r1": [9, 9], "b0": [1, 3], "b1": [0]}),
-        game({"r0": [0, 0], "r1": [0, 0], "b0": [0, 0], "b1": [0]}),
-    ]
-    [first, _] = advantages("advantage_alignment", [group], TEAMS, scale="none")[0]
-    # r0: A = (1, .5); at turn 1 only b0 is there, with 1.5: .5 + (1) * 1.5
-    assert first["r0"] == [1.0, 2.0]
-    # b0: A = (2, 1.5); the mean of r0's .5 and r1's 4.5 is 2.5: 1.5 + 2 * 2.5
-    assert first["b0"] == [2.0, 6.5]
-
-
 @pytest.mark.parametrize("name", PER_GROUP)
 def test_equal_returns_give_exact_zeros(name):
     # .1 + .2 is not .3 to the bit, so every turn pays the same here.

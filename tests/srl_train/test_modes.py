@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -33,6 +34,12 @@ def test_cooperative_blends_each_turn_with_the_mean_of_all():
 def test_an_agent_that_left_does_not_count_in_later_means():
     rewards = {"a": [1.0], "b": [3.0, 5.0], "c": []}
     assert shaped(cooperative(0.5), rewards) == {"a": [1.5], "b": [2.5, 5.0], "c": []}
+
+
+def test_competitive_ranks_an_agent_that_joined_by_its_rewards():
+    rewards = {"a": [1.0, 1.0], "b": [math.nan, 3.0]}
+    found = competitive(1.0).shape(rewards, None, {})
+    assert found["a"] == [1.0, 1.0] and found["b"][1] == 3.5
 
 
 def test_competitive_adds_the_rank_bonus_to_the_last_reward():

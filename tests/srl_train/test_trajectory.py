@@ -6,6 +6,7 @@ import pytest
 from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_train.credit import AgentRoles, assign_credit
 from srl_train.errors import TrainingError
+from srl_train.modes import cooperative
 from srl_train.trajectory import shaped_game
 
 
@@ -44,6 +45,13 @@ def test_a_trajectory_contains_the_steps_of_its_agent():
     assert {own.environment for own in game.values()} == {"maze"}
     assert {own.seed for own in game.values()} == {5}
     assert {own.advantages for own in game.values()} == {None}
+
+
+def test_an_agent_that_joins_late_is_compared_with_the_agents_of_the_same_step():
+    played = episode((step("a", 1.0),), (step("a", 3.0), step("b", 5.0)), (step("b", 2.0),))
+    mode = cooperative(0.5)
+    game = shaped_game(played, ("a", "b"), lambda raw: mode.shape(raw, None, {}), 0.0)
+    assert {agent: own.shaped for agent, own in game.items()} == {"a": (1.0, 3.5), "b": (4.5, 2.0)}
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf")])

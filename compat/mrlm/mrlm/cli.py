@@ -29,7 +29,7 @@ MAX_NEW_TOKENS = "256"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code, or raise SystemExit(2) for wrong arguments."""
+    """Run a command of `argv` (None: sys.argv); return its exit code, SystemExit(2) if invalid."""
     parser = _parser()
     args, rest = parser.parse_known_args(argv)
     if args.command is None:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train by `args.config`, in `args.output` or from `args.resume` if given; print, return 0."""
+    """Train by `args.config`, into `args.output`, from `args.resume` if given; print, return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -132,8 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     served = f"{', '.join(REGISTERED)}, or names of srl_envs"
     command.add_argument("-e", "--environments", required=True, metavar="ENV1,ENV2", help=served)
     command.add_argument("-p", "--port", default="50051", help="0 selects a free port (50051)")
-    host = "address to serve at; others than this machine's need --certificate, --key and --tokens"
-    command.add_argument("--host", default="127.0.0.1", help=host)
+    command.add_argument("--host", default="127.0.0.1", help="loopback address")
     for name in ("eval", "collect"):
         command = commands[name]
         what = "folder, hub name, tiny, or another player of `srl eval`"

@@ -22,7 +22,6 @@ from srl_envs.untrusted import printable
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
 CONCURRENCY = 16
-"""Default number of concurrent requests."""
 MOST_BYTES = 8 * 2**20
 """Maximum size of a reply; the longest answers of current models take 1 to 2 MiB."""
 TIMEOUT = 600.0
@@ -35,7 +34,7 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """Request for one answer."""
+    """Request for one answer: conversation, sampling settings and seed."""
 
     messages: tuple[Message, ...]
     """Whole conversation; the last message is the user's."""
@@ -46,7 +45,7 @@ class ChatRequest:
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """Answer of an API."""
+    """Answer of an API: text, reason of its end, name of the model and token counts."""
 
     text: str
     finish_reason: str
@@ -77,14 +76,12 @@ class Usage:
     """Server's name for the model -> number of answers."""
 
     def add(self, answer: ChatAnswer) -> None:
-        """Add one answer to the counts, in place."""
         prompt, completion = answer.prompt_tokens, answer.completion_tokens
         unknown = int(prompt is None or completion is None)
         by_name = {answer.finish_reason: 1}, {answer.model: 1}
         self.add_usage(Usage(1, prompt or 0, completion or 0, unknown, *by_name))
 
     def add_usage(self, other: Usage) -> None:
-        """Add the counts of `other` to these, in place."""
         self.answers += other.answers
         self.prompt_tokens += other.prompt_tokens
         self.completion_tokens += other.completion_tokens

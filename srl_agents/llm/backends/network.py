@@ -83,7 +83,7 @@ class RejectedError(BackendError):
 
 
 async def within(seconds: float, name: str, request: Awaitable[T]) -> T:
-    """Return the result of a request; BackendError of server `name` if over `seconds`."""
+    """Return the result of a request to the server `name`; BackendError after `seconds`."""
     try:
         # asyncio.wait_for of Python 3.11 can lose the cancellation of a fleet that closes.
         async with asyncio.timeout(seconds):

@@ -57,7 +57,7 @@ def _grow(tails: Sequence[tuple[int, ...]]) -> TokenTrie:
 
 @dataclass(frozen=True)
 class Request:
-    """Request for one completion."""
+    """Request for one completion: context, sampling settings, seed, legal answers and weights."""
 
     context: tuple[int, ...]
     """All token ids before the answer."""
@@ -85,7 +85,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """Sampled answer."""
+    """Sampled answer: token ids, log-probabilities and version of the weights."""
 
     ids: tuple[int, ...]
     """Sampled token ids, at least one; the last is a stop token if `ended` is True."""

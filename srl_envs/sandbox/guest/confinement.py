@@ -238,7 +238,7 @@ def _is_standard(name: str) -> bool:
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Return the paths of all shared objects of a fork that has loaded these extension modules.
+    """Return paths of the shared objects of a fork that has loaded these extension modules.
 
     Extensions that cannot be loaded are skipped. Raises OSError if the fork ends early.
     """
@@ -248,7 +248,7 @@ def _shared_libraries(extensions: list[str]) -> list[str]:
             with contextlib.suppress(OSError):  # A library of the extension is missing here.
                 ctypes.CDLL(extension)
         with os.fdopen(writer, "wb") as file:
-            file.write(b"\0".join(_loaded()))
+            file.write(b"\0".join(_loaded_libraries()))
 
     output = kernel.output_of_fork(load)
     if not output:
@@ -262,8 +262,7 @@ class _Object(ctypes.Structure):
     _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
 
 
-def _loaded() -> list[bytes]:
-    """Return the absolute paths of the shared objects of this process, as they were opened."""
+def _loaded_libraries() -> list[bytes]:
     names = []
 
     def note(found: ctypes._Pointer[_Object], _size: int, _data: int | None) -> int:

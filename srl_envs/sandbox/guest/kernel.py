@@ -67,7 +67,7 @@ def join(namespace: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount `source` at `target` with the arguments of the system call, or raise OSError."""
+    """Mount `source` at `target`, with a file system `kind` or None (mount 2), or raise OSError."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -75,7 +75,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 
 
 def make_root(folder: str) -> None:
-    """Make a mount point the root and working folder, or raise OSError; pivot_root(2)."""
+    """Make a mount point the root and working folder, detach the old root, or raise OSError."""
     os.chdir(folder)
     _done(_libc.pivot_root(b".", b"."), "pivot_root")
     _done(_libc.umount2(b".", DETACH), "umount2")

@@ -44,8 +44,9 @@ class CodeAttempt:
 def run(request: bytes) -> None:
     """Run the program of a request (JSON), then the calls from descriptor CALLS until its end.
 
-    Write a line of JSON to descriptor RESULTS for the program and each call: the result, or the
-    exception. If the program raises one, no call follows.
+    First set up the standard streams, `sys.argv` and a seeded `random`. Write a line of JSON to
+    descriptor RESULTS for the program and each call: the result, or the exception. If the program
+    raises one, no call follows.
     """
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # The same program has the same output in every run.

@@ -132,10 +132,7 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
 
 
 def _watch(control: socket.socket, child: int, wall: float) -> int:
-    """Wait until the run ends (ENDED), `wall` seconds are over (TIME_UP), or a stop is requested.
-
-    Return the constant; a request is a message on `control`, and `child` the process of the run.
-    """
+    """Wait for an end: return ENDED, TIME_UP after `wall` seconds, or STOPPED for a message."""
     ended = os.pidfd_open(child)
     try:
         poll = select.poll()

@@ -113,6 +113,9 @@ class Toolbox:
 
         Args:
             path: The file's name.
+
+        Raises:
+            ToolError: The name is invalid, or there is no such file.
         """
         _check_name(path)
         if path not in self._files:
@@ -125,6 +128,12 @@ class Toolbox:
         Args:
             path: The file's name.
             content: The text that it will hold.
+
+        Returns:
+            "Written: " and the name.
+
+        Raises:
+            ToolError: The name is invalid, or the file or the number of files is too large.
         """
         _check_name(path)
         data = content.encode("utf-8", "backslashreplace")
@@ -146,6 +155,9 @@ class Toolbox:
 
         Args:
             query: A few words.
+
+        Returns:
+            Up to SHOWN documents, as `as_text` writes them.
         """
         provider = shipped() if self._search is None else self._search
         return as_text(provider.search(query, SHOWN))
@@ -155,6 +167,9 @@ class Toolbox:
 
         Args:
             code: Statements; the value of a last expression is printed.
+
+        Raises:
+            ToolError: The program fails or exceeds a limit.
         """
         return self._repl.run(code)
 
@@ -179,7 +194,10 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """Run a cell after the earlier successful ones; return its output, or raise ToolError."""
+        """Run a cell after the earlier successful ones, and return its output.
+
+        Raises ToolError if the program fails, or if it or the number of cells is above a limit.
+        """
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:

@@ -110,20 +110,14 @@ class ToolSession:
                 if follows or call.name not in _COMPUTING:
                     learned |= numbers_in(result.content)
             if not repeated:
-                self._count(call, result, made_up, follows)
+                self._mark(call, result, made_up, follows)
         # Added at the end, because the agent sees these numbers in the next turn only.
         self._given |= given
         self._learned |= learned
         self.turns.append((calls, results))
         return results
 
-    def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
-        """Add to `made` the first missing step of the call's tool with its evidence in the result.
-
-        A step without evidence needs only a successful call of the tool. A calculation must have no
-        `made_up` numbers, which the agent could not know, and after the first step one of
-        `_learned` (`follows` is True). A read file must be that of the step.
-        """
+    def _mark(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
         for index, step in enumerate(self.steps):
             if index in self.made or call.name != step.call.name:
                 continue
@@ -150,7 +144,7 @@ def numbers_in(text: str) -> set[str]:
 
 
 class ToolUse(Task):
-    """The task of tool_use_v0; see `parallel_env` for the arguments."""
+    """Task of tool_use_v0; see `parallel_env` for the arguments and EnvConfigError."""
 
     name: ClassVar[str] = "tool_use_v0"
     attempts = TURNS

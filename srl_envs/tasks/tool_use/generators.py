@@ -49,10 +49,7 @@ def _problem(
     steps: Sequence[CallStep],
     files: Mapping[str, str] | None = None,
 ) -> Problem:
-    """Return a Problem; its question also lists the names in `files` (name -> text).
-
-    `key` identifies the problem within its family, apart from its wording.
-    """
+    """Return a Problem that lists its `files` (name -> text), if any; `key` is for its identity."""
     listing = f" Files: {', '.join(sorted(files))}." if files else ""
     return Problem(
         question + listing,
@@ -133,7 +130,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem: `difficulty` (1 to 5) files name the next, one has a number, two neither."""
+    """Draw a Problem of difficulty 1 to 5: that many files name the next; the last has a number."""
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
     chain = names[: difficulty + 1]
@@ -209,7 +206,7 @@ def towns() -> list[str]:
 
 
 def _number(rng: np.random.Generator, difficulty: int) -> str:
-    """Draw a number, as text: one digit, two, three, one decimal place, or five (difficulty 5)."""
+    """Draw a number as text: 1, 2 or 3 digits, one decimal place, or 5 digits, by difficulty."""
     if difficulty == 4:
         return f"{rng.integers(10, 1000) / 10:.1f}"
     low, high = {1: (2, 10), 2: (10, 100), 3: (100, 1000), 5: (10_000, 100_000)}[difficulty]
@@ -217,6 +214,6 @@ def _number(rng: np.random.Generator, difficulty: int) -> str:
 
 
 def _files(rng: np.random.Generator, difficulty: int, size: int) -> dict[str, str]:
-    """Draw `size` files: a dict of a name in FILE_NAMES -> a number as text, sorted by name."""
+    """Draw `size` files: name in FILE_NAMES -> `_number` of `difficulty`, sorted by name."""
     names = rng.permutation(FILE_NAMES)[:size]
     return {str(name): _number(rng, difficulty) for name in sorted(names)}

@@ -313,10 +313,7 @@ def _after_spaces(text: str, place: int) -> int:
 
 
 def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in JSON values, each of them a call or a list of calls.
-
-    Raises _NoCall for an empty list, an invalid call, and more than CALLS_A_TURN calls.
-    """
+    """Return the calls in JSON values (a call or a list each); _NoCall if invalid or too many."""
     calls: list[ToolCall] = []
     for message in messages:
         if not message and isinstance(message, list):

@@ -7,13 +7,6 @@ const PERIOD = 700, AGAIN = 2000;  // milliseconds until the next request, and a
 const search = new URLSearchParams(location.search);
 let doc = null, etag = null, changed = null;
 
-// The token of the address that `srl watch` printed is stored, so that no address shows it.
-if (location.hash.startsWith("#token=")) {
-  localStorage.setItem("token", decodeURIComponent(location.hash.slice("#token=".length)));
-  history.replaceState(null, "", location.pathname + location.search);
-}
-const token = localStorage.getItem("token");
-
 const light = text("span", "light", ""), told = text("span", "", "connecting");
 document.body.prepend(make("div", { className: "bar" },
   search.has("run") ? make("a", { href: "/" }, "\u2190 all runs") : text("b", "", "Core SRL"),
@@ -107,7 +100,6 @@ async function received(fresh) {
 }
 
 const REFUSED = {
-  401: "wrong token: open the address that srl watch printed",
   404: "the server has no such run",
   503: "the server has too many connections",
 };
@@ -116,7 +108,6 @@ async function poll() {
   let pause = PERIOD;
   try {
     const headers = etag === null ? {} : { "If-None-Match": etag };
-    if (token !== null) headers.Authorization = `Bearer ${token}`;
     const answer = await fetch(`/document${location.search}`, { headers });
     if (answer.status === 200) {
       await received(await answer.json());

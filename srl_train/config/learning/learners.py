@@ -94,10 +94,7 @@ class SurrogateConfig(OptimizerConfig):
     sampler_cap: Annotated[float, Field(gt=1)] = 3.0
     """Maximum ratio of the trainer's probability to the sampler's for sampler_correction, above
     1."""
-    trl: Annotated[
-        Mapping[str, Any],
-        Field(json_schema_extra={"propertyNames": {"enum": list(TRL_OPTIONS)}}),
-    ] = {}
+    trl: Mapping[str, Any] = {}
     """Additional options of TRL's GRPOConfig by name, such as `epsilon_high: 0.28`."""
 
     @property

@@ -23,7 +23,7 @@ Groups = Annotated[tuple[Annotated[Names, Field(min_length=1)], ...], Field(stri
 
 
 class UpdatesSection(Section):
-    """Base class of the section `updates`."""
+    """Base class of the section `updates`: update strategy, and maximum age of samples."""
 
     CHOICE: ClassVar = "strategy"
 

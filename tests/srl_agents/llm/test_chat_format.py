@@ -93,6 +93,9 @@ def test_contents_never_contain_control_tokens(dialect):
         control = set(dialect.tokenizer.all_special_ids)
         assert [t for t in spelled if t in control] == [t for t in plain if t in control]
         assert evil in dialect.tokenizer.decode(spelled, clean_up_tokenization_spaces=False)
+    answer = chat.answer(evil)
+    assert control.isdisjoint(answer)
+    assert chat.text(answer) == evil
 
 
 def test_the_text_of_an_answer_shows_other_special_tokens(tokenizer_of):
@@ -117,22 +120,18 @@ def test_a_template_that_drops_earlier_turns_is_rejected(tokenizer_of):
         ChatFormat(tokenizer_of(forgetful))
 
 
-def test_a_template_that_rewrites_every_turn_is_rejected(tokenizer_of):
-    counting = (
-        "{% for m in messages %}{{ messages | length ~ m['role'] + m['content'] + '<|im_end|>' }}"
-        "{% endfor %}{{ '<|im_start|>' }}"
-    )
-    with pytest.raises(BackendError, match="cannot be continued by appending"):
-        ChatFormat(tokenizer_of(counting))
-
-
-def test_a_template_that_rewrites_the_opening_is_rejected(tokenizer_of):
-    counting = (
-        "{% for m in messages %}{{ loop.revindex ~ m['role'] + m['content'] + '<|im_end|>' }}"
-        "{% endfor %}{{ '<|im_start|>' }}"
-    )
-    with pytest.raises(BackendError, match="rewrites earlier turns"):
-        ChatFormat(tokenizer_of(counting))
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        ("messages | length", "cannot be continued by appending"),
+        ("loop.revindex", "rewrites earlier turns"),
+    ],
+)
+def test_a_template_that_rewrites_turns_is_rejected(tokenizer_of, number, said):
+    counting = "{% for m in messages %}{{ NUMBER ~ m['role'] + m['content'] + '<|im_end|>' }}"
+    ending = "{% endfor %}{{ '<|im_start|>' }}"
+    with pytest.raises(BackendError, match=said):
+        ChatFormat(tokenizer_of(counting.replace("NUMBER", number) + ending))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """A model behind an API in a seat: told, read and remembered as any other that writes."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 from srl_agents.episode import from_json, to_json
@@ -46,33 +43,6 @@ def one_turn(policy, state, seen="rain", agent="a", **more):
 
 def make_env():
     return registry.make("coop_compete_v0", num_agents=2, variant="pair", max_cycles=3)
-
-
-def test_rendered_conversation():
-    model = Scripted(["go", "perhaps", "stay"])
-    policy = ChatPolicy(model, Vote())
-    state = policy.start(0)
-    first, state = one_turn(policy, state)
-    second, state = one_turn(policy, state, "sun", messages=(("b", "go home!"), ("c", "no")))
-    third, state = one_turn(policy, state, "snow")
-    assert [d.action for d in (first, second, third)] == [1, 2, 0]
-    assert [d.tokens for d in (first, second, third)] == [None] * 3
-    assert first.parse_failure is None and second.text == "perhaps"
-    said = [(one["role"], one["content"]) for one in state.messages]
-    assert said == [
-        ("system", "You are a. Say stay, go or go home."),
-        ("user", "You see rain."),
-        ("assistant", "go"),
-        ("user", "b says: go home!\nc says: no\nYou see sun."),
-        ("assistant", "perhaps"),
-        (
-            "user",
-            f"Your last answer was not read: {second.parse_failure}. So go home was played.\n"
-            "You see snow.",
-        ),
-        ("assistant", "stay"),
-    ]
-    assert model.requests[2].messages == state.messages[:-1]
 
 
 def test_prompts_equal_those_of_text_policy():
@@ -152,17 +122,6 @@ def test_a_failing_api_fails_the_episode(server):
     policy = ChatPolicy(api_model("openai:m"), make_env().unwrapped.text_view)
     [episode] = play_many(make_env, dict.fromkeys(("agent_0", "agent_1"), policy), [0])
     assert episode.failure.startswith("RejectedError: openai:m: BadRequestError: ")
-
-
-def test_documented_example(server, capsys):
-    docs = Path(__file__).parents[3] / "docs"
-    guide = (docs / "agents" / "api_models.md").read_text(encoding="utf-8")
-    [code] = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
-    names = {}
-    exec(compile(code, "guide", "exec", dont_inherit=True), names)
-    assert (
-        names["policy"].name == "openai:gpt-5-mini" and "prompt_tokens=0" in capsys.readouterr().out
-    )
 
 
 def test_the_default_action_is_recorded_and_reported():

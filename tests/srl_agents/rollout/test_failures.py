@@ -75,3 +75,10 @@ def test_an_episode_without_an_end_fails_with_the_name_of_its_environment(monkey
     played = play(env, dict.fromkeys(env.possible_agents, Always(0)), 0)
     assert len(played.turns) == 3
     assert played.failure == "EnvError: coop_compete_v0 did not end in 3 steps"
+
+
+@pytest.mark.parametrize("setting", ["seats", "policy_seeds", "reset_options", "names", "extra"])
+def test_lists_have_one_entry_per_seed(setting):
+    lists = {"seats": dict.fromkeys("ab", Scribe("p")), setting: [{}]}
+    with pytest.raises(ValueError, match=f"{setting} must have one entry per seed"):
+        play_many(Ledger, seeds=[1, 2], **lists)

@@ -177,7 +177,48 @@ def test_late_defaulters_deliver_until_late():
     assert owed[True] and all(done == {market.PASS} for done in owed[True])
 
 
+def test_sly_traders_break_their_word_as_long_as_their_reputation_allows_it():
+    _, played = surplus_share("sly_trader", num_agents=4)
+    owed = {True: set(), False: set()}  # reputation above 1/2 or not -> actions on deliveries
+    for episode in played:
+        for turn in episode.turns:
+            for step in turn if turn[0].info["phase"] == "deliveries" else ():
+                time, _, _, due, _, reputation, *_ = step.observation
+                assert due
+                if time < 0.8:
+                    owed[bool(reputation > 0.5)].add(step.decision.action)
+    assert owed == {True: {market.PASS}, False: {market.PASS, market.DELIVER}}
+
+
 # ---- negotiation ---------------------------------------------------------------------------------
+
+
+DILEMMAS = [
+    (
+        "social_trading_v0",
+        {"num_agents": 4, "max_cycles": 24},
+        ("truthful_trader", "sly_trader", "sly_bargainer"),
+    ),
+    ("social_negotiation_v0", {"discount": 0.99}, ("conceder", "firm", "boulware")),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "kinds"), DILEMMAS, ids=["trading", "negotiation"])
+def test_exploiting_pays_against_cooperation_only(name, options, kinds):
+    def payoff(who, others):
+        """Return the mean returns of an agent that plays `who`, and of all that play `others`."""
+        played = games(name, [who, *[others] * (options.get("num_agents", 2) - 1)], 60, **options)
+        returns = [list(episode.returns().values()) for episode in played]
+        return np.mean([own for own, *_ in returns]), np.mean([rest for _, *rest in returns])
+
+    friend, exploiter, answer = kinds
+    peace, war, robbery = (
+        payoff(*pair) for pair in ((friend, friend), (exploiter, exploiter), (exploiter, friend))
+    )
+    assert robbery[0] > peace[0] > robbery[1], "the exploiter gains at the others' expense"
+    assert min(peace) > max(war), "mutual exploitation is worse for all"
+    assert robbery[0] > payoff(answer, friend)[0], "the best response to each differs"
+    assert payoff(answer, exploiter)[0] > max(payoff(friend, exploiter)[0], war[0])
 
 
 @pytest.mark.parametrize("options", [{}, {"offers": "simultaneous"}, {"conflict": 1.0}])

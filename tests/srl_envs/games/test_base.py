@@ -5,7 +5,7 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.base import NOISE_BLOCK, OBSERVATION_MODES
+from srl_envs.games.base import NOISE_BLOCK, OBSERVATION_MODES, VectorLayout, numbers_in
 from srl_envs.games.staged import Staged
 from tests.srl_envs.kinds import GAMES
 
@@ -172,3 +172,11 @@ def test_returned_objects_belong_to_the_caller(name):
         kept.append((expected[0], {agent: seen.copy() for agent, seen in expected[0].items()}))
     for shown, as_it_was in kept:  # nothing that was handed out is written again
         assert all(np.array_equal(shown[agent], as_it_was[agent]) for agent in shown)
+
+
+def test_packed_fields_contain_the_numbers_of_an_observation():
+    layout = VectorLayout({"time": 1, "own": 2})
+    for dtype in (np.float32, np.float64):
+        time, own = layout.packed(np.array([0.5, 1.0, -2.25], dtype))
+        assert numbers_in(time) == [0.5] and numbers_in(own) == [1.0, -2.25]
+    assert layout.packed({"observation": np.array([0.5, 1.0, -2.25])}) == (time, own)

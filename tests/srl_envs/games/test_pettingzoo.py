@@ -35,6 +35,15 @@ OTHER = {
     "multitask": {"environments": PAIRS},
 }
 """Options of one set, by name without the version; for other names num_agents=3."""
+MORE = {
+    "coop_compete_v0": {"num_agents": 5, "turnover": 1, "talk": 1},
+    "coop_compete_v1": {"num_agents": 5, "turnover": 1},
+    "team_battle_v0": {"talk": 2},
+    "team_battle_v1": {"talk": 2},
+    "social_trading_v0": {"talk": 2},
+    "social_negotiation_v0": {"talk": 2},
+}
+"""Further options, for four more sets."""
 
 
 def option_sets():
@@ -44,6 +53,8 @@ def option_sets():
         for label, options in sets.items():
             marks = pytest.mark.slow if writes(name) and label != "vector" else ()
             yield pytest.param(name, options, id=f"{name}-{label}", marks=marks)
+            if name in MORE:
+                yield pytest.param(name, options | MORE[name], id=f"{name}-{label}-more")
 
 
 every_set = pytest.mark.parametrize(("name", "options"), [*option_sets()])

@@ -1,8 +1,6 @@
 """Interface of vectorized games: shapes, seeds, errors, and copies of arrays."""
 
 import pickle
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,12 +130,3 @@ def test_pickled_copy_continues_identically(name):
     for _ in range(12):
         for one, same in zip(games.step(actions)[:4], twin.step(actions)[:4], strict=True):
             assert np.array_equal(one, same)
-
-
-def test_docs_example_runs(capsys):
-    page = Path(__file__).parents[3] / "docs/environments/vector.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 1
-    for block in blocks:
-        exec(block, {})
-    assert "[1. 1.]" in capsys.readouterr().out

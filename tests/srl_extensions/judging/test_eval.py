@@ -63,6 +63,18 @@ def test_the_seed_determines_the_file_and_quiet_prints_nothing(tmp_path, capsys)
     assert capsys.readouterr().out == ""
 
 
+def test_set_replaces_arguments_and_the_holdout_of_a_replaced_argument(tmp_path):
+    name = "coop_compete_v1.strangers_unseen"
+    words = ["--scenario", name, "--policy", "uniform", "--episodes", "2"]
+    [whole] = evaluated(words, tmp_path)["scores"]
+    [short] = evaluated([*words, "--set", "max_cycles=1"], tmp_path)["scores"]
+    [seen] = evaluated([*words, "--set", "split=train"], tmp_path)["scores"]
+    assert short["focal_return"] < whole["focal_return"] / 2
+    assert short["scenario"]["options"]["max_cycles"] == 1
+    tags = [one["scenario"]["tags"] for one in (whole, short, seen)]
+    assert tags[0] == tags[1] and "held-out levels" in tags[0] and "held-out levels" not in tags[2]
+
+
 @pytest.mark.usefixtures("one_model")
 def test_the_embedded_model_is_scored(tmp_path):
     record = evaluated([*FEW, "--policy", "tiny", "--constrained"], tmp_path)

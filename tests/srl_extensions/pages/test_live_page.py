@@ -132,14 +132,3 @@ def test_hostile_text_on_the_live_page(tmp_path, open_page):
         assert "\u202e" not in watched.page.content() and "\x1b" not in watched.page.content()
         assert watched.wrong == []
         assert all(asked.startswith(address) for asked in watched.asked)
-
-
-def test_token_is_stored_and_removed_from_the_address(tmp_path, open_page, monkeypatch):
-    monkeypatch.setenv("SRL_WATCH_TOKEN", "a-token-of-the-test")
-    write_run(tmp_path / "runs" / "one")
-    with watching(tmp_path / "runs") as (address, _):
-        watched = open_page(address)
-        assert "token" in address and "token" not in watched.page.url
-        watched.page.click(".run")
-        watched.page.wait_for_selector("canvas")
-        assert watched.wrong == []

@@ -16,8 +16,6 @@ from srl_train.metrics.sinks import JsonlSink
 from tests.srl_extensions.pages.pages import words
 from tests.srl_extensions.pages.synthetic_runs import row, write_run
 
-TOKEN = "a-token-of-the-test"
-
 
 @pytest.fixture
 def runs(tmp_path):
@@ -87,17 +85,6 @@ def test_server_is_read_only(client, method):
 def test_other_names_of_this_host_are_refused(runs, host, code):
     client = TestClient(server([runs], names=["Box.lan"]).config.app)
     assert client.get("/", headers={"host": host}).status_code == code
-
-
-def test_documents_require_the_token(runs):
-    client = TestClient(server([runs], token=TOKEN).config.app, base_url="http://127.0.0.1")
-    for value in ("", "Bearer x", "Bearer \xff", f"Basic {TOKEN}", f"Bearer {TOKEN}x"):
-        headers = {"authorization": value.encode("latin-1")}
-        assert client.get("/document", headers=headers).status_code == 401
-    assert client.get(f"/document?token={TOKEN}").status_code == 401
-    bearer = {"authorization": f"Bearer {TOKEN}"}
-    assert client.get("/document", headers=bearer).status_code == 200
-    assert client.get("/").status_code == 200  # The page without a document.
 
 
 @pytest.mark.parametrize(

@@ -32,4 +32,4 @@ def test_port_in_use_is_an_error(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert cli.main(["serve", "env", "maze_v0", "--port", port]) == 2
-    assert "the port free (0 takes a free one)" in capsys.readouterr().err
+    assert "the port is free (0 takes a free one)" in capsys.readouterr().err

@@ -53,37 +53,24 @@ def scenario(test):
     return run
 
 
-async def begun(sessions, client="one", env=new_env):
+async def begun(sessions, env=new_env):
     """Return a session that has been reset."""
-    session, _ = await sessions.open(client, env)
-    await sessions.advance(client, session, reset)
+    session, _ = await sessions.open(env)
+    await sessions.advance(session, reset)
     return session
 
 
 @scenario
-async def test_sessions_of_a_client_are_limited(make_sessions):
+async def test_open_sessions_are_limited(make_sessions):
     sessions = make_sessions(max_sessions=2)
-    first, _ = await sessions.open("one", new_env)
-    await sessions.open("one", new_env)
-    with pytest.raises(RemoteError, match="at most 2 sessions per client"):
-        await sessions.open("one", new_env)
-    await sessions.open("other", new_env)
+    first, _ = await sessions.open(new_env)
+    await sessions.open(new_env)
+    with pytest.raises(RemoteError, match="at most 2 sessions"):
+        await sessions.open(new_env)
     for session in (first, first, "unknown"):
-        await sessions.close("one", session)
-    await sessions.open("one", new_env)
-    assert (sessions.count("one"), sessions.count("other")) == (2, 1)
-
-
-@scenario
-async def test_ids_cannot_be_guessed_and_belong_to_one_client(make_sessions):
-    sessions = make_sessions()
-    ids = [await begun(sessions) for _ in range(20)]
-    assert {len(one) for one in set(ids)} == {22}  # 128 bits
-    with pytest.raises(RemoteError) as refused:
-        await sessions.advance("other", ids[0], step)
-    assert refused.value.code == "NOT_FOUND"
-    await sessions.close("other", ids[0])
-    assert len(sessions.open_sessions) == 20
+        await sessions.close(session)
+    await sessions.open(new_env)
+    assert len(sessions.open_sessions) == 2
 
 
 @scenario
@@ -92,7 +79,7 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
     sessions = make_sessions(clock=lambda: now[0], lease=10.0)
     used, left = await begun(sessions), await begun(sessions)
     now[0] = 9.0
-    await sessions.advance("one", used, step)
+    await sessions.advance(used, step)
     now[0] = 12.0
     assert [one.id for one in sessions.expired()] == [left]
     now[0] = 30.0
@@ -105,36 +92,37 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
 @scenario
 async def test_step_that_hangs_ends_its_session(make_sessions):
     sessions = make_sessions(threads=2, step_seconds=0.2)
-    hanging = await begun(sessions, env=lambda: (misbehaving.hanging(), None))
-    other = await begun(sessions, "other")
+    hanging = await begun(sessions, lambda: (misbehaving.hanging(), None))
+    other = await begun(sessions)
     with pytest.raises(RemoteError, match=r"longer than 0\.2 s"):
-        await sessions.advance("one", hanging, step)
+        await sessions.advance(hanging, step)
     assert hanging not in sessions.open_sessions
-    await sessions.advance("other", other, step)
+    await sessions.advance(other, step)
 
 
 @scenario
-async def test_calls_of_one_client_do_not_delay_another(make_sessions):
-    sessions = make_sessions(threads=2)
-    other = await begun(sessions, "other")
-    ids = [await begun(sessions, env=lambda: (misbehaving.hanging(), None)) for _ in range(3)]
-    stepping = [asyncio.ensure_future(sessions.advance("one", one, step)) for one in ids]
+async def test_calls_that_compute_at_once_are_limited(make_sessions):
+    sessions = make_sessions(threads=1)
+    other = await begun(sessions)
+    hanging = await begun(sessions, lambda: (misbehaving.hanging(), None))
+    stepping = asyncio.ensure_future(sessions.advance(hanging, step))
     await asyncio.to_thread(misbehaving.BEGAN.wait)
-    await sessions.advance("other", other, step)
-    assert not any(one.done() for one in stepping)
+    waiting = asyncio.ensure_future(sessions.advance(other, step))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
     misbehaving.FREE.set()
-    await asyncio.gather(*stepping)
+    await asyncio.gather(stepping, waiting)
 
 
 @scenario
 async def test_session_serves_one_call_at_once(make_sessions):
     sessions = make_sessions()
-    session = await begun(sessions, env=lambda: (misbehaving.hanging(), None))
-    stepping = asyncio.ensure_future(sessions.advance("one", session, step))
+    session = await begun(sessions, lambda: (misbehaving.hanging(), None))
+    stepping = asyncio.ensure_future(sessions.advance(session, step))
     await asyncio.to_thread(misbehaving.BEGAN.wait)
     with pytest.raises(RemoteError, match="another call"):
-        await sessions.advance("one", session, step)
-    closing = asyncio.ensure_future(sessions.close("one", session))
+        await sessions.advance(session, step)
+    closing = asyncio.ensure_future(sessions.close(session))
     misbehaving.FREE.set()
     await asyncio.gather(stepping, closing)
 
@@ -142,9 +130,9 @@ async def test_session_serves_one_call_at_once(make_sessions):
 @scenario
 async def test_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
-    session = await begun(sessions, env=lambda: (misbehaving.Failing(), None))
+    session = await begun(sessions, lambda: (misbehaving.Failing(), None))
     with pytest.raises(RemoteError, match="the environment failed: ZeroDivision") as refused:
-        await sessions.advance("one", session, step)
+        await sessions.advance(session, step)
     assert refused.value.code == "INTERNAL"
     assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
     assert session not in sessions.open_sessions
@@ -159,5 +147,5 @@ async def test_environment_exceptions_release_thread_and_session(make_sessions):
 
     for error in misbehaving.ERRORS:
         with pytest.raises(RemoteError, match="the environment failed"):
-            await sessions.open("one", partial(broken, error))
+            await sessions.open(partial(broken, error))
     await begun(sessions)

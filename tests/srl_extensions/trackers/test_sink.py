@@ -146,6 +146,7 @@ def test_missing_package_raises_before_training(monkeypatch, short_run, tmp_path
     "text",
     ["{", "[]", '{"wandb": 1}', '{"wandb": {"run_id": 5, "last": {}}}',
      '{"wandb": {"run_id": "../../x", "last": {}}}',
+     f'{{"wandb": {{"run_id": "{"x" * 202}", "last": {{}}}}}}',
      '{"wandb": {"run_id": "x", "last": {"train": "9"}}}'],
 )  # fmt: skip
 def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
@@ -161,6 +162,7 @@ def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
         ({"trackers": ["comet"]}, "'tensorboard', 'trackio', 'wandb' or 'mlflow'"),
         ({"tracker_options": {"wandb": {"mode": "offline"}}}, "wandb must be in trackers"),
         ({"trackers": ["tensorboard"], "run_name": "../x"}, "run_name: "),
+        ({"trackers": ["tensorboard"], "run_name": "x" * 101}, "run_name: "),
         (
             {
                 "trackers": ["mlflow"],

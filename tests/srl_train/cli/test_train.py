@@ -46,6 +46,16 @@ def test_command_line_overrides_settings_and_seed(config_path):
     assert config.models.sampling.temperature == 0.5
 
 
+def test_a_refused_run_leaves_no_folder(config_path, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "run"
+    words = ["train", str(config_path), "--out", str(out), "--set"]
+    assert cli.main([*words, "seats.me=tiny"]) == 2
+    assert not out.exists()
+    monkeypatch.setattr(train, "prepare_torch", None)  # An environment is checked before torch.
+    assert cli.main([*words, "environment.options.max_cycle=3"]) == 2
+    assert "max_cycle" in capsys.readouterr().err and not out.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -2,7 +2,9 @@
 
 import ast
 import dataclasses
+import json
 import pickle
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -154,3 +156,11 @@ def test_every_setting_is_described_and_used():
             # The sampling section is passed as a whole; a choice is given by the section's class.
             known = kind is SamplingConfig or name == kind.CHOICE or name in read | derived
             assert known, f"no code reads {kind.__name__}.{name}"
+
+
+def test_patterns_compile_in_little_memory():
+    """A counted repetition of the Unicode class \\w takes 8 to 20 MB; max_length costs nothing."""
+    schema = json.dumps(RunConfig.model_json_schema())
+    patterns = re.findall(r'"pattern": ("(?:[^"\\\\]|\\\\.)*")', schema)
+    assert len(patterns) >= 2
+    assert not [one for one in map(json.loads, patterns) if re.search(r"\\w.*\{\d*,\d\d", one)]

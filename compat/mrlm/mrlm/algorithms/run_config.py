@@ -105,8 +105,8 @@ def _grpo(config: ExperimentConfig) -> Settings:
 def _rounds(training: TrainingConfig, group: int | None) -> Settings:
     """Return the number of rounds, and the division of a round's episodes into groups and steps.
 
-    `group` is the group size. PPO, which compares no answers, has None: its groups are as small as
-    the division into steps allows. Raises ConfigError if the episodes cannot be divided.
+    A `group` size of None is for PPO, which compares no answers: groups are then as small as
+    possible. Raises ConfigError if the episodes cannot be divided.
     """
     played, passes = training.num_rollouts_per_iteration, training.gradient_accumulation_steps
     steps = max(1, played // training.batch_size)

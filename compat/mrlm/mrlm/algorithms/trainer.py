@@ -68,7 +68,7 @@ class PolicyTrainer:
         """Train the policy from its current weights; return a dict of results (Trainer.fit).
 
         The run is written to `config.output_dir`, or else outputs/ALGORITHM. A run that the folder
-        already contains is moved to a folder next to it. `num_iterations` replaces
+        already contains is moved to a folder next to it. `num_iterations`, unless None, replaces
         `config.training.num_epochs`. A policy on the CPU is moved to a GPU if there is one.
         """
         training: dict[str, Any] = {"algorithm": self.algorithm}

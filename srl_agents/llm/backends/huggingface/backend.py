@@ -99,7 +99,6 @@ class HuggingFaceBackend:
         self._masks = masks_for(model)
         self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
         self.caches = KeptCaches()
-        """Key-value caches of conversations."""
         self.batched = True
         """True to batch requests and to keep caches."""
 
@@ -128,11 +127,14 @@ class HuggingFaceBackend:
             **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
 
         Raises:
-            BackendError: The model cannot be loaded or is incomplete, or `device` is a missing GPU.
+            BackendError: The model cannot be loaded or is incomplete, `device` is a missing GPU, or
+                `quantization` is unknown.
             ImportError: The package for quantization or GGUF is missing.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
+        if quantization not in (None, "nf4"):
+            raise BackendError(f"quantization must be 'nf4' or None, got {quantization!r}")
         if device.startswith("cuda") and not torch.cuda.is_available():
             raise BackendError(f"device must be 'cpu' or 'auto' without a GPU, got {device!r}")
         try:
@@ -192,7 +194,8 @@ class HuggingFaceBackend:
         """Return the current ModelVersion of the weights, which records contain.
 
         Args:
-            adapter: Name of an adapter; None for the base.
+            adapter: Name of an adapter, which is not checked; None for the base. Without an entry
+                in `adapter_versions`, an adapter has the version of the base.
         """
         version = self.weights_version
         if adapter is not None:
@@ -285,7 +288,6 @@ class HuggingFaceBackend:
     def _read(
         self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
     ) -> torch.Tensor:
-        """Append `feeds` (ids per row) to cache `kept`; return next logits (rows, vocabulary)."""
         if not kept.keeps or any(kept.read):
             return self._forward(kept, feeds, adapters)
         # Equal first prompts, as in a group of episodes, are read once and then copied to all rows.

@@ -44,7 +44,10 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
 
 
 def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return `source_of(name)`; BackendError if it is no name, or not local and no hub answers."""
+    """Return `source_of(name)` of a model that is on this machine or may be on the hub.
+
+    Raises BackendError for an invalid name, or if the model is not local and no hub answers.
+    """
     source, revised = source_of(name)
     try:
         if os.path.exists(source) or any(
@@ -127,7 +130,7 @@ def make_batch_invariant(model: Any) -> None:
 
 
 def shared_states(model: Any) -> Iterator[Any]:
-    """Yield each quantized layer's quantization state (scales), no parameter or buffer."""
+    """Yield the quantization state (scales) of each quantized layer, which is no buffer."""
     for module in model.modules():
         if (state := getattr(module, "quant_state", None)) is not None:
             yield state

@@ -82,10 +82,6 @@ def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tenso
 
 
 def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
-    """Return the scores with -inf for tokens that top-k or top-p removes.
-
-    `counts` (k) and `shares` (p) have the shape (rows, 1).
-    """
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     ranks = torch.arange(scores.shape[-1], device=scores.device)[None]
     ordered = ordered.masked_fill(ranks >= counts, -torch.inf)

@@ -76,3 +76,12 @@ def test_each_event_loop_has_its_own_batches():
 
     run(outer())
     assert recorder.batches == [[2], [1]]
+
+
+def test_requests_without_an_order_are_sampled_as_submitted():
+    batcher = Batcher(lambda batch: [batch] * 3, order=None)
+
+    async def three():
+        return await together(*map(batcher.submit, (3, 1, 2)))
+
+    assert run(three()) == [[3, 1, 2]] * 3

@@ -196,10 +196,13 @@ def test_a_failing_model_raises_backend_error_with_its_cause(backend):
     assert isinstance(caught.value.__cause__, IndexError)
 
 
-def test_a_missing_device_raises_backend_error(tiny_folder, monkeypatch):
+@pytest.mark.parametrize(("option", "value"), [("device", "cuda"), ("quantization", "zz")])
+def test_a_missing_device_or_unknown_quantization_is_refused(
+    tiny_folder, monkeypatch, option, value
+):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(BackendError, match=r"device must be .* got 'cuda'"):
-        HuggingFaceBackend.load(tiny_folder, device="cuda")
+    with pytest.raises(BackendError, match=f"{option} must be .* got '{value}'"):
+        HuggingFaceBackend.load(tiny_folder, **{option: value})
 
 
 def test_a_missing_folder_raises_backend_error(tmp_path):
