@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 RULES = frozenset(
     {
-        "height", "messages", "obs_mode", "rules", "split", "task",
+        "acts", "features", "height", "messages", "obs_mode", "rules", "split", "task",
         "variant", "view_radius", "width",
     }
 )  # fmt: skip
@@ -60,7 +60,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         observed, acted = described.observation_spaces, described.action_spaces
         self.observation_spaces = {agent: from_space(one) for agent, one in observed.items()}
         self.action_spaces = {agent: from_space(one) for agent, one in acted.items()}
-        self.teams = described.teams
+        self.teams, self.talk = described.teams, self._options.get("talk", 0)
         self._described = described
         if described.max_cycles is not None:
             self.max_cycles = described.max_cycles
