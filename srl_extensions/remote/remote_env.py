@@ -30,12 +30,10 @@ from srl_train.run_files import versions
 if TYPE_CHECKING:
     from srl_extensions.remote.client import EnvServer
 
-RULES = frozenset(
-    {
-        "acts", "features", "height", "messages", "obs_mode", "rules", "split", "task",
-        "variant", "view_radius", "width",
-    }
-)  # fmt: skip
+RULES = frozenset({
+    "acts", "features", "height", "messages", "obs_mode", "rules", "split", "task", "variant",
+    "view_radius", "width",
+})  # fmt: skip
 """Attributes of games that policies and reports read; they are the same in all episodes."""
 
 
