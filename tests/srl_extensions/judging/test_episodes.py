@@ -58,7 +58,7 @@ def command(words, folder):
 
 def test_a_name_with_slashes_is_one_file(tmp_path):
     seats = dict.fromkeys(PAIR.make().possible_agents, classic_policy("bully", PAIR.make()))
-    plan = EpisodePlan(PAIR.make, seats, 1, 1)
+    plan = EpisodePlan(PAIR.make, seats, 1, 1, {}, {})
     EpisodeRunner(folder=tmp_path).play("grpc://127.0.0.1:50051/coop_compete_pair_v0", [plan])
     [path] = tmp_path.iterdir()
     assert len(list(read_jsonl(path))) == 1
