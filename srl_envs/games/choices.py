@@ -81,7 +81,6 @@ class ChoiceGame(TurnoverGame):
     rules: ChoiceRules
 
     def baselines(self) -> dict[str, float]:
-        # With turnover, agents that join explore again, and "scripted" is missing.
         return {
             "uniform": self.rules.uniform_value(),
             "constant": max(self.constants()),

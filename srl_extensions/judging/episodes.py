@@ -84,10 +84,9 @@ class EpisodeRunner:
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
         """Play episodes, append each to `folder`/NAME.jsonl, if set, when it ends, and return all.
 
-        A slash in the name, as of a server's environment, is an underscore in the file's name.
         The number of an episode in `plans` identifies it in the file; episodes in the file are not
         played. A failed episode has its `failure`, and is written after its last attempt. Raise
-        ConfigError if the file cannot be written, or contains other episodes.
+        ConfigError if the file cannot be written, or contains other episodes. NAME has _ for /.
         """
         path = None if self.folder is None else self.folder / f"{name.replace('/', '_')}.jsonl"
         done = {} if path is None else _finished(path, plans)
