@@ -81,10 +81,11 @@ class ChoiceGame(TurnoverGame):
     rules: ChoiceRules
 
     def baselines(self) -> dict[str, float]:
+        # With turnover, agents that join explore again, and "scripted" is missing.
         return {
             "uniform": self.rules.uniform_value(),
             "constant": max(self.constants()),
-            "scripted": self.scripted_value(),
+            **({} if self.turnover else {"scripted": self.scripted_value()}),
             "optimum": self.rules.optimum(),
         }
 
