@@ -141,11 +141,10 @@ class HiddenRules(TurnoverGame):
             game.max_cycles = self.max_cycles
         known = [game.baselines() for game in games]
         constants = zip(*(game.constants() for game in games), strict=True)
-        scripted = fmean(game.scripted_value() for game in games)
         return {
             "uniform": fmean(values["uniform"] for values in known),
             "constant": max(map(fmean, constants)),
-            **({} if self.turnover else {"scripted": scripted}),
+            **({} if self.turnover else {"scripted": fmean(one.scripted_value() for one in games)}),
             "optimum": fmean(values["optimum"] for values in known),
         }
 
