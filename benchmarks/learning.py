@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,35 +17,20 @@ import numpy as np
 from benchmarks import runs
 from benchmarks.claim import Request, Result, Settings
 from benchmarks.games import RIGHT, SignalsView
-from benchmarks.records import ROOT, Estimate, estimate
-from benchmarks.runs import HeldOut, Run, build_env, evaluate, last_info, mean_return, train_methods
+from benchmarks.records import estimate
+from benchmarks.runs import HeldOut, Run, evaluate, last_info, mean_return, train_methods
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.evaluation.episode_stats import winner
-from srl_agents.llm import tiny
 from srl_envs import make
-from srl_envs.games.base import VectorLayout
 from srl_envs.games.maze import Maze
-from srl_envs.games.trading import SocialTrading, field_sizes
-from srl_train.metrics import read_metrics
 
 WALKERS = ("random_walker", "greedy_walker", "explorer")
-TRADERS = ("uniform", "truthful_trader")
-UNSEEN = 2**31  # Training draws the seeds of its markets below this one.
 SEARCHED = 4000  # Problem seeds in which all one-digit problems occur.
-LAST = 3
-"""Rounds at the end of a run whose mean reward is compared."""
-VLLM_PYTHON = "SRL_VLLM_PYTHON"
-"""Variable with the interpreter of vLLM's environment, if `make test-vllm` built none."""
-
-
-def options_of(request: Request) -> dict[str, Any]:
-    """Return the options of the environment in the claim's configuration."""
-    return dict(request.config().environment.options)
 
 
 def maze(request: Request) -> Result:
     """Train walkers, and measure them and scripted ones in held-out mazes; one row per run."""
-    options = options_of(request)
+    options = dict(request.config().environment.options)
     exam = held_out_mazes(options, request.games)
     walkers = {name: exam.scripted(name) for name in WALKERS}
     baseline = walkers["greedy_walker"]["solved"]
@@ -58,7 +41,8 @@ def maze(request: Request) -> Result:
         more, who = solved.minus(baseline), f"trained, seed {run['seed']}"
         rows.append({**run, **exam.overlap(run["met"]), "who": who, "more": more})
     references = [{"who": name, "after": walked} for name, walked in walkers.items()]
-    return Result(rows, references, {"said": _options_text(options)})
+    said = ", ".join(f"{name} {value}" for name, value in options.items())
+    return Result(rows, references, {"said": said})
 
 
 def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
@@ -85,58 +69,9 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
     return HeldOut(make_maze, range(count), score, resets, frozenset(seeds))
 
 
-def trading(request: Request) -> Result:
-    """Train traders, and measure them and scripted ones in held-out markets; one row per run."""
-    options = options_of(request)
-    exam = unseen_markets(options, request.games)
-    rows = []
-    for run in train_methods(request, {"after": exam}):
-        wrong = run["before"]["not_conserved"] + run["after"]["not_conserved"]
-        rows.append({"who": f"trained, seed {run['seed']}", **run, "not_conserved": wrong})
-    references = [{"who": name, "after": exam.scripted(name)} for name in TRADERS]
-    return Result(rows, references, {"said": _options_text(options)})
-
-
-def unseen_markets(options: Mapping[str, Any], count: int) -> HeldOut:
-    """Return an evaluation on `count` markets that training never draws; see `market_score`."""
-    make_market = partial(SocialTrading, **options)
-    stocks = VectorLayout(field_sizes(make_market().rules))
-    score = partial(market_score, read=stocks)
-    return HeldOut(make_market, range(UNSEEN, UNSEEN + count), score)
-
-
-def market_score(
-    episodes: Sequence[Episode], read: Callable[[Any], Mapping[str, np.ndarray[Any, Any]]]
-) -> dict[str, Any]:
-    """Return the share of the possible surplus that was gained in one episode per market.
-
-    "surplus" is the sum of all gains over the sum of all possible ones, "mean_share" the mean of
-    the markets' shares, "not_conserved" the number of markets that do not conserve goods and gains.
-    `read` maps a trader's observation to its fields.
-    """
-    ends = [last_info(episode) for episode in episodes]
-    gained = np.array([end["realised_surplus"] for end in ends], dtype=float)
-    possible = np.array([end["possible_surplus"] for end in ends], dtype=float)
-    share = float(gained.sum() / possible.sum())
-    # Error of a ratio of means by its linearisation (Cochran 1977, eq. 6.13).
-    residuals = gained - share * possible
-    error = float(residuals.std(ddof=1) / possible.mean() / math.sqrt(len(episodes)))
-    shares = [end["surplus_share"] for end in ends if end["surplus_share"] is not None]
-
-    def conserved(episode: Episode) -> bool:
-        turns = episode.turns
-        stock = np.array([[read(step.observation)["own_stock"] for step in turn] for turn in turns])
-        there, rewards = stock.sum(axis=1), sum(step.reward for turn in turns for step in turn)
-        realised = last_info(episode)["realised_surplus"]
-        return bool((there == there[0]).all() and (stock >= 0).all() and rewards == realised)
-
-    wrong, mean = sum(not conserved(one) for one in episodes), math.fsum(shares) / len(shares)
-    return {"surplus": Estimate(share, error), "mean_share": mean, "not_conserved": wrong}
-
-
 def arithmetic(request: Request) -> Result:
     """Train, and measure every problem of both splits `games` times; one row per run."""
-    options = options_of(request)
+    options = dict(request.config().environment.options)
     splits = {"after": "test", "training_problems": "train"}
     exams = {name: every_problem(options, own, request.games) for name, own in splits.items()}
     runs = train_methods(request, exams, named_by="problem")
@@ -171,7 +106,9 @@ def _problems(make_env: Callable[[], Any], seeds: Sequence[int], score: Any) -> 
 
 def tools(request: Request) -> Result:
     """Train, and measure `games` held-out calculations; one row per run."""
-    make_env = partial(make, "tool_use_v0", **{**options_of(request), "split": "test"})
+    make_env = partial(
+        make, "tool_use_v0", **{**request.config().environment.options, "split": "test"}
+    )
     count = request.games
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
@@ -206,7 +143,7 @@ def team_battle(request: Request) -> Result:
         after = run["after"]["raw_reward"]
         apart = cooperative.setdefault(run["seed"], after) - after
         rows.append({**run, "below_cooperative": apart})
-    env = make("team_battle_v0", **options_of(request)).unwrapped
+    env = make("team_battle_v0", **request.config().environment.options).unwrapped
     known = {**env.baselines(), "all compete": env.rules.mean_reward(0, 0)}
     said = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
     return Result(rows, facts={"known": said})
@@ -261,37 +198,3 @@ def _answered(settings: Settings) -> dict[str, float]:
         sent = sum(one.row.get("communicated_bytes", 0) for one in runs.rounds_of(run)) / 1e6
         spent = time.process_time() - began
         return {"before": before, "right": right(), "sent": sent, "cpu_seconds": spent}
-
-
-def served(request: Request) -> Result:
-    """Measure models that sample in a vLLM server next to models that sample in the trainer.
-
-    Both engines use the embedded model in a shape that vLLM can serve. "divergence" is the largest
-    difference of sampler and trainer in log-probability.
-    """
-    here = ROOT / ".venv-vllm" / "bin" / "python"
-    python = os.environ.get(VLLM_PYTHON) or (str(here) if here.exists() else sys.executable)
-    config = request.config()
-    base = str(tiny.folder(lambda: build_env(config), size=tiny.SERVABLE))
-    first, (name, own) = request.claim.methods.items()
-    own = {**own, "backend": {**own["backend"], "managed": {"python": python}}}
-    methods = dict([first, (name, own)])
-    settings = {"models.base": base, **request.claim.settings}
-    changed = request.claim.model_copy(update={"methods": methods, "settings": settings})
-    request = replace(request, claim=changed)
-    rows: list[dict[str, Any]] = []
-    for row in train_methods(request, {"after": partial(mean_return, games=16)}):
-        last = sum(row["curve"][-LAST:]) / LAST
-        local = last if row["variant"] == first[0] else rows[-1]["last"]
-        rounds = read_metrics(Path(row["out"]) / "metrics.jsonl")
-        models = [model for one in rounds for model in one["models"].values()]
-        rows.append({
-            **row, "last": last, "apart": abs(last - local),
-            "divergence": max(model.get("sampler_divergence_max", 0.0) for model in models),
-            "failed": sum(one["environment"]["failed_episodes"] for one in rounds),
-        })  # fmt: skip
-    return Result(rows)
-
-
-def _options_text(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in options.items())

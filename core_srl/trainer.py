@@ -233,7 +233,11 @@ class MultiModelTrainer:
             self._trainer.close()
 
     async def _save_checkpoint(self, episode: int) -> str:
-        """Save a checkpoint, return its id; TrainingError unless `episode` is `current_episode`."""
+        """Save a checkpoint of the complete rounds, without the episodes of a begun one.
+
+        Return its id. Raise TrainingError unless `episode` is `current_episode`, which counts the
+        episodes of a begun round, too.
+        """
         trainer = self._begin()
         if episode != self.current_episode:
             raise TrainingError(

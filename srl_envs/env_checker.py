@@ -84,14 +84,12 @@ def check_environment(
 
 
 def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
-    """Raise ConformanceError with `problem.format(*parts)` for a point of POINTS unless `kept`."""
     # `parts` are formatted only on failure, because the repr of an array takes long.
     if not kept:
         raise ConformanceError(f"{point}: {problem.format(*parts)} ({POINTS[point]})")
 
 
 def _call(point: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return `method(*args, **kwargs)`; raise ConformanceError for `point` if it raises."""
     try:
         return method(*args, **kwargs)
     except Exception as error:  # Wrappers fail in many ways if a game returns the wrong parts.

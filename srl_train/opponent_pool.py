@@ -46,7 +46,7 @@ class Snapshot:
     won: float = 0.0
     """Episodes that the training models won against the snapshot; a draw counts half."""
     leads: dict[str, float] = field(default_factory=dict)
-    """Older snapshot to the difference in mean return from it, for draws by equilibrium."""
+    """Name of an older snapshot -> mean return of this one minus its, for draws by equilibrium."""
 
     @property
     def name(self) -> str:

@@ -53,7 +53,7 @@ class ModelTotals:
         self.reward += returns[agent]
         self.wins += returns[agent] == max(returns.values()) > min(returns.values())
         self.choices += len(choices)
-        self.cooperations += sum(map(int, choices))
+        self.cooperations += sum(int(choice) % 2 for choice in choices)
 
 
 @dataclass

@@ -31,6 +31,7 @@ class RunFiles:
 
     def __init__(self, folder: Path, checkpoints: Path) -> None:
         self.folder, self.checkpoints = folder, checkpoints
+        self._existed = folder.exists()
         self.config = folder / "config.yaml"
         self.lock_file = folder / "run.lock"
         self.metrics = folder / "metrics.jsonl"
@@ -63,10 +64,11 @@ class RunFiles:
         return lock
 
     def remove_if_unused(self) -> None:
-        """Remove the folder if it contains only the file of its lock, as after a refused run."""
+        """Remove the lock file if the folder contains only this file, and then a new folder."""
         if list(self.folder.iterdir()) == [self.lock_file]:
             self.lock_file.unlink()
-            self.folder.rmdir()
+            if not self._existed:
+                self.folder.rmdir()
 
     @contextmanager
     def on_full_disk(self) -> Iterator[None]:

@@ -344,7 +344,7 @@ class Trainer:
         return True
 
     def save_models(self) -> Path:
-        """Save each model in RUN/models/NAME, for transformers or PEFT, and return RUN/models.
+        """Save trained models in RUN/models/NAME, for transformers or PEFT, and return RUN/models.
 
         Raises:
             ConfigError: If the folder contains another run, or is in use.

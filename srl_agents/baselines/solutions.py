@@ -66,11 +66,13 @@ class Agreement(NamedTuple):
 
 
 def fair_cycle(row_KK: Floats, column_KK: Floats) -> Agreement:
-    """Return the Nash bargaining solution among cycles of one or two joint actions.
+    """Return the Nash bargaining solution among cycles of CYCLE rounds.
 
-    It maximizes the product of the players' gains over their maximin values (Nash 1950; Littman
-    and Stone 2005). Gains are measured from SLACK below the maximin value, so that an agreement
-    exists in zero-sum games too. Both tables are indexed [row player's action, column player's].
+    A cycle consists of one joint action, or mixes two in multiples of 1/CYCLE. The solution
+    maximizes the product of the players' gains over their maximin values (Nash 1950; Littman and
+    Stone 2005). Gains are measured from SLACK times the range of the player's table below the
+    maximin value, so that an agreement exists in zero-sum games too. Both tables are square and
+    indexed [row player's action, column player's].
     """
     actions = len(row_KK)
     weight_AJ = _shares(actions)

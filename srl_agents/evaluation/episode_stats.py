@@ -12,9 +12,9 @@ LONG_AFTER = 2**31
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
-    """Return the fraction of action 1 in steps with info "cooperation_ratio"; None without any."""
+    """Return the fraction of odd actions, which cooperate, in games with them; else None."""
     actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
-    return sum(map(int, actions)) / len(actions) if actions else None
+    return sum(int(action) % 2 for action in actions) / len(actions) if actions else None
 
 
 def parse_failures(steps: Iterable[AgentStep]) -> float:

@@ -35,8 +35,8 @@ class PolicyEntry:
 
     name: str
     games: tuple[str, ...] = ()
-    """Metadata names of the environments it can play, with `_v0` for all versions; empty for any
-    with discrete actions."""
+    """Metadata names of the environments it can play, each with `_v0`, which includes all versions
+    (a name with `_v1` has no effect); empty for any with discrete actions."""
     holdout: bool = False
     """True for a policy that is reserved for evaluation."""
     constructor: Callable[[Any], Policy] | None = None

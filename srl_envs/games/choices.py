@@ -84,7 +84,7 @@ class ChoiceGame(TurnoverGame):
         return {
             "uniform": self.rules.uniform_value(),
             "constant": max(self.constants()),
-            "scripted": self.scripted_value(),
+            **({} if self.turnover else {"scripted": self.scripted_value()}),
             "optimum": self.rules.optimum(),
         }
 

@@ -141,15 +141,12 @@ class HiddenRules(TurnoverGame):
             game.max_cycles = self.max_cycles
         known = [game.baselines() for game in games]
         constants = zip(*(game.constants() for game in games), strict=True)
-        values = {
+        return {
             "uniform": fmean(values["uniform"] for values in known),
             "constant": max(map(fmean, constants)),
-            "scripted": fmean(game.scripted_value() for game in games),
+            **({} if self.turnover else {"scripted": fmean(one.scripted_value() for one in games)}),
             "optimum": fmean(values["optimum"] for values in known),
         }
-        if self.turnover:  # Agents that join explore again.
-            del values["scripted"]
-        return values
 
     def make_view(self) -> TextView:
         game = self.rule_sets[0]

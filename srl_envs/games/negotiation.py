@@ -51,7 +51,6 @@ def field_sizes(rules: NegotiationRules) -> dict[str, int]:
 
 
 def _terms(named: Mapping[str, str]) -> str:
-    """Return a deal (issue -> option) in words, such as "price=low delivery=early"."""
     return " ".join(f"{issue}={option}" for issue, option in named.items())
 
 
@@ -87,7 +86,6 @@ def _points_of_issue(issue: str, options: tuple[str, ...], packed: bytes) -> str
 
 @lru_cache(maxsize=1024)
 def _worth(packed: bytes) -> str:
-    """Return a utility, a number of the field "worth", in words."""
     [utility] = numbers_in(packed)
     return f"{100 * utility:.0f} points for you"
 

@@ -32,10 +32,12 @@ class TurnoverGame(TalkingGame):
         rounds = whole_number("max_cycles", settings["max_cycles"], low=1)
         self.turnover = whole_number("turnover", turnover, 0, min(rounds - 1, MOST_PLAYERS))
         self._seats = list(agents)  # agent at each place
-        joining = range(len(agents), len(agents) + self.turnover)
+        joining = [f"agent_{i}" for i in range(len(agents), len(agents) + self.turnover)]
+        if joining:  # Agents that join act in fewer rounds, so that their returns are lower.
+            self.roles = {agent: agent for agent in joining}
         self._changes: dict[int, tuple[int, str]] = {}
         """Number of a round -> place that changes after it, and the agent that joins."""
-        super().__init__([*agents, *(f"agent_{i}" for i in joining)], *game, **settings)
+        super().__init__([*agents, *joining], *game, **settings)
         self._every_action = self._every_action[self.turnover :]
 
     def newcomer_row(self, row: base.Row) -> base.Row:

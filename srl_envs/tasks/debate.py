@@ -324,7 +324,6 @@ def _topics(
 
 
 def _spoken(text: str | ParseFailure) -> str:
-    """Return a speech as one printable line of up to SPEECH_LENGTH characters; "" for a failure."""
     if isinstance(text, ParseFailure):
         return ""
     line = "".join(sign if sign.isprintable() else " " for sign in text)

@@ -193,7 +193,6 @@ class _Reader:
         return tree
 
     def _take(self, *marks: str) -> str:
-        """Skip and return the next token if it is one of `marks`; return "" otherwise."""
         kind, text = self._tokens[self._place]
         found = text if kind == "mark" and text in marks else ""
         self._place += bool(found)

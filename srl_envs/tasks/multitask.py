@@ -195,7 +195,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.close()
 
     def _current(self, call: str) -> Any:
-        """Return the current environment; before reset(), raise EnvError for the method `call`."""
         if self.environment is None:
             raise EnvError(f"{call}() before the first reset(): call reset() first")
         return self.environments[self.environment]

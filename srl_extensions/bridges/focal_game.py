@@ -70,7 +70,7 @@ class FocalGame:
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return a new environment of the game.
+        """Return a new environment of the game, by default with episodes for language models.
 
         Args:
             trusted: Allow options that name code or files (srl_envs.registry.remake).

@@ -225,7 +225,6 @@ class Cluster:
 
 
 def _handle_sigterm(handler: Any) -> None:
-    """Set the handler of SIGTERM; do nothing outside the main thread, or if `handler` is None."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
 

@@ -97,5 +97,4 @@ def export(
 
 
 def _no_environment() -> Any:
-    """Raise ConfigError; called only for 'tiny', which is made for an environment."""
     raise ConfigError("the embedded model cannot be exported without a run: train it first")

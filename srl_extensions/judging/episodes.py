@@ -86,9 +86,9 @@ class EpisodeRunner:
 
         The number of an episode in `plans` identifies it in the file; episodes in the file are not
         played. A failed episode has its `failure`, and is written after its last attempt. Raise
-        ConfigError if the file cannot be written, or contains other episodes.
+        ConfigError if the file cannot be written, or contains other episodes. NAME has _ for /.
         """
-        path = None if self.folder is None else self.folder / f"{name}.jsonl"
+        path = None if self.folder is None else self.folder / f"{name.replace('/', '_')}.jsonl"
         done = {} if path is None else _finished(path, plans)
         for attempt in range(self.retries + 1):
             self._attempt(path, plans, done, last=attempt == self.retries)

@@ -159,8 +159,10 @@ def play_scenario(
     samples = whole_number("samples", samples, low=1)
     seed = whole_number("seed", seed, low=0, high=MOST)
     with closing(scenario.make()) as env:
-        if background is None:
-            background = policies_by_agent(scenario.background, env)
+        background = background or policies_by_agent(scenario.background, env)
+        if {*scenario.focal, *background} != set(env.possible_agents):
+            agents = ", ".join(env.possible_agents)
+            raise PolicyError(f"{scenario.name} must have exactly one policy for each of {agents}")
     seeds, policy_seeds = of_games(generator(seed, "scenario"), episodes * samples, samples)
     plans = []
     for number, (env_seed, policy_seed) in enumerate(zip(seeds, policy_seeds, strict=True)):

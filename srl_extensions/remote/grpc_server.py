@@ -136,7 +136,8 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     methods = {method.name: service.handler(method) for method in SERVICE.methods}
     handlers = grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
     server.add_generic_rpc_handlers((handlers,))
-    address = f"{settings.host}:{settings.port}"
+    host = f"[{settings.host.strip('[]')}]" if ":" in settings.host else settings.host
+    address = f"{host}:{settings.port}"
     try:
         port = server.add_insecure_port(address)
     except RuntimeError as error:
@@ -146,7 +147,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
         ) from error
     await server.start()
     try:
-        yield Serving(f"{settings.host}:{port}", service)
+        yield Serving(f"{host}:{port}", service)
     finally:
         await server.stop(DRAIN)
         await service.sessions.end()

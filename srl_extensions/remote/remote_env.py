@@ -30,12 +30,10 @@ from srl_train.run_files import versions
 if TYPE_CHECKING:
     from srl_extensions.remote.client import EnvServer
 
-RULES = frozenset(
-    {
-        "height", "messages", "obs_mode", "rules", "split", "task",
-        "variant", "view_radius", "width",
-    }
-)  # fmt: skip
+RULES = frozenset({
+    "acts", "features", "height", "messages", "obs_mode", "rules", "split", "task", "variant",
+    "view_radius", "width",
+})  # fmt: skip
 """Attributes of games that policies and reports read; they are the same in all episodes."""
 
 
@@ -60,7 +58,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         observed, acted = described.observation_spaces, described.action_spaces
         self.observation_spaces = {agent: from_space(one) for agent, one in observed.items()}
         self.action_spaces = {agent: from_space(one) for agent, one in acted.items()}
-        self.teams = described.teams
+        self.teams, self.talk = described.teams, self._options.get("talk", 0)
         self._described = described
         if described.max_cycles is not None:
             self.max_cycles = described.max_cycles

@@ -143,7 +143,6 @@ class Sessions:
         return [one for one in sessions if one.expires < now and one.idle.is_set()]
 
     async def _close(self, session: Session) -> None:
-        """End a session and close its environment, within `step_seconds`; errors are ignored."""
         self.open_sessions.pop(session.id, None)
         with suppress(RemoteError, TimeoutError):
             async with asyncio.timeout(self.limits.step_seconds):

@@ -113,8 +113,10 @@ class Fleet:
     ) -> Fleet:
         """Return a fleet of running servers; `urls` is served name of a base -> addresses.
 
-        The other arguments are those of `managed`; a server that fails may return without limit,
-        or never if `restarts` is 0. Raises BackendError if a server completes no token.
+        `concurrency` and `deadline` are those of `managed`. A server that fails is used again once
+        it answers, without limit. But if `restarts` is 0, the first failure of a server ends all
+        requests to its base, and `check` raises ServingError. Raises BackendError if a server
+        completes no token.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)

@@ -89,7 +89,7 @@ class Router(Generic[S]):
 
     @property
     def servers(self) -> dict[str, ServerState]:
-        """State and counts of each server that takes part, by its name."""
+        """Name -> state and counts of each server that was added and not removed."""
         return {state.server.name: state for state in list(self._states.values())}
 
     def add(self, server: S, *, capacity: int) -> None:

@@ -66,7 +66,7 @@ def test_results_and_files_of_a_run(short_run, tmp_path):
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["evaluation"] == results["evaluation"]
     assert summary["models"] == results["final_model_states"]
-    assert set(summary["baselines"]) == {"uniform", "constant", "optimum"}
+    assert set(summary["baselines"]) == {"uniform", "constant", "scripted", "optimum"}
     assert (summary["mode"], summary["strategy"]) == ("cooperative", "asynchronous")
     assert "trl" in summary["versions"]
     assert not [p for p in folder.rglob("*") if "partial" in p.name or p.name.startswith(".")]

@@ -118,8 +118,9 @@ def name_host(name: str) -> None:
 def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -> int:
     """Create a Landlock ruleset for `restrict_files` and return its descriptor, or raise OSError.
 
-    It permits reading of `readable` and, except execution, all use of `writable`, which are folders
-    with their contents, or files. From versions 4 and 6 of the interface, it also forbids TCP, and
+    It permits reading of `readable` (folders with their contents, or files), and in the folders
+    `writable` all but execution and creation of devices, sockets and named pipes. A file in
+    `writable` may only be read. From versions 4 and 6 of the interface, it also forbids TCP, and
     signals and abstract sockets to processes outside.
     """
     rights = sum(bits for since, bits in _FILE_RIGHTS.items() if since <= version)

@@ -157,7 +157,10 @@ class Toolbox:
             query: A few words.
 
         Returns:
-            Up to SHOWN documents, as `as_text` writes them.
+            Up to SHOWN documents, as `as_text` writes them, or "Nothing was found."
+
+        Raises:
+            ToolError: The query contains no word, or the search provider refuses it.
         """
         provider = shipped() if self._search is None else self._search
         return as_text(provider.search(query, SHOWN))

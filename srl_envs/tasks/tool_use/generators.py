@@ -191,7 +191,6 @@ FAMILIES: Mapping[str, Family] = {
 
 @cache
 def _facts() -> Mapping[str, Mapping[str, str]]:
-    """Return the facts of the corpus: title -> fact -> value."""
     lines = CORPUS.read_text(encoding="utf-8").splitlines()
     return {
         entry["title"]: {fact: str(value) for fact, value in entry["facts"].items()}

@@ -241,7 +241,6 @@ def _validator(parameters: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _log_exception(name: str, kind: str) -> None:
-    """Log the current exception of tool `name`, once for each class of exceptions, `kind`."""
     message = "the tool %s raised %s, which the model reads as the result of its call"
     log.warning(message, name, kind, exc_info=True)
 

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from srl_agents.evaluation.episode_stats import cooperation_rate
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy, names
 from srl_envs import registry, vector
 from srl_envs.text import ParseFailure, TextEnv
+from srl_train.run import ModelTotals
 from tests.fakes import ByteTokenizer, ScriptedBackend
 
 GAMES = ("team_battle_v0", "team_battle_v1", "social_trading_v0", "social_negotiation_v0")
@@ -82,6 +84,10 @@ def test_language_models_talk_and_read():
     [episode] = play_many(lambda: env, dict.fromkeys(env.possible_agents, policy), [0])
     assert episode.failure is None
     assert {step.decision.action for step in episode.steps_of("red_0")} == {3}
+    assert cooperation_rate(episode.steps_of("red_0")) == 1.0
+    totals = ModelTotals()
+    totals.add(episode, "red_0", episode.returns())
+    assert totals.cooperations == totals.choices == 2
     prompts = [ByteTokenizer().decode(request.context) for request in backend.requests]
     assert ["blue_0 said a." in prompt for prompt in prompts[::2]] == [False, True]
 

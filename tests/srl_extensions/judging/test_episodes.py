@@ -13,8 +13,9 @@ import pytest
 from srl_agents.episode import Decision, read_jsonl
 from srl_agents.errors import BackendError
 from srl_agents.evaluation import progress
+from srl_agents.scripted.registry import classic_policy
 from srl_envs.scenarios import scenario
-from srl_extensions.judging.episodes import EpisodeRunner
+from srl_extensions.judging.episodes import EpisodePlan, EpisodeRunner
 from srl_extensions.judging.scenarios import play_scenario, scored
 from srl_train import cli
 from srl_train.run_files import RunFiles
@@ -53,6 +54,14 @@ def command(words, folder):
         return words, folder / "games" / f"{PAVLOV}.jsonl", results
     words = [*words, "--out", str(folder)]
     return words, folder / "games" / "coop_compete_pair_v0.jsonl", folder / "results.json"
+
+
+def test_a_name_with_slashes_is_one_file(tmp_path):
+    seats = dict.fromkeys(PAIR.make().possible_agents, classic_policy("bully", PAIR.make()))
+    plan = EpisodePlan(PAIR.make, seats, 1, 1, {}, {})
+    EpisodeRunner(folder=tmp_path).play("grpc://127.0.0.1:50051/coop_compete_pair_v0", [plan])
+    [path] = tmp_path.iterdir()
+    assert len(list(read_jsonl(path))) == 1
 
 
 @pytest.mark.parametrize("words", [EVAL, CROSSPLAY])

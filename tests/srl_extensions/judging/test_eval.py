@@ -75,6 +75,13 @@ def test_set_replaces_arguments_and_the_holdout_of_a_replaced_argument(tmp_path)
     assert tags[0] == tags[1] and "held-out levels" in tags[0] and "held-out levels" not in tags[2]
 
 
+@pytest.mark.parametrize("option", ["turnover=2", "num_agents=2"])
+def test_set_must_keep_the_agents(option, capsys):
+    words = ["--scenario", "coop_compete_v0.one_among_leaders", "--policy", "uniform"]
+    assert cli.main(["eval", *words, "--episodes", "1", "--set", option]) == 2
+    assert "exactly one policy for each of agent_0, agent_1" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("one_model")
 def test_the_embedded_model_is_scored(tmp_path):
     record = evaluated([*FEW, "--policy", "tiny", "--constrained"], tmp_path)

@@ -145,3 +145,11 @@ def test_running_calls_are_finished_when_the_server_ends():
 def test_settings_are_checked(wrong, said):
     with pytest.raises(EnvConfigError, match=said):
         ServerSettings(**{"environments": GAME} | wrong)
+
+
+def test_an_ipv6_address_needs_no_brackets(start):
+    try:
+        address = start(host="::1").address
+    except EnvConfigError as error:  # a machine without IPv6
+        address = str(error)
+    assert "[::1]:" in address

@@ -3,6 +3,8 @@
 import pytest
 
 import srl_envs
+from srl_agents.rollout import play
+from srl_agents.scripted.registry import classic_policy, names
 from srl_envs.env_checker import _equal as same
 from srl_envs.env_checker import check_environment
 from srl_envs.text import TextEnv
@@ -61,6 +63,18 @@ def test_constant_attributes_equal_the_local_ones(everything, name, options):
     for agent in local.possible_agents:
         assert remote.observation_space(agent) == local.observation_space(agent)
         assert remote.action_space(agent) == local.action_space(agent)
+
+
+@pytest.mark.parametrize("name", ["coop_compete_v0", "social_negotiation_v0"])
+def test_scripted_policies_play_games_with_words(everything, name):
+    returns = []
+    for env in (
+        srl_envs.make(name, talk=2, max_cycles=6),
+        everything.env(name, talk=2, max_cycles=6),
+    ):
+        policy = classic_policy(names(env)[-1], env)
+        returns.append(play(env, dict.fromkeys(env.possible_agents, policy), 3).returns())
+    assert returns[0] == returns[1]
 
 
 def test_conforms_to_the_environment_api(everything):

@@ -56,6 +56,18 @@ def test_a_refused_run_leaves_no_folder(config_path, tmp_path, capsys, monkeypat
     assert "max_cycle" in capsys.readouterr().err and not out.exists()
 
 
+def test_a_refused_run_keeps_a_folder_of_the_user(config_path, tmp_path, monkeypatch):
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    monkeypatch.chdir(folder)
+    for out in (folder, link, "."):
+        assert (
+            cli.main(["train", str(config_path), "--out", str(out), "--set", "seats.me=tiny"]) == 2
+        )
+        assert link.is_symlink() and not any(folder.iterdir())
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
