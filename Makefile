@@ -205,7 +205,7 @@ bench-train: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.training matched_algorithms --seeds 0 1 2 3 4
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit
-	$(BIN)/python -m benchmarks.training zero_sum --seeds 0 1 2 3 4
+	$(BIN)/python -m benchmarks.training zero_sum
 	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic
 	$(BIN)/python -m benchmarks.training tools
