@@ -119,6 +119,7 @@ def test_strategy_has_the_played_probabilities():
         assert np.mean(chosen) == pytest.approx(strategy.policy_for_key(card)[1], abs=0.07)
 
 
+@pytest.mark.slow
 def test_solvers_of_openspiel_approach_equilibrium_at_the_counted_steps():
     few, many = (zero_sum.solvers("kuhn_poker", steps) for steps in (480, 9600))
     # There are 24 decisions; an iteration of CFR visits them twice, one of MMD once.
@@ -142,6 +143,7 @@ def trained(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_methods_are_tuned_alike_on_other_seeds_and_runs_are_kept(trained, tmp_path):
     claim = claims.load("zero_sum")
     request = Request(claim, claim.seeds, tmp_path)
