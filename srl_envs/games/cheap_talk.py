@@ -17,7 +17,7 @@ from srl_envs.validation import Reset, true_or_false, whole_number
 
 WORDS = "abcdefgh"
 """Names of the words in text."""
-_SAID = re.compile(r" and say ([a-h])(?=\W*(?:</answer>\W*)?$)", re.IGNORECASE)
+_SAID = re.compile(rf" and say ([{WORDS}])(?=\W*(?:</answer>\W*)?$)", re.IGNORECASE)
 MESSAGE_LENGTH = 120  # characters of a message
 MESSAGE_RULE = "What you write above the last line is read by all others."
 
