@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from benchmarks import games
 from benchmarks.claim import Request, Result, Settings
 from benchmarks.games import ColourGame
+from benchmarks.records import Kept
 from benchmarks.runs import HeldOut, assembled, rounds_of
 from srl_agents.episode import Episode
 
@@ -27,22 +27,19 @@ def matched_algorithms(request: Request) -> Result:
     tuned on other seeds. Every run is appended to `runs.jsonl` in the request's folder, from which
     a later call reads the run.
     """
-    options, file = request.claim.options, request.folder / "runs.jsonl"
-    lines = file.read_text().splitlines() if file.exists() else []
-    known = {tuple(row["run"]): row for row in map(json.loads, lines)}
+    options, kept = request.claim.options, Kept(request.folder / "runs.jsonl")
 
-    def measured(*run: Any) -> dict[str, Any]:
-        if run not in known:
-            game, cell, method, seed, rate = run
+    def measured(game: str, cell: str, method: str, seed: int, rate: float) -> dict[str, Any]:
+        def train() -> dict[str, Any]:
             settings = cell_settings(request, game, cell, method)
             settings |= {"seed": seed, "algorithm.learning_rate": rate}
             exam = colour_exam(options["games"][game]["env"], request.games)
             began = time.process_time()
             row = (train_table if method == TABLE else train_model)(exam, settings)
-            known[run] = {"run": run, **row, "cpu_seconds": time.process_time() - began}
-            with file.open("a") as stream:
-                stream.write(json.dumps(known[run]) + "\n")
-        return known[run]
+            return {**row, "cpu_seconds": time.process_time() - began}
+
+        found: dict[str, Any] = kept((game, cell, method, seed, rate), train)
+        return found
 
     rates = {}
     for game, own in options["games"].items():
@@ -69,7 +66,7 @@ def matched_algorithms(request: Request) -> Result:
                 "more_steps": run["steps"] - plain["steps"],
                 "more_tokens": run["tokens"] and run["tokens"] - plain["tokens"],
             })  # fmt: skip
-    spent = sum(row["cpu_seconds"] for row in known.values())
+    spent = sum(row["cpu_seconds"] for row in kept.results.values())
     return Result(rows, facts={"minutes": f"{spent / 60:.0f}"})
 
 

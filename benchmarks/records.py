@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import shlex
@@ -14,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from scipy import stats
 
@@ -207,3 +208,27 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[fl
     mean, error = estimate(known)
     half = float(stats.t.ppf((1 + confidence) / 2, len(known) - 1)) * (error or 0.0)
     return mean, mean - half, mean + half
+
+
+class Kept:
+    """Results in a file of JSON lines, so that an interrupted measurement continues."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
+        self.results = {_json(key): result for key, result in map(json.loads, lines)}
+        """Key as JSON -> result."""
+
+    def __call__(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """Return the result that is kept under `key`; compute it and append it if it is new."""
+        written = _json(key)
+        if written not in self.results:
+            self.results[written] = compute()
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([key, self.results[written]]) + "\n")
+        return self.results[written]
+
+
+def _json(key: Any) -> str:
+    return json.dumps(key, sort_keys=True)

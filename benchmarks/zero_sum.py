@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -24,6 +22,7 @@ from open_spiel.python.algorithms import (
 from open_spiel.python.algorithms.exploitability import exploitability
 
 from benchmarks.claim import Request, Result, Settings
+from benchmarks.records import Kept
 from benchmarks.runs import assembled, grow_pools, rounds_of
 from srl_agents.policy import Policy
 from srl_envs.validation import Step
@@ -113,27 +112,6 @@ def measure(request: Request) -> Result:
         solved = kept([game["env"], steps], partial(solvers, game["env"], steps))
         references += [{"part": "results", "game": name, **row} for row in solved]
     return Result(rows, references)
-
-
-class Kept:
-    """Results in a file of JSON lines, so that an interrupted measurement continues."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
-        self._known = {
-            json.dumps(key, sort_keys=True): result for key, result in map(json.loads, lines)
-        }
-
-    def __call__(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """Return the result that is kept under `key` (as JSON); compute and keep it if new."""
-        written = json.dumps(key, sort_keys=True)
-        if written not in self._known:
-            self._known[written] = compute()
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([key, self._known[written]]) + "\n")
-        return self._known[written]
 
 
 def _mean(rows: Sequence[Row], key: str) -> float:
