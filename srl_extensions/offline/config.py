@@ -72,10 +72,9 @@ class DpoConfig(OfflineConfig):
     """Gap in mean shaped return above which one answer is preferred to another."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if `episodes` is not a multiple of `size`, and no data is given.
+        """Raise ConfigError if `episodes` is not a multiple of the group size `size`.
 
-        Args:
-            size: Number of episodes per group (rollout.group_size).
+        With `data`, no episodes are played, and there is no check.
         """
         if not self.data and self.episodes % size:
             raise ConfigError(

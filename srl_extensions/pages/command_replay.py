@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay an episode, write --out if given, print a line, and return 0.
 
-    Raise EpisodeError for a missing or changed episode, ConfigError unless --out ends in .html.
+    Raises EpisodeError for a missing, changed or untrusted episode, ConfigError unless --out ends
+    in .html.
     """
     path, out = args.episodes, args.out
     if path.is_dir():

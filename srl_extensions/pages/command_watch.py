@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the live page's address, serve it until Ctrl-C, return 0; ConfigError for --port."""
+    """Print the live page's address, serve it until Ctrl-C; ConfigError for a wrong --port."""
     with needed_by("`srl watch`"):
         from srl_extensions.pages.live_server import server
 

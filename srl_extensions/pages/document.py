@@ -57,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Chart with one or several lines."""
+    """Chart with one or several lines; with `percent`, y is a fraction shown in percent."""
 
     title: str
     lines: Sequence[Line]
@@ -78,14 +78,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Table of texts. Columns in which all cells are numbers are aligned to the right."""
+    """Table of texts. Columns of numbers are aligned to the right."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
 
     def lines(self) -> list[str]:
-        """Return the title and the table as lines of text for a terminal."""
+        """Return the title, if any, and the table as lines of text for a terminal."""
         title = [f"{self.title}:"] if self.title else []
         return [*title, *aligned([self.headers, *self.rows])]
 
@@ -121,7 +121,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraph, error message ("bad"), heading within a section, or preformatted listing."""
+    """Paragraph ("quiet"), error message ("bad"), heading within a section, or listing."""
 
     text: str
     style: Literal["quiet", "bad", "heading", "listing"] = "quiet"

@@ -26,10 +26,10 @@ SHOWN_CHARACTERS = 1500
 def view_of(
     episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
 ) -> TextView | None:
-    """Return the text view of environment `name`, or None if the episode does not match it.
+    """Return the text view of the environment `name`, if it has the episode's name and agents.
 
-    None is also returned for invalid options, and an untrusted name that is not registered. Raise
-    UntrustedError if untrusted options name code or files.
+    Returns None otherwise, for invalid options, and for an untrusted name that is not registered.
+    Raises UntrustedError if untrusted options name code or files.
     """
     if registry.served_name(name) not in registry.names() and not trusted:
         return None
@@ -53,10 +53,10 @@ def transcript(
     frames: Iterable[bytes] | None = None,
     seconds: float | None = None,
 ) -> Transcript:
-    """Return the first 40 turns of an episode as a table, or all as an animation.
+    """Return the first 40 turns of an episode as a table, or all as an animation of `frames`.
 
-    Without a `view`, observations and actions are shown as recorded. The animation shows `frames`,
-    PNG files of the start and of each turn, for `seconds` each. None selects the table.
+    `frames` are PNG files of the start and of each turn, shown for `seconds` each; None selects the
+    table. Without a `view`, observations and actions are shown as recorded.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))

@@ -40,7 +40,7 @@ from srl_train.run import PlayedRound, Run, UpdateStats
 
 
 class LearnerThread:
-    """Thread in which models learn together from all rounds, in order, beginning with `first`.
+    """Thread in which models learn together from rounds, in order, beginning with round `first`.
 
     `room` is the maximum number of rounds that are played ahead of the models.
     """
@@ -59,8 +59,8 @@ class LearnerThread:
 class PlayAhead:
     """Schedule of rounds that are played ahead of the models (srl_train.schedule.Schedule).
 
-    Between two calls, current rounds continue and no round starts. `saves_after(number)` is True if
-    a checkpoint follows the round of this number.
+    Between two calls, rounds that started continue and no round starts. `saves_after(number)` is
+    True if a checkpoint follows the round of this number.
     """
 
     def __init__(self, run: Run, saves_after: Callable[[int], bool]) -> None:
@@ -94,9 +94,10 @@ class PlayAhead:
         return self._prepared > self._returned
 
     def next_round(self) -> RoundResult:
-        """Start permitted rounds until all models have trained on the next one; return its result.
+        """Wait until all models have trained on the next round; return its row and episodes.
 
-        An error of an episode or a learner closes the schedule and is raised.
+        Meanwhile, rounds start if `max_staleness` permits. Any error, such as TrainingError for too
+        many failed episodes, closes the schedule and is raised.
         """
         try:
             number = self._returned
@@ -124,7 +125,7 @@ class PlayAhead:
             raise
 
     def close(self) -> None:
-        """Cancel all episodes, let models complete their current round, and end all threads."""
+        """Cancel all episodes, wait until models complete their current round, and end threads."""
         if not self._closed:
             self._closed = True
             self._play_thread.close()
@@ -162,11 +163,7 @@ class PlayAhead:
         return episodes
 
     def _prepare_round(self) -> bool:
-        """Hand the next round to the models, and return True.
-
-        Returns False if its episodes have not ended, or a checkpoint is due before the round.
-        Raises the error of an episode once all earlier rounds were returned.
-        """
+        """Hand the next round to the models; False if it is not complete or a checkpoint is due."""
         number = self._prepared
         playing = self._playing.get(number)
         if playing is None or not playing.done():
@@ -201,7 +198,7 @@ class PlayAhead:
         return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
-        """Clear `_news`, raise learners' errors; return True if all models trained on a round."""
+        """Return True if all models trained on a round; clear `_news`, raise learners' errors."""
         self._news.clear()
         for learner in self._learners:
             for learning in learner.updates.values():

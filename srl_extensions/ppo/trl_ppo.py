@@ -102,11 +102,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _values_in_contexts(
         self, samples: Sequence[TokenSample], shape: Sequence[int], *, closing: bool = False
     ) -> Tensor:
-        """Return the values (B, K) of answers with separate contexts, for the given `shape` (B, K).
-
-        If `closing` is true, the last column has the value after the last observation of truncated
-        episodes. All other values are 0.
-        """
+        """Return values (B, K) of answers with own contexts; `closing` fills the last column."""
         contexts = [
             (row, column, ids)
             for row, sample in enumerate(samples)
@@ -134,11 +130,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return backbone_of(self.accelerator.unwrap_model(self.model))
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
-        """Return half the weighted sum of squared errors of the values (B, K).
-
-        With `value_clip`, the larger one of the plain and the clipped error counts, as in PPO2. The
-        weights make the losses of all parts of an optimizer step add up to a mean over actions.
-        """
+        """Return half the weighted sum of squared errors, clipped as in PPO2 with `value_clip`."""
         errors = (values - batch["returns"]) ** 2
         limit = self.settings.value_clip
         if limit is not None:
@@ -150,7 +142,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     @contextmanager
     def _watched_backbone(self) -> Iterator[list[Tensor]]:
-        """Yield a list that receives the policy's last hidden states of each forward pass."""
         seen: list[Tensor] = []
         handle = self._backbone.register_forward_hook(
             lambda module, inputs, output: seen.append(output.last_hidden_state)
@@ -163,12 +154,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _estimates(
         self, batch: Mapping[str, Any], samples: Sequence[TokenSample]
     ) -> dict[str, Tensor]:
-        """Return the tensors that are added to TRL's batch.
-
-        These are `advantages` (B, T) and, per action (B, K), `returns`, `old_values`,
-        `value_weights`, `value_positions` and, for a central critic, `states`. Logs the explained
-        variance and updates the scale of the values.
-        """
+        """Return the tensors to add to TRL's batch; log explained variance, update the scale."""
         like = batch["completion_ids"]
         counts = [len(one.turns) for one in samples]
         places = _padded([torch.tensor([start for start, _ in one.turns]) for one in samples], like)

@@ -26,7 +26,7 @@ CLOSING_SECONDS = 2.0
 
 
 def require_loopback(host: str) -> None:
-    """Raise EnvConfigError for an address of another machine: calls are not encrypted."""
+    """Raise EnvConfigError unless `host` is "localhost" or a loopback address."""
     if not is_loopback(host):
         raise EnvConfigError(
             f"an environment server must have a loopback address such as 127.0.0.1, got {host!r}; "
@@ -36,15 +36,15 @@ def require_loopback(host: str) -> None:
 
 
 class EnvServer:
-    """A connection to an environment server.
+    """Connection to an environment server, which the constructor opens and checks.
 
     Args:
         address: "host:port", with a loopback address as host.
         timeout: Time limit of a call in seconds.
 
     Raises:
-        RemoteError: If no server answers.
-        EnvConfigError: For wrong arguments.
+        RemoteError: If no server answers within 10 seconds, or `timeout` if that is less.
+        EnvConfigError: If the address is malformed or not a loopback address.
     """
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
@@ -80,7 +80,7 @@ class EnvServer:
         self.close()
 
     def close(self) -> None:
-        """Close the connection. Sessions that are still open end with their leases."""
+        """Close the connection. Sessions that are still open end when their leases run out."""
         self._channel.close()
 
     def env(self, name: str, **options: Any) -> RemoteEnv:
@@ -91,27 +91,24 @@ class EnvServer:
             **options: Arguments of the environment.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
+            RemoteError: If the server cannot be reached or refuses, or an option cannot be sent;
+                ValueError after `close`.
         """
         return RemoteEnv(self, name, options)
 
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
         """Return the server's version, environments, and number of open sessions.
 
-        Args:
-            timeout: Time limit in seconds; None uses that of the connection.
-
-        Raises:
-            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
+        The arguments and errors are those of `call`.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
     def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
-        """Return the reply to a call.
+        """Call a method of the protocol and return the reply message.
 
         Args:
-            method: Name of a method of the protocol, such as "Step".
-            request: Message of the method.
+            method: Name of the method, such as "Step".
+            request: Request message of the method, such as a `StepRequest`.
             timeout: Time limit in seconds; None uses that of the connection.
 
         Raises:
@@ -129,11 +126,7 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session; do nothing if the connection is closed or the call fails.
-
-        Args:
-            session: Id of the session.
-        """
+        """End the session of this id; ignore a failed call and a closed connection."""
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 
@@ -158,10 +151,11 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
 
 
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
-    """Make the environment of "grpc://host:port/name"; `options` are its arguments.
+    """Make the environment of "grpc://host:port/name" with the arguments `options`.
 
-    Raises EnvConfigError for a bad URL, UntrustedError while an untrusted record is read
-    (`loading.closed`), and RemoteError if the server refuses or is missing.
+    Sets `made_as` of the environment to the name and options. Raises EnvConfigError for a bad URL,
+    UntrustedError while an untrusted record is read (`loading.closed`), and RemoteError if no
+    server answers or it refuses.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

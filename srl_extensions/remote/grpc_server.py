@@ -42,7 +42,7 @@ OPTIONS = {
 
 
 class Service:
-    """Methods of the protocol in lower case, which raise RemoteError to refuse a call."""
+    """Methods of the gRPC protocol, in lower case; they raise RemoteError to refuse a call."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -51,7 +51,7 @@ class Service:
     def handler(self, method: Any) -> Any:
         """Return the gRPC handler of a method of the protocol, given by its descriptor.
 
-        A RemoteError becomes the call's status.
+        A RemoteError, or data that is not a request, becomes the status of the call.
         """
         kind, write = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         answer = getattr(self, method.name.lower())
@@ -117,7 +117,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Serving:
-    """A running server."""
+    """Address and service of a running server."""
 
     address: str
     """host:port, with the port in use."""
@@ -128,8 +128,8 @@ class Serving:
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     """Run a server in the context, and yield its Serving.
 
-    At the end, calls have 10 seconds, and sessions end. Raises EnvConfigError if the address is
-    not available.
+    At the end, running calls have 10 seconds to complete; then all sessions end. Raises
+    EnvConfigError if the address is not available.
     """
     server = grpc.aio.server(options=list(OPTIONS.items()), maximum_concurrent_rpcs=MOST_CALLS)
     service = Service(settings)
@@ -155,11 +155,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread during the context, yield its Serving; errors as `serving`.
-
-    Args:
-        settings: Settings of the server.
-    """
+    """Run a server in a thread during the context, yield its Serving; errors as `serving`."""
     thread, server = LoopThread("environment-server"), serving(settings)
     try:
         running = thread.submit(server.__aenter__()).result()

@@ -22,7 +22,7 @@ from srl_extensions.remote.errors import RemoteError
 
 
 def pack(value: Any) -> bytes:
-    """Return plain values and NumPy arrays as JSON; RemoteError for other values."""
+    """Return plain values and NumPy arrays as JSON (`records.encode`); else RemoteError."""
     try:
         if not is_plain(value):
             raise TypeError(f"{value!r:.80}")
@@ -32,7 +32,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return the value of packed bytes. Raises RemoteError for invalid data."""
+    """Return the value of `pack`'s bytes; RemoteError for invalid data."""
     try:
         return decode(json.loads(data))
     except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
@@ -84,7 +84,7 @@ def from_space(plain: Any) -> spaces.Space[Any]:
 
 @dataclass(frozen=True)
 class Description:
-    """Constant attributes of an environment; None for those that the environment lacks."""
+    """Constant attributes of an environment; None for attributes that the environment lacks."""
 
     observation_spaces: dict[str, Any]
     """Agent -> observation space as plain data."""
@@ -102,7 +102,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return a reset's or step's result as JSON [active agents, ..., infos]; errors of `pack`."""
+    """Return JSON [active agents, *results] of a reset or step of `env`; errors of `pack`."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:

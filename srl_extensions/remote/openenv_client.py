@@ -54,7 +54,7 @@ class Reply(BaseModel):
 
 
 class StateReply(BaseModel):
-    """Reply of a server of ours to a request of the state, without the fields that are not read."""
+    """Fields that are read of a GameState, the reply of `srl serve openenv` to "state"."""
 
     model_config = ConfigDict(strict=True)
     possible_agents: list[str]
@@ -102,7 +102,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
     Raises:
         EnvConfigError: For wrong arguments.
-        EnvError: For every failure and refusal of the server.
+        EnvError: In `reset` and `step`, for every failure and refusal of the server.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"name": "openenv_v0", "render_modes": []}
@@ -146,7 +146,10 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: {}}
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play a step; return its results by agent. EnvError for a wrong action or failed call."""
+        """Play a step and return its results by agent; EnvError if this fails.
+
+        A failed call of the server ends the episode.
+        """
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         action, space = actions[AGENT], self.action_spaces[AGENT]
@@ -166,16 +169,13 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: reward}, {AGENT: reply.done}, {AGENT: cut}, {AGENT: {}}
 
     def close(self) -> None:
-        """End the session, if there is one; the next reset opens another."""
+        """End the session on the server, if there is one; the next reset opens another."""
         if self._client is not None:
             client, self._client = self._client, None
             client.close()
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Return the result of a method of OpenEnv's client; connect if there is no session.
-
-        Raises EnvError, and ends the session, if the method fails or takes longer than `timeout`.
-        """
+        """Call OpenEnv's client, connected if needed; end the session, EnvError if this fails."""
         if self._client is None:
             self._client = _Client(
                 self._url,
@@ -191,7 +191,6 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             raise self._refused(f"{type(error).__name__}: {error}") from error
 
     def _refused(self, why: object) -> EnvError:
-        """End the session; return an EnvError with the server's address and the reason `why`."""
         self.close()
         message = " ".join(printable(str(why), multiline=False).split())
         return EnvError(f"{self._url}: {message[:QUOTED]}")
@@ -207,7 +206,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
 
 def listed(observation: Mapping[str, Any]) -> str:
-    """Return "key: value" lines of fields except None, "", [], {}; a sentence if none is left."""
+    """Return "key: value" lines of the fields that are not empty; a sentence if all are."""
     lines = [
         f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
         for key, value in observation.items()
@@ -217,10 +216,11 @@ def listed(observation: Mapping[str, Any]) -> str:
 
 
 class PartnerGame(OpenEnvGame):
-    """Game on an OpenEnv server of ours, whose partners play all agents but one.
+    """Game of an `srl serve openenv` server whose partners play all agents but one.
 
-    The first text of an episode contains the rules. The server reads the answers, and subtracts the
-    penalty of an answer that it cannot read from the reward.
+    The agent is named `agent_0` here. The first text of an episode contains the rules. The server
+    parses the answers, and subtracts the penalty of an unparsable answer from the reward. The
+    constructor connects to the server.
 
     Args:
         url: Address of the server.
@@ -228,6 +228,7 @@ class PartnerGame(OpenEnvGame):
         timeout: Time limit of a reply in seconds.
 
     Raises:
+        EnvConfigError: For a wrong `url` or `timeout`.
         EnvError: For every failure and refusal of the server, and for a game of several agents.
     """
 

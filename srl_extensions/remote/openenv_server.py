@@ -41,16 +41,16 @@ MESSAGE_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class ServedGame:
-    """Environment that clients may play, with its options and a wrapper `around` it, or None."""
+    """Environment that clients may play, with its options."""
 
     name: str
     """Name as in `srl_envs.make`."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     around: Callable[[Any], Any] | None = None
-    """Wrapper of the environment, such as partners that play some of its agents."""
+    """Function that wraps the environment, such as with partners for some agents, or None."""
 
     def make(self) -> Any:
-        """Return a new TextEnv. Raises EnvConfigError for wrong options and held-out levels."""
+        """Return a new TextEnv; EnvConfigError for wrong options and held-out levels."""
         env = registry.make(self.name, **self.options)
         refuse_levels(self.name, self.name, self.options, env)
         return TextEnv(self.around(env) if self.around else env)
@@ -89,7 +89,7 @@ class GameState(State):  # type: ignore[misc]
 
 
 class GameSession(Environment):  # type: ignore[misc]
-    """OpenEnv's interface to one session, whose calls OpenEnv makes one at a time in a thread."""
+    """Environment of one OpenEnv session. `games` is name -> (game, initial state)."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -109,9 +109,10 @@ class GameSession(Environment):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         **unknown: Any,
     ) -> JointObservation:
-        """Start an episode of `environment`; None is the current game, at first the first one.
+        """Start an episode of the game `environment`, and return the first texts.
 
-        `seed` and `options` are those of its reset; `episode_id` is only shown in `state`. Raises
+        None selects the current game, which is the first one until a reset names another. `seed`
+        and `options` are passed to the game's reset; `episode_id` is only shown in `state`. Raises
         EnvConfigError for an unknown game or argument.
         """
         if unknown:
@@ -135,7 +136,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play a turn with all active agents' answers (else EnvError); ignore other arguments."""
+        """Play a turn with an answer of each active agent; EnvError for other actions."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
@@ -237,7 +238,7 @@ def create_app(
 
 
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve until SIGINT or SIGTERM, which is raised again; EnvConfigError for a public host."""
+    """Serve until SIGINT or SIGTERM, which is raised again; errors of `configured`."""
     uvicorn.Server(configured(app, host, port)).run()
 
 
@@ -260,7 +261,7 @@ def in_background(app: Any) -> Iterator[str]:
 
 
 def configured(app: Any, host: str, port: int) -> Any:
-    """Return uvicorn's configuration. Raises EnvConfigError if other machines reach the host."""
+    """Return uvicorn's configuration; EnvConfigError unless `host` is a loopback address."""
     if not is_loopback(host):
         raise EnvConfigError(
             f"host must be an address of this machine alone (127.0.0.1), got {shown(host)}: "

@@ -51,18 +51,18 @@ class SessionLimits:
 
 @dataclass(eq=False)
 class Session:
-    """One environment of a client; `env` is None until it is made."""
+    """One environment of a client; `env` is None until the environment is constructed."""
 
     id: str
     expires: float = 0.0
-    """Time at which the lease runs out, if no call uses the session."""
+    """Time of the clock at which the lease runs out, if no call uses the session."""
     env: Any = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no call uses the session."""
 
 
 class Sessions:
-    """All sessions of a server. `clock` returns the time in seconds, for leases."""
+    """Sessions of a server, used in one event loop. `clock` returns seconds, for leases."""
 
     def __init__(self, limits: SessionLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
@@ -73,10 +73,10 @@ class Sessions:
         self._expiry: asyncio.Task[None] | None = None
 
     async def open(self, make: Callable[[], tuple[Any, Any]]) -> tuple[str, Any]:
-        """Open a session of the environment that `make` returns with its description.
+        """Open a session and return its id and the description of its environment.
 
-        Returns the session's id and the description. Raises RemoteError if `max_sessions`
-        are open, or if `make`, called in a thread, fails or takes longer than `step_seconds`.
+        `make`, called in a thread, returns the environment and the description. Raises RemoteError
+        if `max_sessions` are open, or if `make` fails or takes longer than `step_seconds`.
         """
         if len(self.open_sessions) >= self.limits.max_sessions:
             raise RemoteError(
@@ -102,8 +102,8 @@ class Sessions:
     async def advance(self, session_id: str, act: Callable[[Any], Any]) -> Any:
         """Return `act(environment)` for a session, called in a thread.
 
-        Raises RemoteError if there is no such session, another call uses it, or `act` fails.
-        If `act` exceeds `step_seconds`, or raises an error other than EnvError, the session ends.
+        Raises RemoteError if there is no such session, another call uses the session, or `act`
+        fails. The session ends if `act` exceeds `step_seconds`, or fails without an EnvError.
         """
         session = self.open_sessions.get(session_id)
         if session is None:
@@ -124,7 +124,7 @@ class Sessions:
             raise
 
     async def close(self, session_id: str) -> None:
-        """End a session and close its environment; ignore an unknown id."""
+        """End a session and close its environment, after a running call; ignore an unknown id."""
         session = self.open_sessions.get(session_id)
         if session is not None:
             await self._close(session)
@@ -156,12 +156,7 @@ class Sessions:
                 await self._close(session)
 
     async def _compute(self, session: Session, call: Callable[[], Any]) -> Any:
-        """Return the result of a call in a thread, once one is free.
-
-        The session is in use until the call returns, also if the caller is cancelled or `call` is
-        too slow: Python cannot end a thread. Raises RemoteError if the call fails, or takes longer
-        than `step_seconds`.
-        """
+        """Return the result of a call in a thread, which uses the session until the call ends."""
         with ExitStack() as held:
             session.idle.clear()
             held.callback(self._release, session)
@@ -198,7 +193,6 @@ def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
 
 
 def _attempt(call: Callable[[], Any]) -> Any:
-    """Return the result of a call; exceptions become RemoteError ("INTERNAL" unless EnvError)."""
     try:
         return call()
     except RemoteError:

@@ -46,14 +46,14 @@ def with_gains(
 
     The gain of an action is its shaped, discounted reward-to-go, minus that of a replay in `env` in
     which only this action is replaced: by the default action if `alternatives` is None, else on
-    average over the agent's legal actions, at most `alternatives` others, drawn with `rng`. Gains
-    are 0 for other agents than `agents` and without a choice. `game_of` builds the trajectories of
-    an episode. Raises TrainingError if a replay fails or gives other results than recorded.
+    average over all legal actions, the recorded one included. At most `alternatives` others are
+    replayed, drawn with `rng`. Gains are 0 for agents not in `agents`, and if there is no other
+    action. `game_of` builds the trajectories of an episode. Raises TrainingError if a replay fails
+    or differs from the record.
     """
     watched, replayed_steps = Watched(env), 0
 
     def gain(episode: Episode, game: Game, number: int, step: AgentStep) -> float:
-        """Return the gain of the action in `step`, a part of the episode's turn `number`."""
         nonlocal replayed_steps
         others = watched.others(step)
         weight = len(others) / (len(others) + 1)
@@ -133,7 +133,7 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return a Credit of `scheme` (None: the learner's), which adds gains by replays of each round.
+    """Return a Credit with `scheme` (None: the learner's) and gains from replays of each round.
 
     Resets `env`. Raises ConfigError if `env` cannot be copied, or an action space is not Discrete.
     """

@@ -14,10 +14,11 @@ from srl_train.errors import TrackerError
 
 @dataclass(frozen=True)
 class Opening:
-    """Arguments that open a new run in a tracking library, or continue `run_id` unless None."""
+    """Arguments to open a run in a tracking library: a new one, or `run_id` unless None."""
 
     config: LoggingConfig
     folder: Path
+    """Folder of the run."""
     name: str
     settings: Mapping[str, int | float | str]
     """Settings of the run by dotted name, such as "algorithm.name", without secrets."""
@@ -65,7 +66,8 @@ def _started(tracker: Any) -> Any:
 def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a run of TensorBoard in `config.directory`/`name`, or else in `folder`/tensorboard.
 
-    Older records from `step` on are hidden. TrackerError if `directory` of a new run has events.
+    Older records from `step` on are hidden. Raises TrackerError if `config.directory` already has
+    events for the name of a new run.
     """
     from accelerate.tracking import TensorBoardTracker
 
@@ -107,7 +109,7 @@ def wandb_run(opening: Opening) -> TrackerRun:
 
 
 def trackio_run(opening: Opening) -> TrackerRun:
-    """Open a run of Trackio under a free name, or continue `run_id`, locally or in a Space."""
+    """Open a run of Trackio under a new name ("name-2" if taken), or continue `run_id`."""
     import trackio
     from accelerate.tracking import TrackioTracker
 
@@ -132,7 +134,7 @@ def trackio_run(opening: Opening) -> TrackerRun:
 
 
 def mlflow_run(opening: Opening) -> TrackerRun:
-    """Open a run of MLflow, or continue `run_id`, in this thread; may set the tracking URI."""
+    """Open a run of MLflow, or continue `run_id`; set MLflow's global tracking URI if given."""
     import mlflow
     from accelerate.tracking import MLflowTracker
 

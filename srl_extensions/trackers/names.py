@@ -30,7 +30,7 @@ _SECRET_IN_TEXT = re.compile(
 
 
 def of_round(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return name, such as "train/model_0/loss", -> number, from a row of metrics.jsonl."""
+    """Return metric name, such as "train/model_0/loss", -> number, from a row of metrics.jsonl."""
     environment = dict(row["environment"])
     wins = environment.pop("winners")
     return dict(
@@ -47,14 +47,14 @@ def of_round(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return name, such as "sft/model_0/loss", -> number, from a row of stages.jsonl."""
+    """Return metric name, such as "sft/model_0/loss", -> number, from a row of stages.jsonl."""
     stage = row["stage"]
     whole = {"pass": row["pass"], "seconds": row["seconds"]}
     return dict([*_numbers(stage, whole), *_each(stage, row["models"])])
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return name, "eval/reward" or, for `when` "after_sft", "eval/after_sft/reward", -> number."""
+    """Return metric name, "eval/reward" or after a stage "eval/after_sft/reward", -> number."""
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -70,7 +70,10 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return `path`.KEY... -> number or cut text of each leaf of a tree, without secrets."""
+    """Return dotted name, which begins with `path`, -> number or text of each leaf of a tree.
+
+    Texts are cut to 1000 characters. Secrets are replaced.
+    """
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
@@ -93,7 +96,10 @@ def without_secrets(text: str) -> str:
 
 
 def segment(name: str) -> str:
-    """Return a name cut to 80 letters, digits, "_.-", with "_" for others and before mere dots."""
+    """Return a name of 1 to 80 letters, digits and "_.-", with "_" for runs of other characters.
+
+    A name that consists only of dots begins with "_".
+    """
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 

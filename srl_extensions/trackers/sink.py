@@ -50,9 +50,10 @@ def check(config: RunConfig) -> None:
 
 
 def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
-    """Open the trackers (None without any); `step` counts complete passes and rounds, 0 if new.
+    """Open the configured trackers; return None if there are none.
 
-    Raises TrackerError if a tracker cannot be opened, or trackers.json is unusable.
+    `step` is the number of complete passes and rounds; 0 starts new runs. Raises TrackerError if a
+    tracker cannot be opened, or trackers.json is unusable.
     """
     if not config.logging.trackers:
         return None
@@ -92,7 +93,7 @@ class TrackerSink:
             raise
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Log the row of a pass, which has a `stage`, or of a round, in the thread; do not wait."""
+        """Log the row of a pass (with `stage`) or of a round, in the thread; do not wait."""
         if "stage" in row:
             self._log(names.of_pass(row), row["stage"], row["round"])
         else:

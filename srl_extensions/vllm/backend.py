@@ -38,7 +38,7 @@ PAUSE = 0.02
 
 @dataclass(frozen=True)
 class Served:
-    """Version of weights, and its name on the servers."""
+    """Version of weights, and the name under which servers hold this version."""
 
     version: ModelVersion
     name: str
@@ -60,8 +60,8 @@ _Answers = asyncio.Future[list[Sampled]]
 class VLLMBackend:
     """Sampling backend of a base model and its adapters on the servers of a router.
 
-    Every publication calls `serve` with the new name of an adapter. An answer comes from the
-    version that was current at its request, and is marked with that version.
+    A publisher calls `serve` for each new version. An answer comes from the version that was
+    current at its request, and is marked with that version.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class VLLMBackend:
     ):
         """Create a backend for a base that the router's servers hold as `base`.
 
-        `name` is for records (None: `base`), `positions` the longest context in tokens (None: no
-        limit), `vocabulary` the number of token ids (None: the tokenizer's), `stop_ids` further ids
-        that end an answer, `chat_template_kwargs` arguments of the chat template.
+        `name` is the model's name in records (None: `base`), `positions` the longest context in
+        tokens (None: no limit), `vocabulary` the number of token ids (None: the tokenizer's),
+        `stop_ids` further ids that end an answer.
         """
         self.name, self.base = name or base, base
         self.tokenizer, self.positions = tokenizer, positions
@@ -106,7 +106,7 @@ class VLLMBackend:
             self._served[adapter] = Served(version, served_as)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until a served name has no open requests."""
+        """Wait until requests of this backend for a served name have ended."""
         while self._open[served_as]:
             await asyncio.sleep(PAUSE)
 
@@ -169,7 +169,6 @@ class VLLMBackend:
         return [places[index] for index in range(len(batch))]
 
     async def _call(self, group: Sequence[_Versioned]) -> list[Sampled]:
-        """Return the answers of one call, for requests that differ only in their contexts."""
         first, served = group[0].request, group[0].served
         answers, stop_ids = None, self.chat.stop_ids
         if first.answers is not None:
@@ -207,10 +206,10 @@ def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
 def completion(
     sampled: Sampled, request: Request, trie: TokenTrie | None, version: ModelVersion
 ) -> Completion:
-    """Return the Completion of a sampled answer, with the legal tokens by `trie` if given.
+    """Return a sampled answer as a Completion, with the legal token ids by `trie` unless None.
 
-    At temperature 0, and for the only legal token, the log-probability is 0. Raises BackendError
-    for tokens that were not legal.
+    The log-probability is 0 at temperature 0, and for a token without a legal alternative. Raises
+    BackendError if the answer is not one of the trie.
     """
     logprobs, allowed, ended = sampled.logprobs, None, sampled.ended
     if trie is not None:

@@ -44,7 +44,7 @@ class Sampled:
 
 
 class VLLMClient:
-    """Client of one server, on top of the SDK `openai`; its methods run in any event loop.
+    """Client of one server, on top of the SDK `openai`, for use in any event loop.
 
     The SDK retries temporary failures. A server that stays unreachable, or whose engine is dead,
     raises ServerUnavailable; every other failure raises BackendError.
@@ -58,8 +58,8 @@ class VLLMClient:
     ) -> None:
         """Create the client of the server at `url`, such as http://127.0.0.1:8000.
 
-        The first request opens a connection. `deadline` is the time in seconds for all attempts of
-        a request. Raises BackendError if the SDK is not installed.
+        The first request opens a connection. `deadline` is the time limit in seconds of a request
+        with its retries. Raises BackendError if the SDK is not installed.
         """
         self.url = self.name = url.rstrip("/").removesuffix("/v1")
         with needed_by("a vLLM server", BackendError):
@@ -190,12 +190,10 @@ class VLLMClient:
         await background_loop.await_(self._client.close())
 
     async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send a request, return JSON or text; BackendError if it fails, also at the deadline."""
         request = self._ask(method, path, body, **options)
         return await background_loop.await_(within(self._deadline, self.name, request))
 
     async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send a request, return JSON or text; BackendError, or its subclass ServerUnavailable."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)
@@ -215,8 +213,6 @@ class _Logprobs(BaseModel):
 
 
 class _Choice(BaseModel):
-    """Completion of a reply, whose types are not converted."""
-
     model_config = ConfigDict(strict=True)
     index: int
     token_ids: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]

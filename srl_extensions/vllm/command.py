@@ -29,7 +29,7 @@ NOT_INHERITED = (
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """Settings of one server of one base model and its adapters, on the CPU without `gpus`."""
+    """Settings of one vLLM server of a base model and its adapters."""
 
     model: str
     """Folder, or name on the hub."""
@@ -63,7 +63,7 @@ class ServerSpec:
 
 
 def program(python: str) -> str:
-    """Return a program's absolute path, from a path or a name on PATH; ServingError if none."""
+    """Return the absolute path of an executable, given by path or name; ServingError if missing."""
     found = shutil.which(python)
     if found is None:
         raise ServingError(
@@ -110,7 +110,10 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` minus Python's paths and torchrun's, plus vLLM's and GPU variables."""
+    """Return the environment variables of a server: `inherited` ones, changed as required.
+
+    Variables of the trainer's Python and of torchrun are removed.
+    """
     kept = {
         name: value
         for name, value in inherited.items()

@@ -96,7 +96,7 @@ class VLLMBackendConfig(BackendSection):
 
     @property
     def divergence_limit(self) -> float:
-        """Mean absolute difference in log-probability, sampler to learner, at which a run ends."""
+        """Mean absolute log-probability difference of sampler and learner that ends the run."""
         return self.max_divergence
 
     def check_run(self, config: RunConfig) -> None:

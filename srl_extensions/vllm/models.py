@@ -57,8 +57,8 @@ def token_facts(backend: HuggingFaceBackend) -> dict[str, Any]:
 class ServedModels:
     """Models of a run that sample in servers: their served bases, fleet and publisher.
 
-    Raises ConfigError for missing programs, for adapters of several bases, and for an unusable
-    backend.folder. Nothing is loaded or started before `start`. `logs` is as in `open_fleet`.
+    `start` loads and starts everything. `logs` is as in `open_fleet`. Raises ConfigError for a
+    missing program, for adapters of several bases, and for an unusable backend.folder.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class ServedModels:
         self._folder = Path(self._ends.enter_context(folder_for_weights(self._backend.folder)))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
-        """Start or attach to the servers, set `facts` and `check`; `learners` is model -> `apply`.
+        """Start or attach to the servers, and set `facts` and `check` (`Fleet.check`).
 
-        Raises:
-            ServingError: If a server cannot be started.
-            BackendError: If a server cannot be reached.
+        `learners` maps each model to a function that runs functions in its learner's process
+        (`Apply`). Raises ServingError if a server cannot be started, PlacementError for missing
+        GPUs, and BackendError if a server cannot be reached.
         """
         self._learners = learners
         self._fleet = open_fleet(self._config, self._sources, self._logs)
@@ -115,7 +115,10 @@ class ServedModels:
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function that opens Samplers at the servers, which `players` processes share."""
+        """Return a function that opens Samplers at the servers; call `start` first.
+
+        The servers' capacity is divided among `players` processes.
+        """
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -125,7 +128,10 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return a publisher to `samplers` (by base); publish zero adapters of frozen models."""
+        """Return a publisher to `samplers`, by served base; call `start` first.
+
+        Also publishes adapters of zeros for frozen models.
+        """
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
@@ -162,7 +168,6 @@ def _attach(
     served: Mapping[str, str],
     concurrency: int,
 ) -> Samplers:
-    """Open a player's Samplers; ServerUnavailable if a server is down for 600 seconds."""
     latest = time.monotonic() + MAX_WAIT
     while True:
         try:
@@ -190,7 +195,7 @@ def _backends(
 
 
 def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
-    """Return `token_facts(backend)` and the last 64 token ids, or fewer, of a first prompt."""
+    """Return `token_facts(backend)` and up to 64 last token ids of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]
@@ -251,11 +256,11 @@ def section_of(config: RunConfig) -> VLLMBackendConfig:
 
 
 def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None = None) -> Fleet:
-    """Start or attach to the servers of `sources` (served base -> folder or hub name).
+    """Start or attach to the servers of `sources` (served base -> folder or hub name), and wait.
 
-    `logs` is the folder for the logs of started servers, None one in the cache. Raises ServingError
-    if a server does not start, PlacementError as `server_specs`, and BackendError if a running
-    server is not reached.
+    `logs` is the folder for the logs of started servers (None: in the cache). Raises ServingError
+    if a server does not start, PlacementError for missing GPUs, and BackendError if a running
+    server cannot be reached.
     """
     backend = section_of(config)
     # Players in other processes would not notice that a whole model restarts from its base.
@@ -272,11 +277,12 @@ def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None 
 def served_bases(
     config: RunConfig, make_env: Callable[[], Any], frozen: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return model -> folder or hub name, and served base -> folder or hub name that servers load.
+    """Return (model -> folder or hub name that it starts from, served base -> what servers load).
 
-    `frozen` is name -> base of frozen models. For 'tiny', a variant that vLLM can serve is written
-    to the cache. Adapters share one base, and a whole model has its own. Raises ConfigError as
-    `check_python`, or if adapters have several bases, and BackendError for an unreadable adapter.
+    `frozen` is name -> base of frozen models, which the first mapping includes. For 'tiny', a
+    variant that vLLM can serve is written to the cache. Adapters share one base; a whole model has
+    its own. Raises ConfigError as `check_python`, or if adapters have several bases, and
+    BackendError for an unreadable adapter.
     """
     models, managed = config.models, section_of(config).managed
     if managed is not None:
@@ -314,10 +320,10 @@ def server_specs(
     sources: Mapping[str, str],
     logs: Path | None = None,
 ) -> list[ServerSpec]:
-    """Return the settings of each server: one per replica of each base (`open_fleet`: `sources`).
+    """Return the settings of each server: `managed.replicas` for each base in `sources`.
 
-    Servers use `managed.gpus` (None: all of this machine), or the CPU if there are none. `logs` is
-    as in `open_fleet`. Raises PlacementError for GPUs that do not exist, or too few.
+    Servers use `managed.gpus` (None: all GPUs), or the CPU if there are none. `sources` and `logs`
+    are as in `open_fleet`. Raises PlacementError for missing or too few GPUs.
     """
     existing = find_gpus()
     used = [gpu for gpu in existing if managed.gpus is None or gpu.index in managed.gpus]

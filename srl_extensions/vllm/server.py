@@ -37,7 +37,7 @@ class ModelServer:
     """Server on this machine, in a process group that ends with this process."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        """Store settings and command, start nothing; ServingError if the interpreter is missing."""
+        """Prepare the command of `spec`, start nothing; ServingError if Python is missing."""
         self.spec = spec
         name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
         self.log = (spec.log_folder / f"{name}-{spec.port}.log").absolute()
@@ -54,8 +54,8 @@ class ModelServer:
     def start(self) -> None:
         """Start the process and append its output to `log`.
 
-        The kernel ends the server with the thread of this call, which must therefore live as long
-        as the server.
+        The kernel ends the server when the calling thread ends, so the thread must live as long as
+        the server.
 
         Raises:
             ServingError: If the port is in use, the server runs already or the log is not writable.
@@ -86,7 +86,7 @@ class ModelServer:
             )
 
     def stop(self) -> None:
-        """End the server, if it runs, and wait; open requests have 5 seconds."""
+        """End the server, if it runs, and wait; open requests have 5 seconds to complete."""
         if (process := self.process) is not None and self.alive():
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -94,9 +94,9 @@ class ModelServer:
         self.kill()
 
     def kill(self) -> None:
-        """End all processes of the last start; wait up to 4 seconds until the port is free.
+        """Kill all processes of the last start; wait up to 4 seconds until the port is free.
 
-        Another thread may call this at the same time.
+        Several threads may call this method at the same time.
         """
         process, self.process = self.process, None
         if process is None:
@@ -110,7 +110,7 @@ class ModelServer:
             time.sleep(0.02)
 
     def cause_of_death(self) -> str:
-        """Return the first error, or the last lines, of the log since `start`, and its path."""
+        """Return the first error in the log since `start`, else its last lines, and its path."""
         with self.log.open("rb") as file:
             file.seek(self._log_start)
             text = file.read(LOG_BYTES).decode(errors="replace")
