@@ -129,7 +129,7 @@ class Actor:
         ) from lost
 
     def _was_restarted(self) -> bool:
-        """Store the process's identity; return True if an earlier one differs."""
+        """Store the process's identity; return True if an earlier one differs, wait if equal."""
         before, self._identity = self._identity, ray.get(self._handle.identity.remote())
         if self._identity == before:  # Ray restarts the process of a lost node only later.
             time.sleep(1.0)
@@ -193,7 +193,7 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Return an Actor of `kind(*arguments)`, started in the reserved place of this index."""
+        """Start an Actor of `kind(*arguments)` in the place of this index; messages use `name`."""
         options = ray.remote(Host).options(
             num_cpus=self._bundles[place].get("CPU", 0),
             num_gpus=self._bundles[place].get("GPU", 0),

@@ -77,8 +77,8 @@ class RayEngine(Engine):
     def publish(self, name: str, method: str, *arguments: Any) -> None:
         """Register a publication for all later episodes, and return at once.
 
-        Before these, players call `method` ("publish" or "serve") with `name` and `arguments`. The
-        next publication of `name` replaces this one. Errors are raised by `play`.
+        Players call `method` ("publish" or "serve") with `name` and `arguments` before they play.
+        A later publication of `name` replaces this one. Errors are raised by `play`.
         """
         with self._changed:
             self._published += 1
@@ -132,7 +132,7 @@ class RayEngine(Engine):
             self._open.pop(share, None)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until requested episodes that may sample `served_as` end; ignore their errors."""
+        """Wait until the episodes requested so far that may sample from `served_as` have ended."""
         with self._changed:
             users = [
                 asyncio.wrap_future(share)
@@ -151,7 +151,7 @@ class RayEngine(Engine):
         return {model: result.result() for model, result in results.items()}
 
     def api_usage(self) -> dict[str, Usage]:
-        """Return name -> usage of frozen models behind an API, over all complete episodes."""
+        """Return name -> usage so far of frozen models behind an API; empty before any episode."""
         return self._usage
 
     def close(self) -> None:

@@ -147,14 +147,14 @@ class RemoteLearner:
         return dict(self._weights)
 
     def save_model(self, folder: Any) -> None:
-        """Write the model's files, which the actor sends, to a new or existing `folder` here."""
+        """Write the model's files, which the actor sends, to `folder` on this machine."""
         for name, content in self.call("saved_model").items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
     def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return `function(module, backend, make_env, *arguments)` of the model, from the actor."""
+        """Return `function(module, backend, make_env, *arguments)`, called in the actor."""
         return self.call("apply", function, *arguments)
 
     def close(self) -> None:

@@ -18,10 +18,10 @@ class OfflineConfig(StageConfig):
     RUNNER: ClassVar = "srl_extensions.offline.stages:Stage"
 
     data_policy: str = "models"
-    """Players: a scripted policy or MODULE:CLASS for all agents, or `models`: the players of
-    `seats`, with current weights."""
+    """Players: a scripted policy or MODULE:CLASS for all agents, or `models`: the run's players of
+    each agent, with current weights."""
     episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 256
-    """Number of episodes played."""
+    """Number of episodes played if `data` is empty."""
     seats: Literal["own", "all"] = "own"
     """Agents that a model learns from: the model's agents, or all."""
     batch_size: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16

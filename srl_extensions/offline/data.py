@@ -89,7 +89,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first line with text has "schema_version"; DataError without any line."""
+    """Return True if the first line with text has "schema_version"; DataError if none is read."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
@@ -161,9 +161,9 @@ def read_preferences(path: str | Path) -> list[PreferenceRow]:
 
 
 def parts_of(episodes: Sequence[Episode], agents: Iterable[str] | None = None) -> list[Part]:
-    """Return (episode index, agent), by episode, for each of `agents` (None: all) that decided.
+    """Return (episode index, agent) for each episode and each of `agents` (None: all).
 
-    Agents whose policy was never queried are omitted, and agents that `srl collect` filtered out.
+    Omits agents whose policy was never queried, and agents that `srl collect` did not select.
     """
     wanted = None if agents is None else set(agents)
     return [

@@ -196,7 +196,7 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
-        """Return the complete episodes; append preferences in DPO's data to `self._pairs`."""
+        """Return the data's or played episodes (saved then); append preferences to `_pairs`."""
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)
         played = folder / f"{self.name}.jsonl"

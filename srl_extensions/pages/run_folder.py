@@ -195,7 +195,7 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
 
     `opened` opens a file for reading bytes. Raises RunFolderError if there is no run, or its files
     are damaged or cannot be read, and MetricsError if a file of rows is damaged before its last
-    line. A missing file is an entry of `notes`.
+    line. Missing parts are listed in `notes`.
     """
     where = folder / "config.yaml"
     try:

@@ -47,7 +47,11 @@ class TokenCritic(nn.Module):
         self.head = _zeroed(nn.Linear(backbone.config.hidden_size, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return the value before each of K answers, (B, K); a separate critic ignores `hidden`."""
+        """Return the value before each of K answers, (B, K).
+
+        `hidden` (B, P + T, H) are the policy's last hidden states over prompts and completions,
+        which only a shared critic reads.
+        """
         if self.backbone is not None:
             hidden = last_hidden(self.backbone, batch)
         assert hidden is not None

@@ -99,7 +99,7 @@ class EnvServer:
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
         """Return the server's version, environments, and number of open sessions.
 
-        The arguments and errors are those of `call`.
+        The time limit and the errors are those of `call`.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 

@@ -134,7 +134,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self.action_spaces = {AGENT: TextSpace(ANSWER_LENGTH)}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Reset with `seed` and `options`; return text and {} by agent. EnvError if this fails."""
+        """Reset; return text and {} by agent. `options` are arguments of the server's reset."""
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}

@@ -55,7 +55,7 @@ class Session:
 
     id: str
     expires: float = 0.0
-    """Time of the clock at which the lease runs out, if no call uses the session."""
+    """Time of the server's clock at which the lease runs out, if no call uses the session."""
     env: Any = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no call uses the session."""
@@ -156,7 +156,7 @@ class Sessions:
                 await self._close(session)
 
     async def _compute(self, session: Session, call: Callable[[], Any]) -> Any:
-        """Return the result of a call in a thread, which uses the session until the call ends."""
+        """Return the result of a call in a thread, within `step_seconds`, else RemoteError."""
         with ExitStack() as held:
             session.idle.clear()
             held.callback(self._release, session)

@@ -53,7 +53,7 @@ class ServerSettings(SessionLimits):
 
         Raises:
             RemoteError: If an environment is not served, or options are refused by the constructor,
-                name code or files, request too much or pictures, or select held-out levels.
+                are too large, name code or files, request pictures, or select held-out levels.
         """
         self._require(name)
         if options.get("render_mode") is not None:
