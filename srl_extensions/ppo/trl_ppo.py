@@ -102,7 +102,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _values_in_contexts(
         self, samples: Sequence[TokenSample], shape: Sequence[int], *, closing: bool = False
     ) -> Tensor:
-        """Return values (B, K) of answers with own contexts; `closing` fills the last column."""
+        """Return values of answers with own contexts, else 0; `closing` fills the last column."""
         contexts = [
             (row, column, ids)
             for row, sample in enumerate(samples)

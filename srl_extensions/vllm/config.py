@@ -24,7 +24,7 @@ ADDRESS = re.compile(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?")
 
 
 class ManagedServersConfig(Section):
-    """Servers that the run starts, watches and ends; ConfigError for options that the run sets."""
+    """Servers that the run starts, watches and ends; ConfigError for invalid `options`."""
 
     python: str | None = None
     """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
