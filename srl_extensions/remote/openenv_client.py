@@ -138,7 +138,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
-        reply = self._call("reset", **begin, **options)
+        reply = self._call("reset", **{**options, **begin})
         if reply.done:
             raise self._refused("the episode is done at its start")
         seen = self._text(reply.observation)
@@ -171,7 +171,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             client, self._client = self._client, None
             client.close()
 
-    def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
+    def _call(self, method: str, /, *arguments: Any, **options: Any) -> Any:
         """Return the result of a method of OpenEnv's client; connect if there is no session.
 
         Raises EnvError, and ends the session, if the method fails or takes longer than `timeout`.
