@@ -175,7 +175,7 @@ def parallel_form(constructor: Callable[P, T], passes_on_to: Callable[..., Any])
 def is_loopback(host: str) -> bool:
     """Return True for "localhost" and loopback addresses; other host names are not resolved."""
     try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+        return host == "localhost" or ipaddress.ip_address(str(host).strip("[]")).is_loopback
     except ValueError:
         return False
 

@@ -107,7 +107,8 @@ class Level:
         Raises EnvConfigError for other marks, unequal lines, not one A and one G, or no path.
         """
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
-        for y, line in enumerate(entries_of("layout", lines)):
+        lines = entries_of("layout", lines)
+        for y, line in enumerate(lines):
             if not isinstance(line, str) or set(line) - set(at) or len(line) != len(lines[0]):
                 raise EnvConfigError(
                     f"layout must be equally long lines of A, G, # and ., got {line!r}"

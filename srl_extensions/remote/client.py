@@ -51,7 +51,7 @@ class EnvServer:
         self.address = address
         self.timeout = timeout
         host, colon, port = address.rpartition(":")
-        if not (colon and host and port.isdecimal()):
+        if not (colon and host and port.isdecimal() and int(port) < 2**16):
             raise EnvConfigError(f"an address is HOST:PORT, got {address!r:.200}")
         require_loopback(host)
         options = [

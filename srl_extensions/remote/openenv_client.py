@@ -138,7 +138,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
-        reply = self._call("reset", **begin, **options)
+        reply = self._call("reset", **{**options, **begin})
         if reply.done:
             raise self._refused("the episode is done at its start")
         seen = self._text(reply.observation)
@@ -174,7 +174,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             client, self._client = self._client, None
             client.close()
 
-    def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
+    def _call(self, method: str, /, *arguments: Any, **options: Any) -> Any:
         """Call OpenEnv's client, connected if needed; end the session, EnvError if this fails."""
         if self._client is None:
             self._client = _Client(
