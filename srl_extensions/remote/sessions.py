@@ -71,6 +71,7 @@ class Sessions:
         self._clock = clock
         self._threads = asyncio.Semaphore(limits.threads)
         self._expiry: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def open(self, make: Callable[[], tuple[Any, Any]]) -> tuple[str, Any]:
         """Open a session and return its id and the description of its environment.
@@ -96,7 +97,7 @@ class Sessions:
         try:
             return session.id, await self._compute(session, begin)
         except BaseException:
-            self.open_sessions.pop(session.id, None)
+            self._discard(session)
             raise
 
     async def advance(self, session_id: str, act: Callable[[Any], Any]) -> Any:
@@ -120,7 +121,7 @@ class Sessions:
             return await self._compute(session, played)
         except RemoteError as refused:
             if refused.code in ("DEADLINE_EXCEEDED", "INTERNAL"):
-                self.open_sessions.pop(session_id, None)
+                self._discard(session)
             raise
 
     async def close(self, session_id: str) -> None:
@@ -142,12 +143,20 @@ class Sessions:
         sessions = self.open_sessions.values()
         return [one for one in sessions if one.expires < now and one.idle.is_set()]
 
+    def _discard(self, session: Session) -> None:
+        """End a session now, and close its environment once the running call returns."""
+        self.open_sessions.pop(session.id, None)
+        task = asyncio.ensure_future(self._close(session))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
     async def _close(self, session: Session) -> None:
         self.open_sessions.pop(session.id, None)
         with suppress(RemoteError, TimeoutError):
             async with asyncio.timeout(self.limits.step_seconds):
                 await session.idle.wait()
-                await asyncio.shield(_start(lambda: session.env.close()))
+                if session.env is not None:
+                    await asyncio.shield(_start(session.env.close))
 
     async def _end_expired(self) -> None:
         while True:
