@@ -119,12 +119,15 @@ def find_runs(roots: Sequence[Path]) -> dict[str, WatchedRun]:
     changed last are returned, the newest last.
     """
     found: dict[str, WatchedRun] = {}
+    changed: dict[str, float] = {}
     for root in roots:
         for folder in _run_folders(root):
             name = root.name if folder == root else folder.relative_to(root).as_posix()
             name = printable(str(folder) if name in found else name, multiline=False)
-            found[name] = WatchedRun(folder, root)
-    order = sorted(found, key=lambda name: os.lstat(found[name].folder).st_mtime)
+            with suppress(OSError):  # The folder may have been removed since the search.
+                changed[name] = os.lstat(folder).st_mtime
+                found[name] = WatchedRun(folder, root)
+    order = sorted(found, key=changed.__getitem__)
     return {name: found[name] for name in order[-MOST_RUNS:]}
 
 
