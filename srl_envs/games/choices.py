@@ -10,15 +10,15 @@ from srl_envs.games.turnover import TurnoverGame
 
 
 class ChoiceRules:
-    """Base class of payoff rules of one round, in which all agents of a group are alike."""
+    """Base class of payoff rules of one round. Agents of the same group are interchangeable."""
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
-        """Number of agents of each group of agents that are alike, in agent order."""
+        """Number of agents in each group of interchangeable agents, in agent order."""
         raise NotImplementedError
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward, without noise, for the joint `actions` (1 = cooperate)."""
+        """Return the rewards without noise for `actions` (1 = cooperate), both in agent order."""
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:
