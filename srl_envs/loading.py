@@ -216,7 +216,7 @@ LONGEST_NUMBER = 1000  # characters
 
 
 def read_yaml(text: str) -> Any:
-    """Return the plain data of a YAML text.
+    """Return the plain data of a YAML text, None for an empty one.
 
     Raises DocumentError if the text is not YAML, contains a key twice in one mapping or an alias
     within its own target, or exceeds MAX_YAML, MAX_ENTRIES, MAX_NESTING or LONGEST_NUMBER.

@@ -162,7 +162,7 @@ class TextView(Protocol):
 
 
 class FixedChoices:
-    """Mixin of a TextView with the same answers, `choices`, for all agents."""
+    """Mixin of a TextView with the answers `choices` for all agents and default action 0."""
 
     choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
     """Answers in action order."""
@@ -464,7 +464,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return the texts after the rules and, with `history`, earlier turns, by agent."""
+        """Return agent -> the rules, earlier turns if `history`, and its situation in `texts`."""
         view: TextView = self.env.unwrapped.text_view
         rules = self._rules  # They are constant in an episode.
         for agent in texts.keys() - rules.keys():

@@ -134,8 +134,8 @@ def cut(text: str, length: int) -> str:
 def framed(tag: str, text: str) -> str:
     """Return three or more lines: `<tag>`, `text` and `</tag>`.
 
-    If the text contains the name of the tag in any spelling, all angle brackets of the text become
-    `(` and `)`, so that it cannot close the tag.
+    If `text` contains the name of the tag in any spelling, all angle brackets in `text` become `(`
+    and `)`. The text then cannot close the tag.
     """
     if _letters(tag) in _letters(text):
         text = text.translate(_BRACKETS)

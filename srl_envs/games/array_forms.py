@@ -185,7 +185,7 @@ class Boards(NamedTuple):
 
 
 def boards_of(levels: Sequence[Level], task: str) -> Boards:
-    """Return the Boards of `levels` for one agent; `task` is "race" or "own"."""
+    """Return the Boards of `levels` of one size, for one agent; `task` is "race" or "own"."""
     seated = [maze.seating(level, task, 1) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])

@@ -267,7 +267,8 @@ class SimultaneousGame(RoundGame):
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[Row]:
         """Start an episode; return the first observation vector of each agent, in agent order.
 
-        `options` are those of `reset`, or {}. Unknown ones are ignored.
+        Args:
+            options: Options of `reset`, empty without any. Unknown ones are ignored.
         """
         raise NotImplementedError
 
@@ -306,7 +307,11 @@ class SimultaneousGame(RoundGame):
         return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
-        """Return `count` normal random numbers, clipped to +-NOISE_LIMIT, times `noise_std`."""
+        """Return a list of normal random numbers, clipped to +-NOISE_LIMIT, times `noise_std`.
+
+        Args:
+            count: Number of random numbers.
+        """
         if len(self._noise) < count:
             # One call of the generator takes longer than the rest of a round.
             block = self.np_random.standard_normal(count + NOISE_BLOCK)
@@ -418,7 +423,11 @@ class SimultaneousGame(RoundGame):
 
 
 def vector_of(observation: Any) -> Any:
-    """Return the vector of an observation in any `obs_mode`."""
+    """Return the vector of an observation.
+
+    Args:
+        observation: Observation in any `obs_mode`: the vector, or a mapping with "observation".
+    """
     if isinstance(observation, np.ndarray):
         return observation  # the usual observation; a check for a Mapping takes longer
     return observation["observation"] if isinstance(observation, Mapping) else observation

@@ -92,9 +92,8 @@ class TalkView:
 class TalkingGame(base.SimultaneousGame):
     """Game whose agents may talk.
 
-    With `messages`, which requires obs_mode "llm" (else EnvConfigError), the text above the last
-    line of an answer is part of the next observation of all other agents, under "messages" and in
-    "text".
+    `messages` requires obs_mode "llm" (else EnvConfigError). The text above the last line of an
+    answer is then part of the next observation of all other agents, under "messages" and in "text".
 
     With `talk`, an action also says nothing or one of `talk` words: its number is act + word *
     number of acts, with word 0 for nothing. The next observation vector of all others ends with

@@ -57,7 +57,7 @@ class ChoiceRules:
         ]
 
     def explore_then_commit_value(self, rounds: int) -> float:
-        """Return the mean reward per agent and round of the policy "explore_then_commit".
+        """Return the mean reward per agent and round of "explore_then_commit", without noise.
 
         All agents cooperate in the first of `rounds` rounds and compete in the second. Each then
         repeats the action that paid it more, or cooperates if both paid the same.

@@ -28,7 +28,7 @@ STREAM = 1
 
 
 def grid(**values: Sequence[Any]) -> tuple[dict[str, Any], ...]:
-    """Return all combinations of values; each maps the names of arguments to one value each."""
+    """Return all combinations of values, the last name fastest; each maps names to values."""
     return tuple(dict(zip(values, row, strict=True)) for row in product(*values.values()))
 
 
@@ -62,7 +62,7 @@ def with_split(
 class HiddenRules(TurnoverGame):
     """Game that draws its rules in every episode and hides them from the agents.
 
-    Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly. Its
+    Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly. The
     roles are assigned to agent_0, agent_1, ... at random. Infos are those of `kind`, with
     `rule_set` (index in `rule_sets`) and, in a game of teams, `side` (the agent's team).
     Observations have HIDDEN instead of drawn arguments.
@@ -74,7 +74,7 @@ class HiddenRules(TurnoverGame):
         kind: Class of the games. It has methods `constants` and `scripted_value`, as ChoiceGame.
         fields: Names of the entries of its observation vectors.
         drawn: Arguments of each rule set, by split.
-        split: "train", "test" or "any".
+        split: "train", "test" or "any", in which the rule sets of "train" are first.
         talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         turnover: Number of agents that join during an episode; see TurnoverGame.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.

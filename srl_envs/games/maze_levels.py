@@ -125,7 +125,7 @@ class Level:
 
     @cached_property
     def doors(self) -> tuple[tuple[int, ...], ...]:
-        """Per cell, the cells above, below, left and right, -1 if blocked. Walls have ()."""
+        """Cells above, below, left, right of each cell (numbers), -1 if blocked; () for walls."""
         shut = [False] * (self.width * self.height) + [True]  # The last entry is the outside.
         for x, y in self.walls:
             shut[y * self.width + x] = True

@@ -1,4 +1,4 @@
-"""Vectorised form of any ParallelEnv: N environments stepped one after another."""
+"""Vectorized form of any ParallelEnv: N environments stepped one after another."""
 
 from __future__ import annotations
 
