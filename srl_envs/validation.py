@@ -105,7 +105,7 @@ def set_fields(record: object, **checked: Any) -> None:
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of any value as one line, for an error message; never raise ValueError."""
+    """Return the `repr` of a value as one line; for too large ints, a description."""
     try:
         text = repr(value)
     except ValueError:  # Python refuses to convert integers of more than 4,300 digits.
@@ -161,7 +161,7 @@ def parallel_form(constructor: Callable[P, T], passes_on_to: Callable[..., Any])
 
     Args:
         constructor: Function with `**settings`. Its `__signature__` is set.
-        passes_on_to: Function that receives `**settings`, as keyword-only arguments.
+        passes_on_to: Function that receives `**settings`. Its keyword-only arguments are listed.
     """
     signature = inspect.signature(constructor)
     own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]

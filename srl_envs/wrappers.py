@@ -535,7 +535,7 @@ class FocalAgent:
     raises it again.
 
     Args:
-        game: ParallelEnv with texts as actions. Its other agents are played by partners.
+        game: ParallelEnv with one agent and texts as actions. Partners play other agents.
 
     Raises:
         EnvConfigError: The game has several agents.

@@ -260,7 +260,7 @@ class SimultaneousGame(RoundGame):
     hides_rules = False
     """True for a variant of HiddenRules, whose text view must not state drawn rules."""
     order: Sequence[int]
-    """Number of the agent at each place: 0, 1, ... except in variants of HiddenRules."""
+    """Number of the agent in each role of the game: 0, 1, ... except in variants of HiddenRules."""
 
     # Defined by each game.
 

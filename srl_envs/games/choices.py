@@ -18,7 +18,7 @@ class ChoiceRules:
         raise NotImplementedError
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return the rewards without noise for `actions` (1 = cooperate), both in agent order."""
+        """Return rewards (at least 0, no noise) for `actions` (1 = cooperate), in agent order."""
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:

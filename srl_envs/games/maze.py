@@ -389,7 +389,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move an agent, count moves and visits; return last_dx, last_dy, blocked (0 at a goal)."""
+        """Move an agent unless it is at its goal; return fields last_dx, last_dy and blocked."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]

@@ -320,7 +320,6 @@ class SocialNegotiation(TalkingGame):
         return self._look(), rewards, infos
 
     def _look(self) -> Sequence[base.Row]:
-        """Return the observation vectors; set `_legal_now`, the row of `_mask_of` by agent."""
         bargain, time = self.bargain, self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
         flags_of, (proposal, worth, marks) = self.rules.flags, self._starts

@@ -387,7 +387,6 @@ class SocialTrading(TalkingGame):
         return self._look(rewards), rewards, infos
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """Return observations with the last `rewards`, by agent; set the masks `_legal_now`."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]

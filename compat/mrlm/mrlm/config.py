@@ -47,7 +47,7 @@ class TrainingConfig(Section):
     eval_episodes: int = setting("logging.evaluation_episodes", 10)
     """Episodes per evaluation, before and after training; 0 disables evaluations."""
     save_every: int = setting("checkpoints.every", 10)
-    """Iterations between two checkpoints; 0 saves only the last."""
+    """Iterations between two checkpoints; one is also saved every five minutes and at the end."""
     save_total_limit: int = setting("checkpoints.keep", -1)
     """Number of newest checkpoints to keep; -1 keeps all."""
     log_every: int = setting("logging.every", 1)
@@ -110,7 +110,7 @@ class DPOConfig(Section):
     """Loss by TRL's name, such as sigmoid, hinge, ipo or robust."""
     label_smoothing: float = setting("dpo.label_smoothing", 0.0)
     data: str | None = None
-    """File of pairs for `mrlm train`, as PreferenceDataset.to_json writes the pairs."""
+    """File of pairs from PreferenceDataset.to_json, which `mrlm train` requires."""
 
 
 class SFTConfig(Section):
