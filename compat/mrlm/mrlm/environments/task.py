@@ -47,8 +47,7 @@ class GameEnvironment(SimulatedEnvironment):
     """Environment of srl_envs' registry for one of its agents; base class of tasks and debates.
 
     Observations contain the whole conversation and, in `info`, the agent's info, such as `score`
-    and `success`. `name` and `options` are the arguments of `registry.make`, whose errors are
-    raised.
+    and `success`. Arguments and errors are those of `registry.make`.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
