@@ -328,9 +328,9 @@ def remake(
 ) -> Any:
     """Return a new environment, made as a record says.
 
-    Unless the record is trusted, its name and options, nested ones included, may not name code
-    (except `allowing`), files or folders, their size is limited (loading.LARGEST_RECORDED), and
-    environments that were on a server are made in this process.
+    Unless the record is trusted, its name and options may not name code (except `allowing`), files
+    or folders, nor nested environments on a server. The size is limited (LARGEST_RECORDED). An
+    environment that was on a server is made in this process.
 
     Args:
         name: Name in the record, as for `make`.
