@@ -2,7 +2,7 @@
 
 
 class EnvError(Exception):
-    """Invalid use of an environment."""
+    """Invalid use of an environment, such as a step before `reset`. Base class of other errors."""
 
 
 class EnvConfigError(EnvError, ValueError):

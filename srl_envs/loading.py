@@ -33,7 +33,7 @@ _closed: ContextVar[Collection[str] | None] = ContextVar("closed", default=None)
 
 @contextmanager
 def closed(allowing: Collection[str] = ()) -> Iterator[None]:
-    """Context in which `code` and `place` raise UntrustedError, and `at_most` has an effect.
+    """Context in which `code` and `place` raise UntrustedError, and `at_most` enforces its limit.
 
     `allowing` contains the names 'module:function' that `code` imports nevertheless.
     """
@@ -197,7 +197,7 @@ def install_line(error: ImportError, what: str) -> str | None:
 def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
     """Context for imports of optional packages that the feature `what` needs.
 
-    A missing package of an extra raises `raising` with the install command; others pass unchanged.
+    A missing package of an extra raises `raising` with the install command. Other errors pass.
     """
     try:
         yield
@@ -216,7 +216,7 @@ LONGEST_NUMBER = 1000  # characters
 
 
 def read_yaml(text: str) -> Any:
-    """Return the plain data of a YAML text.
+    """Return the plain data of a YAML text, None for an empty one.
 
     Raises DocumentError if the text is not YAML, contains a key twice in one mapping or an alias
     within its own target, or exceeds MAX_YAML, MAX_ENTRIES, MAX_NESTING or LONGEST_NUMBER.

@@ -16,10 +16,10 @@ _TAG = "__numpy__"
 
 
 def is_plain(value: Any) -> bool:
-    """Return True for None, bools, str, real numbers (NumPy's, too), and containers of these.
+    """Return True for None, bools, str, ints, floats, NumPy numbers, and containers of these.
 
-    Containers are lists, tuples, mappings, and arrays without text. `decode(encode(value))` is
-    equal to `value`.
+    Containers are lists, tuples, mappings, and arrays without text or objects. `decode` restores
+    equal values from the JSON text of `encode(value)`.
     """
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
@@ -31,9 +31,10 @@ def is_plain(value: Any) -> bool:
 
 
 def encode(value: Any) -> Any:
-    """Return a value as JSON data, lists and mappings entry by entry; other objects unchanged.
+    """Return a value as data for `json.dumps`; objects of unknown types are returned unchanged.
 
-    Arrays, NumPy scalars, tuples and mappings with other keys than str become dicts with a tag.
+    Arrays, NumPy scalars, tuples, and mappings with keys other than str become dicts with the key
+    "__numpy__". Lists and other mappings are converted entry by entry.
     """
     if isinstance(value, np.ndarray):
         data = value.ravel().tolist()
@@ -53,7 +54,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """Return the value of JSON data that `encode` returned.
+    """Return the value that `encode` converted, given the data after json.dumps and json.loads.
 
     Raises LookupError, TypeError, ValueError or ArithmeticError for malformed data.
     """
@@ -84,11 +85,7 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return an array (len(data),) of the dtype that a str such as "<f4" names.
-
-    Raises ValueError, TypeError or ArithmeticError if the dtype is unknown, if entries do not fit,
-    or if a dtype of text is longer than the longest entry, which bounds the memory.
-    """
+    """Return a one-dimensional array of a dtype such as "<f4"; raise if it does not fit `data`."""
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"unknown dtype {dtype!r:.40}")
@@ -103,7 +100,10 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Return `value`, an int or float; TypeError for others and bools, OverflowError if huge."""
+    """Return `value`, an int or float.
+
+    Raises TypeError for a bool or another type, OverflowError for an int too large for a float.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)
@@ -124,9 +124,11 @@ PLAIN = (str, int, bool, float)
 
 
 def as_record(kind: Any, value: Any) -> Any:
-    """Return a value as JSON data: a dataclass as a dict, a tuple as a list, else see `encode`.
+    """Return a value of type `kind` as JSON data that `read_record` reads.
 
-    `kind` is the type of `value`: a dataclass, a type of plain data, or a container of such.
+    `kind` is a dataclass, a type of plain data, or a container or union of these. Dataclasses
+    become dicts, tuples become lists. Values of the type Any and of other classes are passed to
+    `encode`.
     """
     of, parts = get_origin(kind), get_args(kind)
     if hasattr(kind, "__dataclass_fields__"):

@@ -223,8 +223,9 @@ def entry(name: str) -> Entry:
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `options` with the `max_cycles` for language models, unless they have one.
 
-    Games whose default suits language models, and unknown ones, get none. For multitask_v0, the
-    options of each member are completed instead, in the same way. `name` may be one on a server.
+    Games whose default suits language models, and unknown ones, get none. For options with
+    `environments` (multitask_v0), the options of each member are completed instead, in the same
+    way. `name` may be one on a server ('grpc://...').
     """
     members = options.get("environments")
     if isinstance(members, Mapping) and "max_cycles" not in options:
@@ -300,9 +301,10 @@ class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo 
     """PettingZoo's checks of the order of calls, with a faster `last`."""
 
     def last(self, observe: bool = True) -> Any:
-        """Return (observation, reward, termination, truncation, info) of the selected agent.
+        """Return (observation, total reward, termination, truncation, info) of the selected agent.
 
-        Without `observe`, the observation is None. Before `reset`, raises AttributeError.
+        The reward is the sum since the agent's last action. Without `observe`, the observation is
+        None. Before `reset`, raises AttributeError.
         """
         read: Any = self.env.env.last if self._has_reset else super().last
         return read(observe)
@@ -326,9 +328,9 @@ def remake(
 ) -> Any:
     """Return a new environment, made as a record says.
 
-    Unless the record is trusted, its name and options, nested ones included, may not name code
-    (except `allowing`), files or folders, their size is limited (loading.LARGEST_RECORDED), and
-    environments that were on a server are made in this process.
+    Unless the record is trusted, its name and options may not name code (except `allowing`), files
+    or folders, nor nested environments on a server. The size is limited (LARGEST_RECORDED). An
+    environment that was on a server is made in this process.
 
     Args:
         name: Name in the record, as for `make`.

@@ -75,7 +75,7 @@ class SpacesOfAgents:
 class TextSpace(spaces.Text):
     """Space of all strings of up to `max_length` characters.
 
-    Unlike Gymnasium's Text, it contains strings with any characters.
+    Unlike Gymnasium's Text, it contains strings with any characters. Samples are printable ASCII.
     """
 
     def __init__(self, max_length: int, seed: int | np.random.Generator | None = None) -> None:
@@ -132,7 +132,7 @@ class TextAction(int):
 class TextView(Protocol):
     """Prompts and answers of one environment, without state.
 
-    An action is the number of a legal answer, or the text itself in free-text games.
+    An action is an index of `answers`, or the text itself in free-text games.
     """
 
     @property
@@ -157,12 +157,12 @@ class TextView(Protocol):
 
         Args:
             agent: Name of the agent.
-            answer: The whole text.
+            answer: The whole text. It may name an action that is not legal now.
         """
 
 
 class FixedChoices:
-    """Mixin of a TextView with the same answers, `choices`, for all agents."""
+    """Mixin of a TextView with the answers `choices` for all agents and default action 0."""
 
     choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
     """Answers in action order."""
@@ -179,10 +179,10 @@ class FixedChoices:
 def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
     """Return the index of the choice that an answer states. Never raises.
 
-    A choice counts in three places: as the whole answer, as the last non-empty line (optionally
-    after 'answer:', 'action:' or 'choice:'), and as the content of the last
-    `<answer>...</answer>`. Case, quotes, Markdown and punctuation do not matter. A choice inside a
-    sentence does not count, so 'I will not cooperate' states none.
+    A choice counts in three places: as the whole answer, as the last non-empty line, and as the
+    content of the last `<answer>...</answer>`. It may follow 'answer:', 'action:' or 'choice:'.
+    Case, quotes, Markdown and punctuation do not matter. A choice inside a sentence does not count,
+    so 'I will not cooperate' states none.
 
     Args:
         answer: The answer of the agent.
@@ -242,7 +242,7 @@ def parse_statement(
 
 @lru_cache(maxsize=1024)
 def round_of(time: float, rounds: int) -> str:
-    """Return 'Round 3 of 8' for time 2/8, the share of `rounds` played; the last round for 1."""
+    """Return 'Round 3 of 8' for `time` 2/8 (rounds played / `rounds`), and the last round for 1."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
@@ -252,7 +252,7 @@ def any_of(forms: Sequence[str]) -> str:
 
 
 def cost_of_unread(penalty: float) -> str:
-    """Return the rules' sentence, after a space, that states a `parse_penalty`; "" for 0."""
+    """Return a sentence on the penalty of unreadable answers, after a space; "" for penalty 0."""
     return f" What cannot be read costs {penalty:g}." if penalty else ""
 
 
@@ -286,8 +286,8 @@ def tells_time(view: TextView, observation: Any) -> bool:
 def fallback_action(view: TextView, mask: Any = None) -> Any:
     """Return the action that is played for an answer that cannot be parsed.
 
-    This is the view's default action, or `view.legal(default, mask)` if the view has this method
-    and `mask`, which marks the agent's legal actions, is not None.
+    This is the view's default action. If the view has a method `legal`, and `mask` (of the agent's
+    legal actions) is not None, it is `view.legal(default, mask)`.
     """
     legal = getattr(view, "legal", None)
     default = view.default_action
@@ -297,7 +297,7 @@ def fallback_action(view: TextView, mask: Any = None) -> Any:
 def read_answer(
     view: TextView, agent: str, observation: Any, text: str, mask: Any = None
 ) -> Any | ParseFailure:
-    """Return the legal action that an answer names, or a ParseFailure with the action to play.
+    """Return the legal action that an answer names, or a ParseFailure with the fallback action.
 
     Args:
         view: Text view of the environment.
@@ -319,7 +319,7 @@ WAITING = "It is not your turn. Any answer plays your only legal action."
 
 
 def only_action(info: Mapping[str, Any]) -> int | None:
-    """Return the single legal action of an agent with "to_move" False in `info`, else None."""
+    """Return the one legal action of an agent whose `info` has "to_move" False, else None."""
     mask = None if info.get(TO_MOVE, True) else info.get("action_mask")
     if mask is None:
         return None
@@ -347,7 +347,11 @@ class TextHistory:
         self._count = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn with `answer`'s end and the reason `unread`, if any; keep the last `turns`."""
+        """Add a turn; drop the oldest if there are more than `turns`.
+
+        A long answer is cut to its last ANSWER_SHOWN characters. `unread` is the reason for which
+        the answer was not parsed, or None.
+        """
         self._count += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:
@@ -380,8 +384,8 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
     TEXT_LENGTH characters; the oldest turns are dropped first.
 
     An answer that cannot be parsed plays the fallback action (see `fallback_action`) and costs the
-    view's `parse_penalty`. `infos[agent]["parse_failure"]` is the reason, or None, and
-    `infos[agent]["action"]` is the action that was played. The environment receives TextAction.
+    view's `parse_penalty`. After a step, `infos[agent]["parse_failure"]` is the reason, or None,
+    and `infos[agent]["action"]` is the action that was played. The environment receives TextAction.
     Answers may be longer than the action space declares. An agent that is not to move (see TO_MOVE)
     plays its only legal action for any answer, and WAITING is its situation.
 
@@ -460,7 +464,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return agent -> rules, earlier turns if `history`, and the situation in `texts`, cut."""
+        """Return agent -> the rules, earlier turns if `history`, and its situation in `texts`."""
         view: TextView = self.env.unwrapped.text_view
         rules = self._rules  # They are constant in an episode.
         for agent in texts.keys() - rules.keys():
@@ -470,7 +474,6 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return {a: f"{rules[a]}\n\n{now}"[:TEXT_LENGTH] for a, now in texts.items()}
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Set `agents`; store observations, masks, situations and only legal actions, by agent."""
         view: TextView = self.env.unwrapped.text_view
         agents = self.agents = self.env.agents
         masks, situations, only_actions = {}, {}, {}

@@ -126,7 +126,7 @@ def with_text(
 
 @dataclass(frozen=True)
 class ThirdPartyView:
-    """TextView of with_text. All mappings are by agent."""
+    """TextView of `with_text`. Mappings are by agent; `choices` start with PASS if `in_turns`."""
 
     rules_of: Mapping[str, str]
     choices: Mapping[str, tuple[str, ...]]
@@ -248,7 +248,6 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies of both with masks (stored in `_masks`) and, if in turns, "to_move"."""
         seen: dict[str, Any] = {}
         new_infos: dict[str, dict[str, Any]] = {}
         # Games may change returned objects later.
@@ -267,11 +266,6 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask, which is in its observation or info, by default all 1.
-
-        In turn-based games, it allows either a pass or moves. A mask that allows nothing raises
-        EnvError, or becomes all 1 after the agent's end.
-        """
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -295,7 +289,7 @@ def _takes_turns(game: Any) -> bool:
 
 
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
-    """Return `given`, or agent -> `given` if no mapping; EnvConfigError for keys not `agents`."""
+    """Return agent -> `given`, or `given` itself if a mapping; EnvConfigError for wrong keys."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
@@ -324,7 +318,6 @@ def _checked_answers(
 
 
 def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: Any) -> str:
-    """Return "You see:" and `in_words` of an observation in `observed[agent]`, without its mask."""
     space = observed[agent]
     if isinstance(space, spaces.Dict) and MASK in space.spaces:
         parts = {key: part for key, part in space.spaces.items() if key != MASK}
@@ -337,8 +330,8 @@ def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: An
 def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
     """Return a description of an observation, after a space (one line) or a line break (several).
 
-    Numbers have at most two decimals and six digits. Matrices are written by rows, and parts of a
-    Dict by name.
+    Numbers have at most two decimals and six digits. Matrices are written by rows, arrays of more
+    dimensions as matrices along the last axis, and parts of a Dict by name.
 
     Args:
         space: Observation space.
@@ -346,7 +339,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: A part has over 256 numbers, or is a Graph, Sequence, OneOf or own space.
+        EnvConfigError: A part has over 256 numbers, or is of another space, such as a Graph.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
@@ -393,7 +386,7 @@ class RewardContext(TypedDict):
     reward: float
     """Reward of the environment for this step."""
     info: Mapping[str, Any]
-    """Copy of the agent's info after the step."""
+    """Shallow copy of the agent's info after the step."""
 
 
 RewardFunction = Callable[[Any, RewardContext], float]
@@ -402,7 +395,7 @@ if there is one, else the action."""
 
 
 class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """PettingZoo wrapper with rewards from a user's function.
+    """PettingZoo wrapper with rewards from a user's function, for each agent with an action.
 
     `infos[agent]["environment_reward"]` is always the environment's own reward. Exceptions of the
     function are not caught.
@@ -530,7 +523,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
 
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
-    """Make the SingleAgentEnv of an environment; raise EnvConfigError if it has several agents."""
+    """Make the SingleAgentEnv of `registry.make`; EnvConfigError if there are several agents."""
     return SingleAgentEnv(registry.make(name, **parameters))
 
 
@@ -542,7 +535,7 @@ class FocalAgent:
     raises it again.
 
     Args:
-        game: ParallelEnv with texts as actions. Its other agents are played by partners.
+        game: ParallelEnv with one agent and texts as actions. Partners play other agents.
 
     Raises:
         EnvConfigError: The game has several agents.
@@ -554,7 +547,10 @@ class FocalAgent:
         self._error: EnvError | None = None
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
-        """Start an episode by `seed` (None: random), ignoring `row`; return rules and situation."""
+        """Start an episode; return its first observation, the rules and the situation.
+
+        `seed` None draws a random episode. `row`, the columns of TRL's dataset, is ignored.
+        """
         self._return, self._error = 0.0, None
         observations, _ = self._game.reset(seed=seed)
         first: str = observations[self._agent]

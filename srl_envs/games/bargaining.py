@@ -83,7 +83,10 @@ def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tupl
 
 @dataclass(frozen=True)
 class NegotiationRules:
-    """Parameters, as of SocialNegotiation; EnvConfigError if invalid, except for `issues`."""
+    """Parameters with the meaning of SocialNegotiation's arguments.
+
+    `issues` is a result of `checked_issues`. Other invalid values raise EnvConfigError.
+    """
 
     num_agents: int = 2
     issues: tuple[tuple[str, tuple[str, ...]], ...] = tuple(ISSUES.items())
@@ -165,7 +168,6 @@ def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
 
 
 def _worths(points: Points) -> list[int]:
-    """Return the sum of an agent's points for each of `NegotiationRules.deals`, in order."""
     worths = [0]
     for options in points:
         worths = [worth + added for worth in worths for added in options]
@@ -175,7 +177,8 @@ def _worths(points: Points) -> list[int]:
 class Bargain:
     """State of one episode, whose constructor draws the first mover of alternating offers.
 
-    Lists are in agent order; utilities are in points.
+    Lists are in agent order; utilities are in points. `agreed` and the entries of `proposals` are
+    indices of `NegotiationRules.deals`, or None.
     """
 
     def __init__(
@@ -206,7 +209,7 @@ class Bargain:
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
-        """Return True if the agent may move now and has another's proposal yet to accept."""
+        """Return True if the agent may move and can accept another agent's proposal now."""
         if not self.may_move(agent) or self.consents[agent]:
             return False
         return sum(self.stands) > self.stands[agent]
@@ -263,7 +266,7 @@ def assessment(
     Returns:
         `utilities`: points / 100 of each agent. `pareto_efficient`: no other deal is better for one
         agent and worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal
-        or of the reservations, None if 0. `nash_product`: product of the gains over the
+        or of the reservations, None if that is 0. `nash_product`: product of the gains over the
         reservations, in points / 100, losses counting as 0. `nash_share`: `nash_product` / the
         greatest of any deal, None if that is 0. `individually_rational`: a bool per agent, True
         with at least its reservation.

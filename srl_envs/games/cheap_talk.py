@@ -43,7 +43,7 @@ def message_lines(observation: Any) -> str:
 
 @dataclass(frozen=True)
 class TalkView:
-    """Text view of a game with words: that of the game without words, and the words."""
+    """Text view that adds the words of TalkingGame's `talk` to `game`, the view without words."""
 
     game: TextView
     agents: tuple[str, ...]
@@ -92,15 +92,15 @@ class TalkView:
 class TalkingGame(base.SimultaneousGame):
     """Game whose agents may talk.
 
-    With `messages`, which requires obs_mode "llm" (else EnvConfigError), the text above the last
-    line of an answer is part of the next observation of all other agents, under "messages" and in
-    "text".
+    `messages` requires obs_mode "llm" (else EnvConfigError). The text above the last line of an
+    answer is then part of the next observation of all other agents, under "messages" and in "text".
 
-    With `talk`, an action also says nothing or one of `talk` words: its number is
-    act + word * number of acts, with word 0 for nothing. The next observation vector of all others
-    ends with `talk` flags per other agent, in agent order: 1 for the word that it said.
+    With `talk`, an action also says nothing or one of `talk` words: its number is act + word *
+    number of acts, with word 0 for nothing. The next observation vector of all others ends with
+    `talk` flags per other agent, in agent order: 1 for the word that it said.
 
-    The arguments are `messages`, `talk` (from 0 to 8), and those of SimultaneousGame without words.
+    The arguments are `messages`, `talk` (from 0 to 8), and those of SimultaneousGame, of which
+    `answers`, `low` and `high` are without words.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class TalkingGame(base.SimultaneousGame):
         return TalkView(view, agents, self.features, self.talk, default, view.parse_penalty)
 
     def with_any_word(self, masks: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """Return the agents' masks, given those of actions without words: all words are legal."""
+        """Return masks of all actions, given those of actions without words: any word is legal."""
         return [np.tile(mask, 1 + self.talk) for mask in masks] if self.talk else masks
 
     def begin(self, options: Mapping[str, Any]) -> None:

@@ -41,7 +41,7 @@ MISMATCH_PENALTY = 0.1  # subtracted if the two agents of a pair choose differen
 
 @dataclass(frozen=True)
 class CoopCompeteRules(ChoiceRules):
-    """Rewards without noise, for the arguments of CoopCompete."""
+    """Rewards without noise, for the arguments of CoopCompete; EnvConfigError if one is invalid."""
 
     num_agents: int = 4
     cooperation_level: float = 0.6
@@ -119,7 +119,7 @@ class CoopCompete(ChoiceGame):
 
     Agents are agent_0, agent_1, ... Both actions are always legal. Observations are float32 vectors
     of shape (7,), laid out as OBSERVATION_FIELDS. `infos[agent]["cooperation_ratio"]` is the share
-    of all agents that cooperated in the round.
+    of all agents that cooperated in the round. Invalid arguments raise EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 1 to 10,000. None for 4, or 2 in variant "pair".

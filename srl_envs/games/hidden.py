@@ -28,7 +28,7 @@ STREAM = 1
 
 
 def grid(**values: Sequence[Any]) -> tuple[dict[str, Any], ...]:
-    """Return all combinations of values; each maps the names of arguments to one value each."""
+    """Return all combinations of values, the last name fastest; each maps names to values."""
     return tuple(dict(zip(values, row, strict=True)) for row in product(*values.values()))
 
 
@@ -62,19 +62,19 @@ def with_split(
 class HiddenRules(TurnoverGame):
     """Game that draws its rules in every episode and hides them from the agents.
 
-    Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly, with
-    agents agent_0, agent_1, ... in a random order. Infos are those of `kind`, with `rule_set` (its
-    number) and, in a game of teams, `side` (the agent's team). Observations have HIDDEN instead of
-    drawn arguments.
+    Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly. The
+    roles are assigned to agent_0, agent_1, ... at random. Infos are those of `kind`, with
+    `rule_set` (index in `rule_sets`) and, in a game of teams, `side` (the agent's team).
+    Observations have HIDDEN instead of drawn arguments.
 
     The draws have a separate random stream. `reset(options={"rule_set": k})` selects the rule
-    set of one episode.
+    set of one episode. Other options are those of `kind`.
 
     Args:
         kind: Class of the games. It has methods `constants` and `scripted_value`, as ChoiceGame.
         fields: Names of the entries of its observation vectors.
         drawn: Arguments of each rule set, by split.
-        split: "train", "test" or "any".
+        split: "train", "test" or "any", in which the rule sets of "train" are first.
         talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         turnover: Number of agents that join during an episode; see TurnoverGame.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
@@ -131,10 +131,10 @@ class HiddenRules(TurnoverGame):
     def baselines(self) -> dict[str, float]:
         """Return the exact rewards per agent and step of four policies, means over all rule sets.
 
-        "uniform" plays randomly; "constant" is the best constant policy, whose action may depend on
-        a role that the agent observes; "scripted" is a scripted policy of all agents, without
-        noise, missing with turnover; "optimum" is an upper bound: the best joint actions of agents
-        that know the rules.
+        Rewards are without noise. "uniform" plays randomly; "constant" is the best constant policy,
+        whose action may depend on a role that the agent observes; "scripted" is a scripted policy
+        of all agents, missing with turnover; "optimum" is an upper bound: the best joint actions of
+        agents that know the rules.
         """
         games = self.rule_sets
         for game in games:
@@ -161,7 +161,6 @@ class HiddenRules(TurnoverGame):
         return super().reset(seed, given)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Draw rules (option "rule_set": their index) and agents' order; return first vectors."""
         rng, last = self._draws.np_random, len(self.rule_sets) - 1
         number = options.get("rule_set", rng.integers(last + 1))
         self._number = whole_number('options["rule_set"]', number, 0, last)

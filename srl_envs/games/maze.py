@@ -174,7 +174,7 @@ class Maze(base.SimultaneousGame):
     Agents are agent_0, agent_1, ... Observations are float32 vectors of shape
     (15 + (2 * view_radius + 1)^2,), laid out as OBSERVATION_FIELDS. Infos of a step contain
     `shortest_path` (least number of rounds from the agent's start to its goal; for "meet", until
-    all can be in one cell), `steps` (number of the agent's moves, with blocked ones), `success`,
+    all can be in one cell), `steps` (its moves, also blocked ones), `success` (it is at its goal),
     `level_seed` (None for a layout), `layout_hash` and, in the last round of a race of several
     agents, `winner`: the name of an agent, or "draw". `baselines` is empty, because arriving ends
     an episode: compare `steps` with `shortest_path`.
@@ -195,7 +195,7 @@ class Maze(base.SimultaneousGame):
         num_agents: Number of agents, from 1 to 10,000; at least 2 for "meet".
         task: "race", "own" or "meet".
         view_radius: Distance, from 1 to 40 cells, up to which walls are observed.
-        mask_walls: Mask moves into walls in `action_mask`. They remain legal.
+        mask_walls: Mask moves into walls in `action_mask`. The game still accepts them.
         max_cycles: Number of rounds of an episode, at least 1. None for the number of cells, at
             least 64; 64 for a named layout.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
@@ -291,10 +291,6 @@ class Maze(base.SimultaneousGame):
         return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode; return each agent's first vector.
-
-        The option "level_seed" selects its maze; EnvConfigError if invalid.
-        """
         agents = len(self.possible_agents)
         seed = options.get("level_seed")
         self.level = self.draw_level(self.np_random) if seed is None else self.named_level(seed)
@@ -378,7 +374,10 @@ class Maze(base.SimultaneousGame):
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return a seed's maze; EnvConfigError if invalid, of another split, or for a `layout`."""
+        """Return the maze of a level seed.
+
+        Raises EnvConfigError if the seed is invalid or of another split, or if a `layout` is given.
+        """
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -390,7 +389,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move an agent, count moves and visits; return last_dx, last_dy, blocked (0 at a goal)."""
+        """Move an agent unless it is at its goal; return fields last_dx, last_dy and blocked."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -406,7 +405,6 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return an agent's vector; `way` are its fields last_dx, last_dy and blocked."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place
@@ -432,7 +430,6 @@ class Maze(base.SimultaneousGame):
         )
 
     def _farthest(self) -> list[int]:
-        """Return, by agent, the cell of the other agent at the greatest Manhattan distance."""
         return [
             max(self._others(agent), key=partial(self._board.distance, place))
             for agent, place in enumerate(self._places)

@@ -126,7 +126,7 @@ class Level:
 
     @cached_property
     def doors(self) -> tuple[tuple[int, ...], ...]:
-        """Target of up, down, left, right by cell: a number, or -1 if blocked. Walls have ()."""
+        """Cells above, below, left, right of each cell (numbers), -1 if blocked; () for walls."""
         shut = [False] * (self.width * self.height) + [True]  # The last entry is the outside.
         for x, y in self.walls:
             shut[y * self.width + x] = True
@@ -165,7 +165,8 @@ class Level:
     def stations(self, count: int) -> tuple[int, ...]:
         """Return the numbers of `count` cells: start, goal, then each farthest from all before.
 
-        Raises EnvConfigError if the maze has fewer reachable cells.
+        The distance of a cell is that to the nearest of these cells. Of equal cells, the first is
+        chosen. Raises EnvConfigError if the maze has fewer reachable cells.
         """
         places = [self.number(self.start), self.number(self.goal)]
         nearest = self.distances(places[0]) if count > 2 else []
@@ -222,7 +223,7 @@ class MazeRecipe:
         width: Number of columns, at least 3.
         height: Number of rows, at least 3.
         loop_share: Share of the walls between open cells that are opened, from 0 to 1. With 0,
-            one path joins any two cells.
+            one path joins any two open cells.
 
     Raises:
         EnvConfigError: An argument is out of range.
@@ -246,11 +247,17 @@ class MazeRecipe:
         return self.width + self.height - 1
 
     def level(self, seed: int) -> Level:
-        """Return the maze of a level seed, from 0; EnvConfigError if invalid or no goal is open."""
+        """Return the maze of a level seed, a whole number of at least 0.
+
+        Raises EnvConfigError for another seed, or if ATTEMPTS mazes have no open goal.
+        """
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
-        """Return a random maze of a split ("any": both); EnvConfigError if unknown or too rare."""
+        """Return a random maze of a split, "train", "test" or "any".
+
+        Raises EnvConfigError for another split, or if none of ATTEMPTS mazes is of the split.
+        """
         check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))
@@ -269,7 +276,7 @@ class MazeRecipe:
         return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str) -> EnvConfigError:
-        """Return an error: no maze of the kind `which` ("of the test split") in ATTEMPTS mazes."""
+        """Return an error for no maze of the kind `which` in ATTEMPTS mazes."""
         return EnvConfigError(
             f"no maze {which} among {ATTEMPTS} mazes of {self}: use a larger maze or another "
             "loop_share"
@@ -297,7 +304,6 @@ def first_levels(recipe: MazeRecipe, split: str, count: int) -> tuple[Level, ...
 
 @lru_cache(maxsize=256)
 def _made(recipe: MazeRecipe, seed: int) -> Level:
-    """Return the maze of a level seed; raise EnvConfigError if ATTEMPTS mazes have no open goal."""
     generator = np.random.default_rng(seed)
     width, height = recipe.width, recipe.height
     for _ in range(ATTEMPTS):

@@ -56,7 +56,6 @@ def _terms(named: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _situation(packed: bytes, rounds: int) -> str:
-    """Return sentences about the fields "time", "may_move" and "settled", which `packed` has."""
     time, may_move, settled = numbers_in(packed)
     if settled:
         state = "There is a deal." if settled > 0 else "Somebody walked away."
@@ -78,7 +77,6 @@ def _points(issues: tuple[tuple[str, tuple[str, ...]], ...], packed: bytes) -> s
 
 @lru_cache(maxsize=1024)
 def _points_of_issue(issue: str, options: tuple[str, ...], packed: bytes) -> str:
-    """Return the points of an issue's options, whose utilities `packed` has, in words."""
     utility = numbers_in(packed)
     points = (f"{option} {100 * part:.0f}" for option, part in zip(options, utility, strict=True))
     return f"{issue} {', '.join(points)}"
@@ -103,7 +101,6 @@ class NegotiationView:
 
     @cached_property
     def _layout(self) -> VectorLayout:
-        """Layout of observations, in which fields with the same sentences are one."""
         sizes = field_sizes(self.bargain)
         joint = {"situation": 3, "points": 1 + sizes["utility"]}  # until "settled"; "utility"
         return VectorLayout(joint | {name: sizes[name] for name in OBSERVATION_FIELDS[5:]})
@@ -115,7 +112,6 @@ class NegotiationView:
 
     @cached_property
     def _terms_of_flags(self) -> dict[bytes, str]:
-        """Mapping of each deal's flags to terms like "price=low"."""
         named = self.bargain.named
         return {own.tobytes(): _terms(named(deal)) for deal, own in enumerate(self.bargain.flags)}
 
@@ -224,7 +220,7 @@ class SocialNegotiation(TalkingGame):
     illegal counts as a pass, and `infos[agent]["illegal"]` is then True. In the last round, each
     agent's info contains `outcome` ("agreement", "walked away" or "deadline"), `agreement` (issue
     -> option, or None) and the measures of bargaining.assessment, with `utilities` and
-    `individually_rational` by agent.
+    `individually_rational` by agent. Invalid arguments raise EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 2 to 6; 2 for simultaneous offers.
@@ -324,7 +320,6 @@ class SocialNegotiation(TalkingGame):
         return self._look(), rewards, infos
 
     def _look(self) -> Sequence[base.Row]:
-        """Return the observation vectors; set `_legal_now`, the row of `_mask_of` by agent."""
         bargain, time = self.bargain, self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
         flags_of, (proposal, worth, marks) = self.rules.flags, self._starts
@@ -344,7 +339,6 @@ class SocialNegotiation(TalkingGame):
         return self._rows_now
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add `outcome`, `agreement` (or None) and the keys of `assessment` to each of `infos`."""
         bargain, agreed = self.bargain, self.bargain.agreed
         measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:

@@ -198,10 +198,6 @@ class Staged(ChoiceGame):
         return StagedView(rules.num_agents, rules.adversaries, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start the next episode, or the one of option "episode"; return each agent's vector.
-
-        Raises EnvConfigError if the option is no whole number of at least 0.
-        """
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes

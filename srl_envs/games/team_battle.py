@@ -42,7 +42,10 @@ DRAW = 1e-9  # difference in mean reward per member that still counts as equal
 
 @dataclass(frozen=True)
 class TeamBattleRules(ChoiceRules):
-    """Rewards after the warm-up, without noise, for the arguments of TeamBattle."""
+    """Rewards after the warm-up, without noise, for the arguments of TeamBattle.
+
+    `team_sizes` are the numbers of red and blue agents. Invalid arguments raise EnvConfigError.
+    """
 
     team_sizes: tuple[int, int] = (4, 4)
     difficulty: float = 0.3
@@ -126,7 +129,7 @@ class TeamBattle(ChoiceGame):
     always legal. Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS.
     Infos contain `cooperation_ratio` (share of all agents that cooperated), `team_cooperation` (the
     share per team), `phase` ("warmup" or "battle") and, in the last round, `winner`: "team_a",
-    "team_b" or "draw".
+    "team_b" or "draw". Invalid arguments raise EnvConfigError.
 
     Warm-up episodes are counted from the last seed: `reset(seed=...)` starts episode 0, `reset()`
     continues the count, and `reset(options={"episode": k})` starts episode k.
@@ -191,7 +194,6 @@ class TeamBattle(ChoiceGame):
         return TeamBattleView(self.rules.team_sizes, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start the next episode, or the option "episode" (number); return each agent's vector."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
@@ -292,7 +294,6 @@ class TeamBattleView(FixedChoices):
         return " ".join(parts)
 
     def _sides(self, is_blue: bool) -> tuple[str, int, str, int]:
-        """Return the color and size of the agent's team, then those of the other team."""
         red, blue = self.team_sizes
         return ("blue", blue, "red", red) if is_blue else ("red", red, "blue", blue)
 

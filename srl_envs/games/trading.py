@@ -249,19 +249,13 @@ class TradingView:
         return ParseFailure(f"{partner} is {'you' if partner == agent else 'not a trader here'}")
 
     def _exchange(self, net: Sequence[float]) -> tuple[str, str]:
-        """Return the cost and the gain of an offer, such as ("2 apple", "1 bread").
-
-        `net` is the number of units of each good that the offer brings, below 0 for its cost.
-        """
+        """Return the cost and the gain of an offer, such as ("2 apple", "1 bread")."""
         goods = list(zip(self.market.names, net, strict=True))
         costs = next(f"{-units:g} {good}" for good, units in goods if units < 0)
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
-        """Return sentences on the agent's offer, offers to the agent, and due deliveries.
-
-        `seen` are the agent's fields by name, and `phase` is OFFERS, ANSWERS or DELIVERIES.
-        """
+        """Return sentences on the agent's offer, offers to the agent, and due deliveries."""
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
             seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
@@ -307,10 +301,12 @@ class SocialTrading(TalkingGame):
     Agents are agent_0, agent_1, ... Actions are 0 pass, 1 decline, 2 deliver, then the acceptances
     and offers of trading_market.py. Observations are float32 vectors of shape (sum of
     `field_sizes(rules)`,), laid out as OBSERVATION_FIELDS. An action that is currently illegal
-    counts as a pass, and `infos[agent]["illegal"]` is then True. In the last round, infos contain
+    counts as a pass, and `infos[agent]["illegal"]` is then True. `phase` in infos is the phase that
+    was played: "offers", "answers" or "deliveries". In the last round, infos also contain
     `possible_surplus` (greatest total gain of any reallocation), `realised_surplus` (total gain of
-    all agents), `surplus_share` (their ratio; None if the first is 0), `gain`, `reputation` and
-    `network` ("agent_0 agent_1" -> number of deals, if any).
+    all agents), `surplus_share` (realised / possible; None if none is possible), `gain` and
+    `reputation` of the agent, and `network` ("agent_0 agent_1" -> number of deals, if any). Invalid
+    arguments raise EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 2 to 10.
@@ -391,7 +387,6 @@ class SocialTrading(TalkingGame):
         return self._look(rewards), rewards, infos
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """Return observations with the last `rewards`, by agent; set the masks `_legal_now`."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]
@@ -422,7 +417,6 @@ class SocialTrading(TalkingGame):
         return rows
 
     def _own_offer(self, agent: int) -> tuple[int, ...]:
-        """Return the fields own_offer_to, own_offer and own_offer_answer of an observation."""
         to, net = [0] * (self.rules.num_agents - 1), [0] * self.rules.goods
         offer = self.market.offers[agent]
         if offer is not None:
@@ -431,10 +425,7 @@ class SocialTrading(TalkingGame):
         return (*to, *net, self.market.answers[agent])
 
     def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
-        """Return the fields offer_to_you, offer_gain and agreed of an agent's observation.
-
-        `makers` are the numbers of the agents whose offers this agent can answer or has accepted.
-        """
+        """Return the fields offer_to_you, offer_gain and agreed, from the offers of `makers`."""
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
         for maker in makers:
@@ -447,7 +438,6 @@ class SocialTrading(TalkingGame):
         return nets + gains + agreed
 
     def _public_part(self, agent: int) -> tuple[float, ...]:
-        """Return the fields reputation and deals of an agent's observation."""
         market, others = self.market, self.market.others[agent]
         return (
             *(market.reputation(other) for other in others),
@@ -464,7 +454,6 @@ class SocialTrading(TalkingGame):
         return words
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
-        """Return the int8 mask of passing and of the offers that `stock` (units by good) covers."""
         mask = self._pass_only.copy()
         mask[self.rules.first_offer :] = np.asarray(stock)[self._given] >= self._given_units
         return mask
@@ -480,7 +469,6 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add gain, reputation, network (deals per pair) and the market's surpluses to `infos`."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)

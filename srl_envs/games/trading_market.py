@@ -45,7 +45,7 @@ UNANSWERED, ACCEPTED, DECLINED = 0, 1, -1
 
 
 class Offer(NamedTuple):
-    """An offer of one agent to another."""
+    """Offer of one agent to another; `give` and `want` are numbers of goods."""
 
     slot: int
     """Receiver: its number among the other agents of the one that offers, in agent order."""
@@ -57,7 +57,10 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True)
 class TradingRules:
-    """Size of a market and meaning of its actions; see the arguments of SocialTrading."""
+    """Size of a market and meaning of its actions, by the arguments of SocialTrading.
+
+    Invalid arguments raise EnvConfigError.
+    """
 
     num_agents: int = 6
     goods: int = 3
@@ -140,7 +143,7 @@ def worth_of(values: Sequence[int], stock: Sequence[int]) -> int:
 
 
 class Market:
-    """State of one episode. Lists are in agent order."""
+    """State of one episode. Lists are in agent order, except `agreed` and `outcome`."""
 
     def __init__(
         self, rules: TradingRules, values: list[list[int]], stocks: list[list[int]]
@@ -207,7 +210,6 @@ class Market:
         return self._carry_out({agent for agent in parties if chosen[agent] == DELIVER}), illegal
 
     def _offer(self, chosen: Sequence[int]) -> list[bool]:
-        """Play a round of offers; return a bool per agent, True for an illegal action."""
         first, offers = self.rules.first_offer, self.rules.offers
         size = len(chosen)
         self.offers, self.answers = [None] * size, [UNANSWERED] * size
@@ -250,10 +252,7 @@ class Market:
         return [0] * len(chosen), illegal
 
     def _carry_out(self, delivering: set[int]) -> list[int]:
-        """Move the goods that the agents `delivering` owe, and end all agreements.
-
-        Promises of other agents count as broken. Returns the gain of each agent, in agent order.
-        """
+        """Move the goods that `delivering` agents owe, end agreements; return gains by agent."""
         gains = [0] * self.rules.num_agents
         for maker, taker in self.agreed:
             offer = self.offers[maker]

@@ -47,7 +47,7 @@ def train(
     trainer: Any = PPOTrainer,
     **sections: Any,
 ) -> dict[str, Any]:
-    """Train by `args` (see `options`) in `environments`; print, return Trainer.fit's results.
+    """Train by `args` (see `options`) in `environments`; print and return Trainer.fit's results.
 
     `trainer` is the class to train with; `sections` are more fields of ExperimentConfig.
     """

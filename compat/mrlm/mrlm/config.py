@@ -47,8 +47,9 @@ class TrainingConfig(Section):
     eval_episodes: int = setting("logging.evaluation_episodes", 10)
     """Episodes per evaluation, before and after training; 0 disables evaluations."""
     save_every: int = setting("checkpoints.every", 10)
-    """Iterations between two checkpoints; 0 saves only the last."""
+    """Iterations between two checkpoints; one is also saved every five minutes and at the end."""
     save_total_limit: int = setting("checkpoints.keep", -1)
+    """Number of newest checkpoints to keep; -1 keeps all."""
     log_every: int = setting("logging.every", 1)
     seed: int = setting("seed", 0)
 
@@ -109,7 +110,7 @@ class DPOConfig(Section):
     """Loss by TRL's name, such as sigmoid, hinge, ipo or robust."""
     label_smoothing: float = setting("dpo.label_smoothing", 0.0)
     data: str | None = None
-    """File of pairs for `mrlm train`, as PreferenceDataset.to_json writes the pairs."""
+    """File of pairs from PreferenceDataset.to_json, which `mrlm train` requires."""
 
 
 class SFTConfig(Section):
@@ -118,7 +119,9 @@ class SFTConfig(Section):
     mode: Literal["behavioral_cloning", "world_model", "combined"] = "combined"
     """Tokens to learn: the answers, the environment's messages, or both."""
     bc_weight: float = 0.5
+    """Weight of the answers in the loss."""
     world_model_weight: float = 0.5
+    """Weight of the environment's messages in the loss."""
     min_reward_threshold: float | None = setting("sft.min_return", None)
     """Learn only from episodes with at least this return; null selects all."""
     data: str | None = None
@@ -129,7 +132,7 @@ class EvalEnvironmentConfig(Section):
     """Environment to train and evaluate in."""
 
     env_type: str
-    """code, math, debate or tool, or a name of srl_envs' registry with one agent."""
+    """code, math, debate or tool, or a name NAME_v0 of srl_envs' registry, with one agent."""
     mode: Literal["client"] = "client"
     """No environment of this section has weights to train."""
     max_turns: Positive | None = None
@@ -167,7 +170,8 @@ class ExperimentConfig(Section):
 def load_config(path: str | Path) -> ExperimentConfig:
     """Read an ExperimentConfig from a YAML file; what the file lacks has its default.
 
-    Raises ConfigError for an unreadable file, unknown or mistyped settings; training checks ranges.
+    Raises ConfigError for an unreadable file and for unknown, mistyped or invalid settings. Some
+    values are checked only when training starts.
     """
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")

@@ -24,9 +24,9 @@ NamedEnvironment = tuple[str, dict[str, Any]]
 class WrittenGame(FreeTextGame):
     """PettingZoo ParallelEnv of one agent, over a copy of a SimulatedEnvironment.
 
-    Actions are the texts of answers. An observation is the text of all messages since the last
-    answer. Infos contain those of the observation and of the reward, and the reward's components.
-    Episodes are truncated after the environment's `max_turns` steps.
+    Actions are the texts of answers. The text of an observation is that of all messages since
+    the last answer. Infos contain those of the observation and of the reward, and the reward's
+    components. Episodes are truncated after the environment's `max_turns` steps.
 
     Args:
         environment: Environment that is copied.

@@ -63,7 +63,6 @@ def run_config(
 
 
 def _direct(section: Section) -> Settings:
-    """Return path in the RunConfig -> value of the fields that `mrlm.config.setting` declares."""
     return {
         field.serialization_alias: getattr(section, name)
         for name, field in type(section).model_fields.items()
@@ -103,11 +102,7 @@ def _grpo(config: ExperimentConfig) -> Settings:
 
 
 def _rounds(training: TrainingConfig, group: int | None) -> Settings:
-    """Return the number of rounds, and the division of a round's episodes into groups and steps.
-
-    A `group` size of None is for PPO, which compares no answers: groups are then as small as
-    possible. Raises ConfigError if the episodes cannot be divided.
-    """
+    """Return the settings of a round's episodes; ConfigError if they cannot be divided equally."""
     played, passes = training.num_rollouts_per_iteration, training.gradient_accumulation_steps
     steps = max(1, played // training.batch_size)
     parts = steps * passes
@@ -149,7 +144,6 @@ def _sft(config: ExperimentConfig) -> Settings:
 
 
 def _stage(training: TrainingConfig, name: str) -> Settings:
-    """Return epochs and batch size of stage "sft" or "dpo"; ConfigError if gradients accumulate."""
     if training.gradient_accumulation_steps != 1:
         raise ConfigError(
             f"training.gradient_accumulation_steps: must be 1 for {name}, got "

@@ -38,11 +38,11 @@ class PolicyTrainer:
     """Trainer of the model of `policy_env` on episodes of `eval_envs`.
 
     Each episode is in a random environment; equal environments count once. The model object itself
-    is trained, after it was moved from the CPU to an accelerator if there is one.
+    is trained, after it was moved from the CPU to a GPU if there is one.
 
     Args:
         policy_env: Policy in SERVER mode.
-        eval_envs: Environments to train and evaluate in.
+        eval_envs: Environments to train and evaluate in; one or more, except for DPO.
         config: Settings of the experiment; None selects the defaults.
 
     Raises:
@@ -129,11 +129,7 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy` (None: the config's model); return the run's folder and Trainer.fit's results.
-
-    The run continues from `checkpoint`; without one, a run in the folder is moved next to it. At
-    the end, the main process links "final" in the folder to the trained model.
-    """
+    """Train `policy` (None: the config's model); return the run's folder and the results."""
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":
         environment = named_environment(environments)

@@ -41,7 +41,7 @@ class SimulatedEnvironment(ABC):
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random generator of the environment; without `seed`, it is seeded by the system."""
+        """Random generator of the environment; without `seed`, its seed is random."""
         generator: np.random.Generator = self.__dict__.setdefault("_rng", np.random.default_rng())
         return generator
 
@@ -50,7 +50,7 @@ class SimulatedEnvironment(ABC):
         self._rng = np.random.default_rng(seed)
 
     def copy(self) -> SimulatedEnvironment:
-        """Return an independent copy of the environment."""
+        """Return an independent copy of the environment, by default a deep copy."""
         return copy.deepcopy(self)
 
     def close(self) -> None:  # noqa: B027  # most environments hold no resources

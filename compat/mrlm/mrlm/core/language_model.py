@@ -50,7 +50,7 @@ class LLMEnvironment:
         self.model.requires_grad_(self.mode is EnvironmentMode.SERVER)
 
     def reset(self) -> Observation:
-        """Start a new conversation, and return it: the system prompt, if any."""
+        """Start a new conversation; return an observation of the system prompt, if any."""
         prompts = [] if self.system_prompt is None else [self.system_prompt]
         self.conversation = [Message(MessageRole.SYSTEM, text) for text in prompts]
         self._ids: tuple[int, ...] = ()

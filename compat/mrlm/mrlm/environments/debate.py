@@ -30,6 +30,7 @@ class DebateEnvironment(GameEnvironment):
 
     Raises:
         EnvConfigError: An argument is not allowed.
+        RemoteError: No server answers at `server_address`.
     """
 
     def __init__(

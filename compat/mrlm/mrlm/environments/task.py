@@ -22,7 +22,7 @@ REGISTERED: Mapping[str, str] = MappingProxyType(
 
 
 def registered_name(name: str) -> str:
-    """Return the registry's name of an environment type, or NAME_v0 itself; else EnvConfigError."""
+    """Return the registry's name of an environment type or NAME_v0; EnvConfigError for others."""
     if name not in REGISTERED and not name.endswith("_v0"):
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, REGISTERED)}")
     return REGISTERED.get(name, name)
@@ -46,9 +46,8 @@ class ProblemGenerator:
 class GameEnvironment(SimulatedEnvironment):
     """Environment of srl_envs' registry for one of its agents; base class of tasks and debates.
 
-    Observations contain the whole conversation, with the agent's info there, such as `score` and
-    `success`. `name` and `options` are those of the registry. Raises EnvConfigError for an unknown
-    option and a value that is not allowed.
+    Observations contain the whole conversation and, in `info`, the agent's info, such as `score`
+    and `success`. Arguments and errors are those of `registry.make`.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
@@ -125,8 +124,9 @@ class ProblemEnvironment(TaskEnvironment):
 class RemoteEnvironment(TaskEnvironment):
     """Session of an environment on a server of `mrlm serve` or `srl serve env`.
 
-    `environment_id` is "math", "code", "tool" or a name of srl_envs' registry, `server_address` is
-    "host:port", and `options` are those of srl_envs. Raises RemoteError if no server answers.
+    `environment_id` is "math", "code", "tool" or a name NAME_v0 of srl_envs' registry, with one
+    agent. `server_address` is "host:port", and `options` are those of srl_envs. Raises RemoteError
+    if no server answers.
     """
 
     def __init__(self, environment_id: str, server_address: str, **options: Any) -> None:
