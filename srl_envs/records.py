@@ -38,7 +38,7 @@ def encode(value: Any) -> Any:
     """
     if isinstance(value, np.ndarray):
         data = value.ravel().tolist()
-        return {_TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "data": data}
+        return {_TAG: "array", "dtype": value.dtype.str, "shape": list(value.shape), "data": data}
     if isinstance(value, np.generic):
         return {_TAG: "scalar", "dtype": value.dtype.str, "data": value.item()}
     if isinstance(value, tuple):
