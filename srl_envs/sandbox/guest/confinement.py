@@ -61,6 +61,7 @@ class Place:
     own_processes: int | None = None
     """Descriptor of the process namespace of the worker."""
     user: int = field(default_factory=lambda: UNASSIGNED[0] + os.getpid() % UNASSIGNED[1])
+    """Unprivileged user id for the runs, if the worker's user is root."""
 
     def enter(self) -> None:
         """Enter new namespaces with a new root; raise OSError if the kernel refuses.
@@ -100,7 +101,7 @@ class Place:
     def confine(self, descriptors: Sequence[int]) -> bytes:
         """Read and return the request; confine this fork irrevocably, or raise OSError.
 
-        `descriptors` are those of the request, output, results and calls.
+        `descriptors` are those of the request, output, results and calls, in this order.
         """
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:
@@ -169,7 +170,6 @@ class Place:
             resource.setrlimit(kind, (allowed, last))
 
     def _build_root(self) -> None:
-        """Make a new root of the readable files, read-only, and an empty WORK, or raise OSError."""
         kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
         closed = kernel.NO_SETUID | kernel.NO_DEVICES
         kernel.mount("tmpfs", self.folder, "tmpfs", closed, "size=256k,mode=755")
@@ -213,7 +213,10 @@ def _write(path: str, text: str, folder: int) -> None:
 
 
 def readable_files() -> list[str]:
-    """Return sorted paths of the standard library and its shared libraries, or raise OSError."""
+    """Return sorted paths of the standard library and its shared libraries.
+
+    Folders are listed without their contents. Raises OSError if the libraries cannot be determined.
+    """
     library = []
     for place in sys.path:
         if os.path.isfile(place):  # a zipped library
@@ -231,17 +234,13 @@ def readable_files() -> list[str]:
 
 
 def _is_standard(name: str) -> bool:
-    """Return True if a file or folder of this name on `sys.path` is of the standard library."""
     module = name.partition(".")[0]
     built = module.startswith("_sysconfigdata_") or module == "__pycache__"
     return built or module in sys.stdlib_module_names
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Return paths of the shared objects of a fork that has loaded these extension modules.
-
-    Extensions that cannot be loaded are skipped. Raises OSError if the fork ends early.
-    """
+    """Return paths of the shared objects that these extension modules and Python load."""
 
     def load(writer: int) -> None:
         for extension in extensions:

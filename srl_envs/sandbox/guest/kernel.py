@@ -51,23 +51,27 @@ def _call(number: int, *arguments: int | bytes | None) -> int:
 
 
 def set_option(option: int, value: int = 1) -> None:
-    """Set an option of this process, DEATH_SIGNAL to NO_NEW_PRIVILEGES, or raise OSError."""
+    """Set an option, DEATH_SIGNAL to NO_NEW_PRIVILEGES, of this process, or raise OSError."""
     zero = ctypes.c_ulong(0)
     _done(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
 
 
 def unshare(namespaces: int) -> None:
-    """Move this process (NEW_PID: only its children) to NEW_ namespaces, or raise OSError."""
+    """Move this process (NEW_PID: only later children) to new NEW_ namespaces, or raise OSError."""
     _done(_libc.unshare(namespaces), "unshare")
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace of a descriptor, of NEW_ constant `kind`, or raise OSError; setns(2)."""
+    """Enter the namespace of a descriptor; `kind` is its NEW_ flag. Raise OSError on failure."""
     _done(_libc.setns(namespace, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount `source` at `target`, with a file system `kind` or None (mount 2), or raise OSError."""
+    """Mount `source` at `target`, or raise OSError.
+
+    `kind` is the file system or None, and `flags` are READ_ONLY to PRIVATE; see the manual of mount
+    2.
+    """
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -118,10 +122,10 @@ def name_host(name: str) -> None:
 def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -> int:
     """Create a Landlock ruleset for `restrict_files` and return its descriptor, or raise OSError.
 
-    It permits reading of `readable` (folders with their contents, or files), and in the folders
-    `writable` all but execution and creation of devices, sockets and named pipes. A file in
-    `writable` may only be read. From versions 4 and 6 of the interface, it also forbids TCP, and
-    signals and abstract sockets to processes outside.
+    The ruleset permits reading of `readable` (files, or folders with their contents), and in the
+    folders `writable` all but execution and creation of devices, sockets and named pipes. A file in
+    `writable` may only be read. From version 4 of the interface, the ruleset also forbids TCP, and
+    from 6 signals and abstract sockets to processes outside. `version` is at most the kernel's.
     """
     rights = sum(bits for since, bits in _FILE_RIGHTS.items() if since <= version)
     network = _NETWORK_RIGHTS if version >= _NETWORK_VERSION else 0
@@ -147,7 +151,10 @@ def restrict_files(rules: int) -> None:
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """Context that ends this forked process: with status 0, or 1 after printing an exception."""
+    """Context that ends this forked process at its end, without running later code.
+
+    The status is 0, or 1 for an exception, which is printed to descriptor 2.
+    """
     code = 1
     try:
         yield
@@ -160,7 +167,10 @@ def leaving() -> Iterator[None]:
 
 
 def output_of_fork(step: Callable[[int], None]) -> bytes:
-    """Call `step` in a fork with a descriptor; wait, and return all it wrote, even on failure."""
+    """Call `step` with a descriptor in a fork; wait, and return all that the fork wrote to it.
+
+    An exception in `step` is printed, and does not pass to the caller.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -42,11 +42,12 @@ class CodeAttempt:
 
 
 def run(request: bytes) -> None:
-    """Run the program of a request (JSON), then the calls from descriptor CALLS until its end.
+    """Run the program of a request, then the calls from descriptor CALLS until its end.
 
-    First set up the standard streams, `sys.argv` and a seeded `random`. Write a line of JSON to
-    descriptor RESULTS for the program and each call: the result, or the exception. If the program
-    raises one, no call follows.
+    A request is JSON: {"source", "name", "elsewhere"}, the last a list of function names. For the
+    program and each call, write a line of JSON to descriptor RESULTS: the result, or the exception.
+    If the program raises one, no call follows. Before, set the standard streams, `sys.argv` and the
+    seed of `random`.
     """
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # The same program has the same output in every run.
@@ -81,13 +82,17 @@ def run(request: bytes) -> None:
 
 
 class Elsewhere:
-    """Stand-in for a function of another process; arguments and results are plain data."""
+    """Function of another process, which is called through the pipes; all data are plain."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the other process; RuntimeError if that fails, NotPlainError for other data."""
+        """Call the other process and return the result.
+
+        Raises RuntimeError if the call fails, and NotPlainError for an argument that is not plain
+        data.
+        """
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()
@@ -126,7 +131,7 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
 
 
 def _described(kind: Any, error: Any, trace: Any) -> str:
-    """Return "Class: message (line N)"; N is the last line of the program in `trace`, if any."""
+    """Return "Class: message (line N)" of an exception; N is the last line of the program."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<program>":

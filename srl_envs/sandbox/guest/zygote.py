@@ -60,9 +60,9 @@ def main(control_descriptor: int) -> None:
 
 
 def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
-    """Activate each protection, except those in `without`, that works in a fork.
+    """Activate each protection that works, and return the fields of srl_envs.sandbox.Protections.
 
-    Sets fields of `place`; returns a dict of the fields of srl_envs.sandbox.Protections.
+    Each is tried in a fork first. Those in `without` are skipped. Sets fields of `place`.
     """
     refused: dict[str, str] = {}
     if "landlock" not in without:
@@ -132,7 +132,7 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
 
 
 def _watch(control: socket.socket, child: int, wall: float) -> int:
-    """Wait for an end: return ENDED, TIME_UP after `wall` seconds, or STOPPED for a message."""
+    """Wait for the end of a run; return ENDED, TIME_UP after `wall` seconds, or STOPPED."""
     ended = os.pidfd_open(child)
     try:
         poll = select.poll()
@@ -183,7 +183,6 @@ def _attempted(step: Callable[[], None]) -> str:
 
 
 def _enter_and_fork(place: confinement.Place) -> None:
-    """Enter namespaces and make the working folder of a run; raise OSError if refused."""
     place.enter()
     kernel.unshare(kernel.NEW_PID)
     child = os.fork()
