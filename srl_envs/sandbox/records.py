@@ -29,10 +29,7 @@ class SandboxError(EnvError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Resource limits of one run, EnvConfigError if too low.
-
-    No run can start processes or threads.
-    """
+    """Resource limits of one run, EnvConfigError if too low; a run cannot start processes."""
 
     wall: float = 5.0
     """Seconds of wall time."""

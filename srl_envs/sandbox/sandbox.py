@@ -105,8 +105,6 @@ class Sandbox:
     ) -> ProgramRun:
         """Run a program, then the calls in order. No failure of the program raises an exception.
 
-        Wait for an idle worker first, and for the end of the run.
-
         Args:
             source: Source of the program.
             calls: Calls of its functions. An exception in a call does not end the run.
@@ -128,20 +126,11 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError as `run` does.
-
-        Args:
-            source: Source of the program.
-        """
+        """Run a program as `__main__`, without calls; return its ProgramRun, or raise as `run`."""
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
-        """Run the calls of tests and return their TestReport, or raise an error as `run` does.
-
-        Args:
-            source: Source of the program.
-            tests: Calls and their expected values.
-        """
+        """Run the calls of tests in order, and return their TestReport, or raise as `run`."""
         run = self.run(source, [test.call for test in tests])
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))

@@ -131,12 +131,7 @@ class Grade:
 
     @classmethod
     def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Grade:
-        """Return the Grade of a wrong answer.
-
-        Args:
-            feedback: Text for the agent, which must not contain the answer.
-            score: Partial score, 0 to 1.
-        """
+        """Return the Grade of a wrong answer, with a partial score from 0 to 1."""
         return cls(score, False, feedback)
 
 
@@ -231,12 +226,9 @@ class Task(ABC):
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return a tuple of texts in the right form that do not reveal the truth; None by default.
+        """Return up to `count` texts in the right form that do not reveal the truth.
 
-        Args:
-            rng: Source of all randomness.
-            attempt: State of the attempt.
-            count: Largest number of texts.
+        The default is None. `rng` is the source of all randomness.
         """
         return None
 

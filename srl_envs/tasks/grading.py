@@ -329,10 +329,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Return the Span of an inequality or interval, None for others, or raise Unreadable.
-
-    If `alone`, the text is the whole answer, and (2, 3) is a point, which gives None.
-    """
+    """Return the Span of an inequality or interval; None for others and (2, 3) `alone`."""
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
         return _related([part.strip() for part in parts])

@@ -248,10 +248,7 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
 
 
 def _facts(env: Any) -> dict[str, Any]:
-    """Return name -> value of the properties that all environments must share.
-
-    Raises EnvConfigError if `env` lacks a text view, a state space or vectors as observations.
-    """
+    """Return the properties that all environments must share; EnvConfigError if unsuitable."""
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     observed = env.observation_space(agents[0])
     vectors = (getattr(env, "state_space", None), vector_of(observed))
@@ -271,10 +268,7 @@ def _facts(env: Any) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Any]) -> Any:
-    """Return the space of the padded vectors of all spaces `members`, with the one-hot label.
-
-    Of dicts, only `observation` is joined; other entries are those of the first space.
-    """
+    """Return the space of padded `members` with the one-hot label, joined in `observation`."""
     if isinstance(members[0], spaces.Dict):
         vector = _joined([space["observation"] for space in members])
         return spaces.Dict({**members[0].spaces, "observation": vector})

@@ -54,7 +54,7 @@ def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_side
     """Return the mean return of the row's player with the column's player from each start.
 
     The means are over places, in an array of shape (row, column, start), with NaN if all games
-    failed. A game of a two-sided arena counts for both orders of its players.
+    failed. A game of a two-sided arena counts for both orders of its players. `games` is not empty.
     """
     index = {name: number for number, name in enumerate(players)}
     size = len(players), len(players), 1 + max(game.start for game in games)

@@ -21,9 +21,10 @@ MakeEnv = Callable[[], Any]
 
 @dataclass(frozen=True)
 class NamedPlayers:
-    """Players named on a command line: name -> spec, and the resolver that builds policies."""
+    """Players named on a command line, and the resolver that builds their policies."""
 
     specs: Mapping[str, PlayerSpec]
+    """Name -> parsed player."""
     resolver: Resolver
 
     @classmethod
@@ -47,12 +48,18 @@ class NamedPlayers:
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:
-        """Return "name", "kind" and a model's settings; for API usage, call `policies` before."""
+        """Return plain data: the name, the kind and, for models, the settings.
+
+        The record of an API model also has its usage; `policies` must be called before.
+        """
         return {"name": name, **self.resolver.record(self.specs[name])}
 
 
 def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False) -> None:
-    """Write a record as JSON and print `path` unless `quiet`; ConfigError if writing fails."""
+    """Write a record as JSON, in a new or replaced file; ConfigError if writing fails.
+
+    Print the path, unless `quiet`.
+    """
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1) + "\n")
     if not quiet:

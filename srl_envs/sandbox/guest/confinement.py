@@ -213,10 +213,7 @@ def _write(path: str, text: str, folder: int) -> None:
 
 
 def readable_files() -> list[str]:
-    """Return sorted paths of the standard library and its shared libraries.
-
-    Folders are listed without their contents. Raises OSError if the libraries cannot be determined.
-    """
+    """Return sorted paths of the standard library and its shared libraries, or raise OSError."""
     library = []
     for place in sys.path:
         if os.path.isfile(place):  # a zipped library

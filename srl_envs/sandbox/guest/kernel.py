@@ -67,11 +67,7 @@ def join(namespace: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount `source` at `target`, or raise OSError.
-
-    `kind` is the file system or None, and `flags` are READ_ONLY to PRIVATE; see the manual of mount
-    2.
-    """
+    """Mount `source` at `target`, with file system `kind` or None, or raise OSError."""
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -151,10 +147,7 @@ def restrict_files(rules: int) -> None:
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """Context that ends this forked process at its end, without running later code.
-
-    The status is 0, or 1 for an exception, which is printed to descriptor 2.
-    """
+    """Context that ends this forked process: with status 0, or 1 after printing an exception."""
     code = 1
     try:
         yield
@@ -167,10 +160,7 @@ def leaving() -> Iterator[None]:
 
 
 def output_of_fork(step: Callable[[int], None]) -> bytes:
-    """Call `step` with a descriptor in a fork; wait, and return all that the fork wrote to it.
-
-    An exception in `step` is printed, and does not pass to the caller.
-    """
+    """Call `step` in a fork with a descriptor; wait, and return all it wrote, even on failure."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -88,11 +88,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the other process and return the result.
-
-        Raises RuntimeError if the call fails, and NotPlainError for an argument that is not plain
-        data.
-        """
+        """Call the other process; RuntimeError if it fails, NotPlainError for other arguments."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()
