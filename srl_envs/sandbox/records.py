@@ -67,7 +67,7 @@ class Protections:
     seccomp: bool
     """True if system calls are filtered."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Inactive feature -> reason."""
+    """Feature that could not be activated -> reason."""
 
     @property
     def level(self) -> str:
@@ -85,15 +85,15 @@ class SandboxVerdict(StrEnum):
     """Verdict on a run, a call or a test."""
 
     OK = "ok"
-    """The run ended normally, or the test passed."""
+    """The run ended normally, the call returned, or the test passed."""
     WRONG = "wrong"
-    """A call returned another value than expected, or a test written as code failed."""
+    """A call returned another value than expected, or a test raised AssertionError."""
     ERROR = "error"
     """An exception was raised, or the returned value is no plain data."""
     SYNTAX = "syntax"
     """The program is not valid Python."""
     TIMEOUT = "timeout"
-    """The time limit was exceeded."""
+    """The limit on wall time or CPU time was exceeded."""
     MEMORY = "memory"
     """The memory limit was exceeded."""
     OUTPUT = "output"
@@ -137,12 +137,12 @@ class ProgramRun:
     stdout: str = ""
     """Standard output and standard error, printable and cut at the limit."""
     error: str = ""
-    """Error of the verdict, empty for OK. Like `stdout`, it is untrusted."""
+    """Description of the failure, empty for OK. Like `stdout`, it is untrusted."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """Call and its expected value, which must be equal in value and type."""
+    """Call and its expected result, to which the result must be equal in value and type."""
 
     __test__ = False  # This is no test of pytest.
 

@@ -59,13 +59,13 @@ class Sandbox:
     """Pool of workers that run untrusted Python, each run in a separate process.
 
     Threads may share a sandbox, processes may not. A deep copy is the same sandbox; other copies
-    are new sandboxes with the same settings. As a context, a sandbox is closed at the end.
+    are new sandboxes with the same settings. A `with` block closes the sandbox at its end.
 
     Args:
         limits: Limits of each run, None for Limits().
         minimum: Lowest acceptable level of protection, one of LEVELS.
-        workers: Largest number of simultaneous runs, at least 2. `judge` has two runs. The first
-            worker starts now, the others when they are needed.
+        workers: Largest number of simultaneous runs, at least 2. One worker starts now, the others
+            when they are needed.
         without: Features of the kernel (FEATURES) to leave unused.
 
     Raises:
@@ -111,7 +111,9 @@ class Sandbox:
             name: `__name__` of the program.
 
         Returns:
-            Record with an outcome per call; after an early end, one with its verdict, then NOT_RUN.
+            Record with an outcome per call. If the run ends early, the next outcome has its
+            verdict, and
+            later ones are NOT_RUN.
 
         Raises:
             NotPlainError: An argument of a call is no plain data.
@@ -197,7 +199,6 @@ class Sandbox:
                 self._returned.notify_all()
 
     def _usable(self, worker: Worker | None) -> Worker:
-        """Return `worker`, or a new one if it ended or is None; SandboxError if none starts."""
         if worker is not None and not worker.is_lost():
             return worker
         self._end([worker])
@@ -232,10 +233,10 @@ def _close_all(workers: set[Worker]) -> None:
 
 
 def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
-    """Return the sandbox of this process with these settings; the last four are kept for reuse.
+    """Return the sandbox of this process with these settings, which later calls return again.
 
-    `limits` are those of each run (None: `Limits()`), `minimum` is the lowest acceptable level of
-    LEVELS. Do not close the sandbox, because other callers share it. Raises SandboxError if the
+    The four used last are kept. Callers must not close them. `limits` are those of each run (None:
+    `Limits()`), `minimum` is the lowest acceptable level of LEVELS. Raises SandboxError if the
     level is not available, or the system is not Linux.
     """
     return _shared(os.getpid(), limits or Limits(), minimum)
@@ -307,7 +308,6 @@ def _tried(program: Running, trial: Running, functions: Collection[str]) -> Call
 
 
 def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
-    """Return the serialized call in a line of a trial; None if malformed or not of `functions`."""
     try:
         function, args, kwargs = serialization.loads(json.loads(line)["call"].encode())
         return serialization.dumps((function, args, kwargs)) if function in functions else None

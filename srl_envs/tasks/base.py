@@ -43,10 +43,10 @@ HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ...
 
 @dataclass(frozen=True)
 class Problem:
-    """Question with the data for grading; EnvConfigError if it is blank or over QUESTION_LENGTH."""
+    """Question with the data for grading; EnvConfigError if it is blank or too long."""
 
     question: str
-    """Full question, shown again in every turn."""
+    """Full question of up to QUESTION_LENGTH characters, shown again in every turn."""
     answer: Any = None
     """Truth for grading, never shown to an agent."""
     difficulty: int = 1
@@ -55,6 +55,7 @@ class Problem:
     data: Mapping[str, Any] = field(default_factory=dict)
     """Further data for the task, never shown to an agent."""
     info: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data that are added to the agent's infos, such as the family."""
 
     def __post_init__(self) -> None:
         if not self.question.strip() or len(self.question) > QUESTION_LENGTH:
@@ -88,7 +89,8 @@ def load_problems(
         families: Argument that excludes a path: None if not given.
 
     Raises:
-        EnvConfigError: Both arguments are given, or the file or a line is invalid.
+        EnvConfigError: Both arguments are given, the file is unreadable or has no problem, or a
+            line is invalid.
         UntrustedError: An untrusted record names the path.
     """
     if path is None:
@@ -188,7 +190,7 @@ class Task(ABC):
         """Return the Grade of an answer, as returned by `read`; must not raise for any answer."""
 
     def use(self, problems: Iterable[Problem]) -> None:
-        """Set `problems` (at least one), `difficulties` to their range, and `split` to "any"."""
+        """Use given problems, at least one; set `difficulties` to theirs and `split` to "any"."""
         self.problems = tuple(problems)
         levels = [problem.difficulty for problem in self.problems]
         self.difficulties, self.split = (min(levels), max(levels)), "any"
@@ -215,8 +217,7 @@ class Task(ABC):
         Tasks in which a turn may be another action than an answer override this method.
 
         Args:
-            attempt: State of the attempt. `turns` includes this turn; the environment updates the
-                other fields except `memory` later.
+            attempt: State of the attempt. `turns` includes this turn, the scores do not.
             answer: Answer as returned by `read`.
         """
         return self.grade(attempt.problem, answer)
@@ -335,7 +336,7 @@ class TaskEnv(FreeTextGame):
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return the task's sample answers, at most `count` or None; EnvError as in `attempt`."""
+        """Return the task's sample answers for an agent, or None; EnvError as in `attempt`."""
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
     def make_view(self) -> FreeTextView:

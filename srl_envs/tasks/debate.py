@@ -57,7 +57,7 @@ _FOR = {PRO: "for", CON: "against"}
 
 
 class JudgeError(EnvError):
-    """Failure of a judge; an episode in which `step` raises it has failed."""
+    """Failure of a judge, which fails the episode."""
 
 
 def other(side: str) -> str:
@@ -147,6 +147,7 @@ class DebateEnv(FreeTextGame):
     Raises:
         EnvConfigError: An argument is invalid.
         UntrustedError: An untrusted record names code or a file.
+        JudgeError: Raised by the last `step`, if the judge fails.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("debate_v0", render_modes=RENDER_MODES)
@@ -441,7 +442,7 @@ def words_of(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the set of first STEM letters of a text's words, except function and short words."""
+    """Return the set of the words' first STEM letters, without function and short words."""
     words = [word for word in words_of(text) if len(word) >= SHORTEST]
     return {word[:STEM] for word in words if word not in FUNCTION_WORDS}
 

@@ -137,9 +137,7 @@ class FreeTextView:
     instructions: str | Mapping[str, str]
     """System message with the rules and the form of an answer: one text, or agent -> text."""
     read: Callable[[str], str | ParseFailure] | None = None
-    """Further check of a text that `readable_text` accepts: a result other than ParseFailure is
-    ignored.
-    """
+    """Check of a text that is neither blank nor too long; only a ParseFailure counts."""
     default_action: str = ""
     """Action for an unreadable answer."""
     parse_penalty: float = 0.1

@@ -320,7 +320,6 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the Reading of intervals or inequalities, else None; Unreadable for invalid ends."""
     pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
     spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
     if None in spans or len(spans) > MOST:
@@ -343,7 +342,6 @@ def _span(text: str, *, alone: bool) -> Span | None:
 
 
 def _related(parts: list[str]) -> Span | None:
-    """Return the Span of an inequality in one variable, given its terms and signs, or None."""
     terms, signs = parts[::2], [_RELATIONS[sign] for sign in parts[1::2]]
     if {sign[0] for sign in signs} == {">"}:
         terms, signs = terms[::-1], [_FLIPPED[sign] for sign in signs[::-1]]

@@ -40,9 +40,14 @@ THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "
 
 
 class Mathematics(Task):
-    """Task of math_v0: `problems`, or drawn ones of `families`, names in FAMILIES (None: all).
+    """Task of math_v0: questions with one right answer.
 
-    Raises EnvConfigError for an unknown family.
+    Args:
+        families: Names in FAMILIES, None for all.
+        problems: Problems instead of drawn ones, or None.
+
+    Raises:
+        EnvConfigError: A family is unknown.
     """
 
     name: ClassVar[str] = "math_v0"

@@ -90,7 +90,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     Raises:
         EnvConfigError: An argument is invalid, or the environments differ in their agents, teams,
-            actions or penalties.
+            actions, answers, penalties or observation keys.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("multitask_v0", render_modes=RENDER_MODES)
@@ -210,7 +210,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
 
     def _padded(self, observation: Any, space: Any) -> Any:
-        """Return an observation or state as in `space`: padded, then with the one-hot label."""
         if isinstance(observation, Mapping):
             vector = self._padded(observation["observation"], space["observation"])
             return {**observation, "observation": vector}
@@ -248,7 +247,6 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
 
 
 def _facts(env: Any) -> dict[str, Any]:
-    """Return the properties that all environments must share; EnvConfigError if unsuitable."""
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     observed = env.observation_space(agents[0])
     vectors = (getattr(env, "state_space", None), vector_of(observed))

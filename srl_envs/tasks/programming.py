@@ -50,11 +50,18 @@ Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
 
 
 class Programming(Task):
-    """Task of code_v0: `problems`, or drawn ones of `families`, names in FAMILIES (None: all).
+    """Task of code_v0: Python functions to write, graded by tests in a sandbox.
 
     The answer is the last fenced block of a text, else the whole text. A drawn problem has the
-    available difficulty that is nearest to the requested one. Raises EnvConfigError for an unknown
-    family.
+    available difficulty that is nearest to the requested one.
+
+    Args:
+        sandbox: Sandbox of the tests.
+        families: Names in FAMILIES, None for all.
+        problems: Problems instead of drawn ones, or None.
+
+    Raises:
+        EnvConfigError: A family is unknown.
     """
 
     name: ClassVar[str] = "code_v0"
@@ -241,7 +248,7 @@ Template = Callable[[np.random.Generator], DrawnProblem]
 def drawn_problem(
     family: str, template: Template, rng: np.random.Generator, difficulty: int
 ) -> Problem:
-    """Draw a Problem from the template `FAMILIES[family][difficulty]`.
+    """Draw a Problem from `template`, which is `FAMILIES[family][difficulty]`.
 
     Its VISIBLE + HIDDEN tests have different arguments. There are fewer tests if TRIES draws
     contain fewer different arguments. The question shows the first VISIBLE tests. The template's

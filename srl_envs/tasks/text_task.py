@@ -82,7 +82,8 @@ class TextTask(FreeTextGame):
         render_mode: See FreeTextGame.
 
     Raises:
-        EnvConfigError: An argument is invalid, or a row lacks a field of the prompt.
+        EnvConfigError: An argument is invalid, or the prompt of a row is blank, too long, or has a
+            field that the row lacks.
         EnvError: Raised by `step`, if a reward is not finite or `respond` returns no text.
         ImportError: A required package is missing.
         UntrustedError: An untrusted record names code or a path.

@@ -218,11 +218,19 @@ async def play_focal(
 ) -> FocalSample | None:
     """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    `engine` maps an agent without a partner to its backend; `trusted` permits options and partners
-    that name code, files or API models. A conversation that exceeds the maximum length ends the
-    episode, and the sample has the steps before. Raise RolloutError if the episode fails for
-    another reason or before the agent acted, TrainingError if a reward is not finite, and errors of
-    `game.make` and `game.partner_policies`.
+    A conversation that exceeds the maximum length ends the episode, and the sample has the steps
+    before.
+
+    Args:
+        game: Environment, trained agent and partners.
+        seed: Seed of the environment and the policies.
+        engine: Function from an agent without a partner to its backend.
+        trusted: Permit options and partners that name code, files or API models.
+
+    Raises:
+        RolloutError: The episode fails for another reason, or before the agent acted.
+        TrainingError: A reward is not finite.
+        PolicyError, EnvConfigError: See `FocalGame.make` and `FocalGame.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:

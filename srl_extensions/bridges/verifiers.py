@@ -85,7 +85,7 @@ class GameEnvConfig(vf.EnvConfig):
     player: vf.AgentConfig = vf.AgentConfig(
         harness=NullHarnessConfig(id="null"), runtime=vf.SubprocessConfig()
     )
-    """Model to train or evaluate, without tools."""
+    """Trained or evaluated model, which runs no code."""
 
 
 class GameEnv(vf.Env[GameEnvConfig]):

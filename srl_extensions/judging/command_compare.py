@@ -116,10 +116,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return the text of `record`, the content of --out.
-
-    It ends with a caution if a method has fewer than ENOUGH_SEEDS runs.
-    """
+    """Return `record`, the content of --out, as text, with a caution for few seeds."""
     methods = record["methods"]
     rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:

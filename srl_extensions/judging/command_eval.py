@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate --policy in scenarios, print a table, write --out if set; return 0.
+    """Evaluate --policy in scenarios, print a table, write --out and --record if set; return 0.
 
     With --list, only print the scenarios. Raise ConfigError for invalid arguments, and RolloutError
     if all episodes of a scenario failed.

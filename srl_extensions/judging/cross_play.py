@@ -47,7 +47,7 @@ class PairGame:
     place: int
     """Index in `Arena.places`."""
     start: int
-    """Number of the start. Games with the same start have the same seeds."""
+    """Index of the start, from 0. Games with the same start have the same seeds."""
     seed: int
     """Seed of the environment's reset."""
     first_return: float | None

@@ -39,7 +39,8 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return agent -> policy for `names` (agent -> player); a run's models take turns."""
+        """Return agent -> policy for `names` (agent -> player); runs assign their models in turn.
+        """
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 
@@ -48,18 +49,12 @@ class NamedPlayers:
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:
-        """Return plain data: the name, the kind and, for models, the settings.
-
-        The record of an API model also has its usage; `policies` must be called before.
-        """
+        """Return "name", "kind" and a model's settings; for API usage, call `policies` before."""
         return {"name": name, **self.resolver.record(self.specs[name])}
 
 
 def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False) -> None:
-    """Write a record as JSON, in a new or replaced file; ConfigError if writing fails.
-
-    Print the path, unless `quiet`.
-    """
+    """Write a record as JSON, and print `path` unless `quiet`; ConfigError if writing fails."""
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1) + "\n")
     if not quiet:

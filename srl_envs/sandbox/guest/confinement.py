@@ -55,11 +55,11 @@ class Place:
     landlock: int = 0
     """Active version of Landlock, 0 for none."""
     rules: int | None = None
-    """Descriptor of the Landlock ruleset."""
+    """Descriptor of the Landlock ruleset, None without Landlock."""
     switches_user: bool = False
     """True if each run changes to `user`."""
     own_processes: int | None = None
-    """Descriptor of the process namespace of the worker."""
+    """Descriptor of the process namespace of the worker, None without namespaces."""
     user: int = field(default_factory=lambda: UNASSIGNED[0] + os.getpid() % UNASSIGNED[1])
     """Unprivileged user id for the runs, if the worker's user is root."""
 
@@ -134,7 +134,7 @@ class Place:
     def make_folder(self) -> None:
         """Enter a new, empty working folder WORK and IPC namespace, if the run has namespaces.
 
-        Otherwise, the run is in the worker's folder, which is deleted, and can create no files.
+        Otherwise, the run is in the worker's folder, which is deleted, and can write no files.
         """
         if not self.namespaces:
             return
@@ -192,7 +192,7 @@ class Place:
 
 
 def become(user: int) -> None:
-    """Change this process irrevocably to this user and its group only; OSError if not permitted."""
+    """Change this process irrevocably to user and group id `user` alone, or raise OSError."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)

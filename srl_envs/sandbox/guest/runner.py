@@ -44,10 +44,10 @@ class CodeAttempt:
 def run(request: bytes) -> None:
     """Run the program of a request, then the calls from descriptor CALLS until its end.
 
-    A request is JSON: {"source", "name", "elsewhere"}, the last a list of function names. For the
-    program and each call, write a line of JSON to descriptor RESULTS: the result, or the exception.
-    If the program raises one, no call follows. Before, set the standard streams, `sys.argv` and the
-    seed of `random`.
+    A request is JSON: {"source", "name", "elsewhere"}, the last a list of functions that another
+    process answers. First set the standard streams, `sys.argv` and the seed of `random`. Write a
+    line of JSON to descriptor RESULTS for the program and each call: the result, or the exception.
+    If the program raises one, no call follows.
     """
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # The same program has the same output in every run.
@@ -82,7 +82,7 @@ def run(request: bytes) -> None:
 
 
 class Elsewhere:
-    """Function of another process, which is called through the pipes; all data are plain."""
+    """Stand-in for a function of another process; arguments and results are plain data."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -104,7 +104,6 @@ class Elsewhere:
 
 
 def _answer(module: types.ModuleType, call: bytes) -> None:
-    """Make a serialized call of a function in `module`; write its result or error to RESULTS."""
     report: dict[str, str] = {}
     with CodeAttempt() as calling:
         name, args, kwargs = serialization.loads(call)

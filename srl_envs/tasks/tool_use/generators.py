@@ -158,9 +158,9 @@ def asked(
     """Return a user-defined Problem; EnvConfigError if the question is blank or too long.
 
     Args:
-        question: Question.
+        question: Question, which should name the files.
         answer: Right answer.
-        files: File name -> text, none by default. The question must name the files itself.
+        files: File name -> text, none by default.
         required_tools: Names of functions; a successful call of each adds to the score before the
             answer, once. A repeated name requires several calls.
         difficulty: Difficulty, from 1.

@@ -208,7 +208,6 @@ def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Return a description of the worst invalid argument of a call, or "" if all are valid."""
     import jsonschema
 
     known = tool.parameters.get("properties", {})
