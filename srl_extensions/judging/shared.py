@@ -39,8 +39,7 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return agent -> policy for `names` (agent -> player); runs assign their models in turn.
-        """
+        """Return agent -> policy for `names` (agent -> player); a run's models alternate."""
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 
