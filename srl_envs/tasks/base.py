@@ -89,8 +89,7 @@ def load_problems(
         families: Argument that excludes a path: None if not given.
 
     Raises:
-        EnvConfigError: Both arguments are given, the file is unreadable or has no problem, or a
-            line is invalid.
+        EnvConfigError: Both arguments are given, or the file is unreadable, empty or invalid.
         UntrustedError: An untrusted record names the path.
     """
     if path is None:
@@ -128,7 +127,7 @@ class Grade:
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the Grade of a right answer, with score 1; `feedback` is shown to the agent."""
+        """Return the Grade of a right answer, with score 1; `feedback` is for the agent."""
         return cls(1.0, True, feedback)
 
     @classmethod

@@ -136,7 +136,7 @@ class EngineAnswer:
     logprobs: tuple[float, ...] | None
     """One per token, or None if the engine returns none."""
     versions: tuple[int, ...] = ()
-    """Weight versions: one per token, or the oldest and the newest."""
+    """Weight versions: one per token, or the oldest and the newest; empty if unknown."""
 
 
 Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
@@ -146,8 +146,15 @@ Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
 class EngineBackend:
     """Sampling backend on another library's engine, for one agent in one episode.
 
-    `name` is the engine's name in errors. `generate` samples an answer. `room` maps the number of
-    tokens of the first prompt to the maximum number of tokens after it.
+    `answers` are the engine's answers so far, and `full` is True after a request that exceeds the
+    maximum length.
+
+    Args:
+        name: Name of the engine in errors.
+        chat: Chat format of the model.
+        generate: Coroutine function that samples an answer.
+        room: Function from the number of tokens of the first prompt to the maximum number of tokens
+            after this prompt.
     """
 
     def __init__(
@@ -293,12 +300,7 @@ def rows(
 def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
     """Write rows as JSON lines, for verl and for `load_dataset("json", ...)`.
 
-    Args:
-        path: File, which is replaced if it exists. A missing folder is created.
-        made: Rows, as returned by `rows`.
-
-    Raises:
-        OSError: The file cannot be written.
+    A missing folder is created, and an existing file is replaced. OSError if that is impossible.
     """
     with whole_file(Path(path)) as file:
         file.writelines(json.dumps(row) + "\n" for row in made)

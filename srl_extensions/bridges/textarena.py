@@ -42,10 +42,10 @@ class TextArenaGame(FreeTextGame):
     """Game of TextArena as a PettingZoo ParallelEnv with texts as actions.
 
     All agents act in every step, but only the answer of the agent to move counts;
-    `infos[agent]["to_move"]` is False for the others. That agent's text is the part of TextArena's
-    observation that the agent has not seen before; the first one contains the rules. Rewards are
-    TextArena's, at the end of the game, and 0 if the episode is truncated. Observation vector:
-    steps so far / `max_cycles`, and 1 for the agent to move.
+    `infos[agent]["to_move"]` is False for the others. The text for the agent to move is the part of
+    TextArena's observation that this agent has not seen before; the first one contains the rules.
+    Rewards are TextArena's, at the end of the game, and 0 if the episode is truncated. Observation
+    vector: steps so far / `max_cycles`, and 1 for the agent to move.
 
     TextArena draws from the global generators of `random` and NumPy. Each environment keeps
     separate states of both, and installs them during its calls.
@@ -146,10 +146,7 @@ class TextArenaGame(FreeTextGame):
         return min(self.played / self.rounds, 1.0), float(to_move)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` random answers "[...]" that occur in the texts of all agents.
-
-        Return None if there are none.
-        """
+        """Return random answers "[...]" in the texts of all agents, up to `count`; None if none."""
         found = list(dict.fromkeys(IN_BRACKETS.findall("\n".join(self._transcripts.values()))))
         return tuple(rng.permutation(found)[:count].tolist()) or None
 
