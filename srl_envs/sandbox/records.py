@@ -150,7 +150,11 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return OK or WRONG for a call that returned a value, else the outcome's verdict."""
+        """Return OK or WRONG for a call that returned a value, else the outcome's verdict.
+
+        Args:
+            outcome: Outcome of the call.
+        """
         if outcome.verdict is not SandboxVerdict.OK:
             return outcome.verdict
         right = serialization.same(self.expected, outcome.value)

@@ -64,8 +64,8 @@ class Sandbox:
     Args:
         limits: Limits of each run, None for Limits().
         minimum: Lowest acceptable level of protection, one of LEVELS.
-        workers: Largest number of simultaneous runs, at least 2. One worker starts now, the others
-            when they are needed.
+        workers: Largest number of simultaneous runs, at least 2; further ones wait. One worker
+            starts now, the others when they are needed.
         without: Features of the kernel (FEATURES) to leave unused.
 
     Raises:
@@ -128,11 +128,20 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`, without calls; return its ProgramRun, or raise as `run`."""
+        """Run a program as `__main__`, without calls; return its ProgramRun, or raise as `run`.
+
+        Args:
+            source: Source of the program.
+        """
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
-        """Run the calls of tests in order, and return their TestReport, or raise as `run`."""
+        """Run the calls of tests in order, and return their TestReport, or raise as `run`.
+
+        Args:
+            source: Source of the program.
+            tests: Calls and their expected values.
+        """
         run = self.run(source, [test.call for test in tests])
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
@@ -252,7 +261,6 @@ def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()
 
 
 def _lost(calls: int) -> ProgramRun:
-    """Return the ProgramRun of a run with `calls` calls whose worker ended: KILLED."""
     lost = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
     return ProgramRun(lost.verdict, (lost,) * calls, error=lost.error)
 

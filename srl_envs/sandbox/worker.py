@@ -148,7 +148,6 @@ class Running:
         self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
-        """Read once from each ready descriptor; stop the run at a size limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]

@@ -127,12 +127,21 @@ class Grade:
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the Grade of a right answer, with score 1; `feedback` is for the agent."""
+        """Return the Grade of a right answer, with score 1.
+
+        Args:
+            feedback: Text for the agent.
+        """
         return cls(1.0, True, feedback)
 
     @classmethod
     def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Grade:
-        """Return the Grade of a wrong answer, with a partial score from 0 to 1."""
+        """Return the Grade of a wrong answer.
+
+        Args:
+            feedback: Text for the agent, which must not contain the answer.
+            score: Partial score, 0 to 1.
+        """
         return cls(score, False, feedback)
 
 
@@ -182,14 +191,28 @@ class Task(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """Draw and return a Problem with a difficulty within `difficulties`; unused after `use`."""
+        """Draw and return a Problem; not called after `use`.
+
+        Args:
+            rng: Source of all randomness.
+            difficulty: Number within `difficulties`.
+        """
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Return the Grade of an answer, as returned by `read`; must not raise for any answer."""
+        """Return the Grade of an answer; implementations must not raise for any answer.
+
+        Args:
+            problem: Problem of the attempt.
+            answer: Answer as returned by `read`.
+        """
 
     def use(self, problems: Iterable[Problem]) -> None:
-        """Use given problems, at least one; set `difficulties` to theirs and `split` to "any"."""
+        """Use given problems instead of drawn ones, and set `split` to "any".
+
+        Args:
+            problems: At least one problem. Their difficulties become `difficulties`.
+        """
         self.problems = tuple(problems)
         levels = [problem.difficulty for problem in self.problems]
         self.difficulties, self.split = (min(levels), max(levels)), "any"
@@ -199,15 +222,21 @@ class Task(ABC):
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the answer in a text, or a ParseFailure if it contains none; must not raise.
+        """Return the answer in a text, by default its `final_answer`, or a ParseFailure.
 
-        The text is neither blank nor too long. By default, the answer is its
-        `grading.final_answer`.
+        Implementations must not raise.
+
+        Args:
+            text: Text that is neither blank nor longer than ANSWER_LENGTH.
         """
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the initial `Attempt.memory` of an attempt at `problem`, by default None."""
+        """Return the initial `Attempt.memory`, by default None.
+
+        Args:
+            problem: Problem of the attempt.
+        """
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
@@ -222,13 +251,20 @@ class Task(ABC):
         return self.grade(attempt.problem, answer)
 
     def question(self, attempt: Attempt) -> str:
-        """Return the question shown before the next turn, by default that of the problem."""
+        """Return the question shown before the next turn, by default that of the problem.
+
+        Args:
+            attempt: State of the attempt.
+        """
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return up to `count` texts in the right form that do not reveal the truth.
+        """Return up to `count` texts in the right form that do not reveal the truth, or None.
 
-        The default is None. `rng` is the source of all randomness.
+        Args:
+            rng: Source of all randomness.
+            attempt: State of the attempt.
+            count: Largest number of texts.
         """
         return None
 
@@ -329,13 +365,23 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return an agent's Attempt, with the truth; EnvError before reset or if unknown."""
+        """Return an agent's Attempt, with the truth; EnvError before reset or for another agent.
+
+        Args:
+            agent: Name of the agent.
+        """
         if agent not in self._attempts:
             raise EnvError(f"{agent!r} has no attempt: call reset() for {self.possible_agents}")
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return the task's sample answers for an agent, or None; EnvError as in `attempt`."""
+        """Return the task's sample answers for an agent, or None; EnvError as in `attempt`.
+
+        Args:
+            agent: Name of the agent.
+            rng: Source of all randomness.
+            count: Largest number of texts.
+        """
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
     def make_view(self) -> FreeTextView:

@@ -287,7 +287,6 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _motion(row: Any) -> str:
-    """Return the motion in a text or {"motion": text} as one line; EnvConfigError if invalid."""
     motion = row.get("motion") if isinstance(row, Mapping) else row
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(

@@ -357,7 +357,6 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, bounded)
 
 @cache
 def _digits() -> _Numbers:
-    """Return the _Numbers of reals with DIGITS digits; raise ImportError if mpmath is missing."""
     with needed_by("comparing answers with roots, pi or functions"):
         import mpmath
     context = mpmath.mp.clone()

@@ -220,7 +220,6 @@ def same_reading(truth: Reading, answer: Reading) -> bool:
 
 
 def _interval(reading: Reading) -> Reading:
-    """Return the Reading of a pair of numbers as one open interval, and others unchanged."""
     if reading.kind != "tuple" or len(reading.content) != 2:
         return reading
     if any(end.kind not in ("number", "expression") for end in reading.content):

@@ -42,12 +42,8 @@ THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "
 class Mathematics(Task):
     """Task of math_v0: questions with one right answer.
 
-    Args:
-        families: Names in FAMILIES, None for all.
-        problems: Problems instead of drawn ones, or None.
-
-    Raises:
-        EnvConfigError: A family is unknown.
+    The problems are `problems`, if given, and otherwise drawn from `families`, names in FAMILIES
+    (None for all). Raises EnvConfigError for an unknown family.
     """
 
     name: ClassVar[str] = "math_v0"
@@ -100,7 +96,6 @@ class Mathematics(Task):
 
 
 def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
-    """Return sample answers that count from `first`, with up to TOO_FAR more steps than needed."""
     found, line = [], f"{first} {sign} {second}"
     for step in range(second + TOO_FAR + 1):
         now = first + step if sign == "+" else first - step

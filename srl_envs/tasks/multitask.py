@@ -35,7 +35,7 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class MultitaskView:
-    """Text view of the multitask environment; the observation contains the current label."""
+    """Text view of the multitask environment: that of the environment whose label is observed."""
 
     views: Mapping[str, TextView]
     """Label -> view of the environment; all views have the same answers."""

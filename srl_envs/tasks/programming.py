@@ -52,16 +52,10 @@ Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
 class Programming(Task):
     """Task of code_v0: Python functions to write, graded by tests in a sandbox.
 
-    The answer is the last fenced block of a text, else the whole text. A drawn problem has the
-    available difficulty that is nearest to the requested one.
-
-    Args:
-        sandbox: Sandbox of the tests.
-        families: Names in FAMILIES, None for all.
-        problems: Problems instead of drawn ones, or None.
-
-    Raises:
-        EnvConfigError: A family is unknown.
+    The problems are `problems`, if given, and otherwise drawn from `families`, names in FAMILIES
+    (None for all), with the available difficulty that is nearest to the requested one. The answer
+    is the last fenced block of a text, else the whole text. Raises EnvConfigError for an unknown
+    family.
     """
 
     name: ClassVar[str] = "code_v0"

@@ -193,7 +193,13 @@ class TextTask(FreeTextGame):
         return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` different sample answers in random order, None if there are none."""
+        """Return up to `count` different sample answers in random order, None if there are none.
+
+        Args:
+            agent: Not used.
+            rng: Source of all randomness.
+            count: Largest number of texts.
+        """
         return tuple(rng.permutation(list(self._samples))[:count].tolist()) or None
 
     def _next_message(self, talk: _Conversation) -> str | None:
@@ -307,7 +313,6 @@ def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
 
 
 def _awaited(values: Sequence[Any]) -> list[Any]:
-    """Return the values, awaitable ones replaced by their results; block until all are done."""
     if not any(map(isawaitable, values)):
         return list(values)
 

@@ -129,12 +129,11 @@ class FocalGame:
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """Tokens of one answer from an engine, and their log-probabilities."""
+    """Tokens of one answer from an engine."""
 
     ids: tuple[int, ...]
-    """Token ids, including the end of the turn."""
     logprobs: tuple[float, ...] | None
-    """One per token, or None if the engine returns none."""
+    """Log-probability of each token, or None if the engine returns none."""
     versions: tuple[int, ...] = ()
     """Weight versions: one per token, or the oldest and the newest; empty if unknown."""
 
@@ -146,15 +145,9 @@ Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
 class EngineBackend:
     """Sampling backend on another library's engine, for one agent in one episode.
 
-    `answers` are the engine's answers so far, and `full` is True after a request that exceeds the
-    maximum length.
-
-    Args:
-        name: Name of the engine in errors.
-        chat: Chat format of the model.
-        generate: Coroutine function that samples an answer.
-        room: Function from the number of tokens of the first prompt to the maximum number of tokens
-            after this prompt.
+    `name` is the engine's name in errors. `generate` samples an answer. `room` maps the number of
+    tokens of the first prompt to the maximum number of tokens after it. `answers` are the engine's
+    answers so far.
     """
 
     def __init__(
@@ -225,19 +218,11 @@ async def play_focal(
 ) -> FocalSample | None:
     """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    A conversation that exceeds the maximum length ends the episode, and the sample has the steps
-    before.
-
-    Args:
-        game: Environment, trained agent and partners.
-        seed: Seed of the environment and the policies.
-        engine: Function from an agent without a partner to its backend.
-        trusted: Permit options and partners that name code, files or API models.
-
-    Raises:
-        RolloutError: The episode fails for another reason, or before the agent acted.
-        TrainingError: A reward is not finite.
-        PolicyError, EnvConfigError: See `FocalGame.make` and `FocalGame.partner_policies`.
+    `engine` maps an agent without a partner to its backend. `trusted` permits options and partners
+    that name code, files or API models. A conversation that exceeds the maximum length ends the
+    episode, and the sample has the steps before. Raise RolloutError if the episode fails for
+    another reason or before the agent acted, TrainingError if a reward is not finite, and errors of
+    `game.make` and `game.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -298,19 +283,18 @@ def rows(
 
 
 def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as JSON lines, for verl and for `load_dataset("json", ...)`.
+    """Write rows as JSON lines, for verl and for `load_dataset("json", ...)`, or raise OSError.
 
-    A missing folder is created, and an existing file is replaced. OSError if that is impossible.
+    Args:
+        path: File, which is replaced if it exists. A missing folder is created.
+        made: Rows, as returned by `rows`.
     """
     with whole_file(Path(path)) as file:
         file.writelines(json.dumps(row) + "\n" for row in made)
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return the game and the seed of a row of `rows`.
-
-    Raise PolicyError for an invalid row or game, and EnvConfigError for an invalid seed.
-    """
+    """Return game and seed of a row; PolicyError for an invalid game, EnvConfigError for a seed."""
     info = row.get("extra_info")
     text = info.get("game") if isinstance(info, Mapping) else None
     if not isinstance(info, Mapping) or not isinstance(text, str):
@@ -326,7 +310,6 @@ def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
 
 
 def _prompts(game: FocalGame, seeds: Sequence[int], evaluation: bool) -> list[list[dict[str, str]]]:
-    """Return the system and the first user message of the trained agent, for each seed."""
     for agent, partner in game.partners.items():
         if is_held_out(partner) and not evaluation:
             raise PolicyError(

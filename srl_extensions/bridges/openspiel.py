@@ -243,10 +243,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation in a state, and the int8 mask of legal actions.
-
-        Without a legal action, the mask has action 0 alone.
-        """
+        """Return a player's observation and int8 mask of legal actions (action 0 if none)."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:

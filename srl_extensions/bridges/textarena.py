@@ -159,7 +159,6 @@ class TextArenaGame(FreeTextGame):
         self._texts[self._mover] = observation.removeprefix(before).strip()[-TEXT_LENGTH:]
 
     def _players(self, game: str, given: int | None) -> int:
-        """Reset the game with the first number of players that it accepts; return the number."""
         numbers = PLAYERS if given is None else (whole_number("num_players", given, 1, 100),)
         for number in numbers:
             try:

@@ -37,10 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write MODEL to FOLDER, or several models to FOLDER/NAME each; return 0.
-
-    Raise ConfigError if an argument or model is unsuitable, or a folder exists and is not empty.
-    """
+    """Write MODEL to FOLDER (several models: FOLDER/NAME), return 0; ConfigError if unsuitable."""
     player = parse_player(args.model)
     if player.kind in ("scripted", "tiny", "api"):
         raise ConfigError(

@@ -57,7 +57,6 @@ def mean(scores: Scores, seed: int) -> Estimate:
 def _estimate(
     statistic: Callable[[Sequence[Floats]], Floats], scores: Scores, seed: int
 ) -> Estimate:
-    """Return the Estimate of a statistic, a function of arrays (resample, run), one per task."""
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
     if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):
         raise ValueError("scores must be finite numbers, one or more for each task")

@@ -160,7 +160,6 @@ def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """Return the scenario with the policies of --background, whose agents are not focal."""
     if not words:
         return scenario
     agents = [*scenario.focal, *scenario.background]

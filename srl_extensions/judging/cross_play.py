@@ -178,7 +178,6 @@ def play_cross(
 def _winner(
     episode: Episode, held: Sequence[str], rest: Sequence[str], teams: Mapping[str, str]
 ) -> Literal["first", "second", "draw"] | None:
-    """Return the winner in the last infos; None if none is named, or the players share it."""
     ends = {agent: episode.end_of(agent) for agent in episode.seats}
     named = next((end["winner"] for end in ends.values() if end.get("winner") is not None), None)
     if named is None:

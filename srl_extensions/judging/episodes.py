@@ -85,15 +85,10 @@ class EpisodeRunner:
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
         """Play the planned episodes, and return all in the order of `plans`.
 
-        With a `folder`, append each episode to `folder`/NAME.jsonl when it ends. Episodes that this
-        file already contains are not played.
-
-        Args:
-            name: Name of the file, in which _ replaces /.
-            plans: Episodes; the index identifies an episode in the file.
-
-        Raises:
-            ConfigError: The file cannot be written, or contains other episodes.
+        With a `folder`, append each episode to `folder`/NAME.jsonl when it ends (NAME is `name`
+        with _ for /), with its index in `plans`. Episodes that the file already contains are not
+        played. An episode that fails in all attempts has its `failure`. Raise ConfigError if the
+        file cannot be written, or contains other episodes.
         """
         path = None if self.folder is None else self.folder / f"{name.replace('/', '_')}.jsonl"
         done = {} if path is None else _finished(path, plans)

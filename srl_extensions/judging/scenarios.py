@@ -143,19 +143,10 @@ def play_scenario(
 ) -> list[Episode]:
     """Play `samples` episodes of each of `episodes` starts of a scenario, and return all, by start.
 
-    Args:
-        scenario: Scenario to play.
-        focal: One policy, or several that rotate over the focal agents from start to start.
-        episodes: Number of starts.
-        seed: Seed of all random numbers.
-        samples: Number of episodes of each start, with the same seed of the environment.
-        background: Agent -> policy, instead of the scenario's.
-        runner: Limits of the episodes, and the folder of their records.
-
-    Raises:
-        ValueError: A number is out of range.
-        PolicyError: An argument is not a policy, or an agent has none.
-        ConfigError: The runner cannot record the episodes.
+    `focal` is one policy, or several that rotate over the focal agents from start to start;
+    `background` (agent -> policy) replaces the scenario's. `runner` limits and records the
+    episodes. A failed one has its `failure`. Raise ValueError or PolicyError for an invalid
+    argument, and the errors of `runner.play`.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -200,14 +191,8 @@ def scored(
 ) -> ScenarioScore:
     """Return the score of `played`, episodes of `play_scenario`.
 
-    Args:
-        scenario: Scenario of the episodes.
-        played: Episodes, of which failed ones are excluded from the means.
-        seed: Seed of the bootstrap.
-        pass_at: Values of k for pass@k; without them, `solved` is set for tasks only.
-
-    Raises:
-        RolloutError: All episodes failed.
+    `seed` is that of the bootstrap, and `pass_at` are values of k for pass@k. Without them,
+    `solved` is set for tasks only. Raise RolloutError if all episodes failed.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]

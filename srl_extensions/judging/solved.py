@@ -88,7 +88,8 @@ def solved(
 
     Failed episodes are left out. Episodes of `played` with the same seed are samples of one
     problem. `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and
-    the least number of samples of a problem. Raise ValueError if no episode is complete.
+    the least number of samples of a problem, failed ones included. Raise ValueError if no episode
+    is complete.
     """
     starts: dict[int, list[Episode]] = {}
     for episode in played:

@@ -237,8 +237,6 @@ def _is_standard(name: str) -> bool:
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Return paths of the shared objects that these extension modules and Python load."""
-
     def load(writer: int) -> None:
         for extension in extensions:
             with contextlib.suppress(OSError):  # A library of the extension is missing here.

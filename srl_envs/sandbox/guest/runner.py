@@ -126,7 +126,6 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
 
 
 def _described(kind: Any, error: Any, trace: Any) -> str:
-    """Return "Class: message (line N)" of an exception; N is the last line of the program."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<program>":

@@ -60,10 +60,7 @@ def main(control_descriptor: int) -> None:
 
 
 def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
-    """Activate each protection that works, and return the fields of srl_envs.sandbox.Protections.
-
-    Each is tried in a fork first. Those in `without` are skipped. Sets fields of `place`.
-    """
+    """Activate each protection that works; return the fields of srl_envs.sandbox.Protections."""
     refused: dict[str, str] = {}
     if "landlock" not in without:
         place.landlock = kernel.landlock_version()
@@ -150,7 +147,6 @@ def _watch(control: socket.socket, child: int, wall: float) -> int:
 
 
 def _sweep() -> None:
-    """Kill and reap the remaining descendants of a run, for up to SWEEP seconds."""
     own, until = os.getpid(), time.monotonic() + SWEEP
     while time.monotonic() < until:
         try:

@@ -81,7 +81,6 @@ def evaluate(expression: str) -> Number:
 
 
 def _value(node: ast.expr, text: str, depth: int) -> Number:
-    """Return the value of a node, nested `depth` deep in the tree of `text`, or raise ToolError."""
     if depth > DEEPEST:
         raise ToolError(f"an expression may be nested {DEEPEST} deep")
     source = text[node.col_offset : node.end_col_offset]

@@ -196,7 +196,6 @@ class ToolRegistry:
 
 
 def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Return the result of a tool as text; an exception that is no EnvError becomes a ToolError."""
     try:
         value = tool.function(**arguments)
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
