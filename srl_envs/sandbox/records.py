@@ -29,7 +29,7 @@ class SandboxError(EnvError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Resource limits of one run, EnvConfigError if too low; a run cannot start processes."""
+    """Resource limits of one run, EnvConfigError if too low; no run has processes or threads."""
 
     wall: float = 5.0
     """Seconds of wall time."""
@@ -38,7 +38,7 @@ class Limits:
     memory: int = 256 * MIB
     """Bytes of address space, including a few tens of MiB of the interpreter."""
     disk: int = 8 * MIB
-    """Bytes of all files in the working folder. Without namespaces, files can only be read."""
+    """Bytes of all files in the working folder. Without namespaces, no file can be written."""
     files: int = 64
     """Number of files in the working folder, and of open files."""
     output: int = 64 * 1024

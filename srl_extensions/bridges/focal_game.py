@@ -70,9 +70,7 @@ class FocalGame:
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return a new environment of the game.
-
-        Without the option `max_cycles`, episodes have the length for language models.
+        """Return a new environment of the game, by default with `max_cycles` for language models.
 
         Args:
             trusted: Allow options that name code or files (srl_envs.registry.remake).
@@ -221,8 +219,8 @@ async def play_focal(
     `engine` maps an agent without a partner to its backend. `trusted` permits options and partners
     that name code, files or API models. A conversation that exceeds the maximum length ends the
     episode, and the sample has the steps before. Raise RolloutError if the episode fails for
-    another reason or before the agent acted, TrainingError if a reward is not finite, and errors of
-    `game.make` and `game.partner_policies`.
+    another reason, or before the agent acted. Raise TrainingError if a reward is not finite, and
+    errors of `game.make` and `game.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:

@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a table of methods, write --out if set, return 0.
 
-    Raise ConfigError for invalid arguments, and RunFolderError for a folder that is no run and as
-    `scores_of`.
+    Raise ConfigError for invalid arguments, and RunFolderError for a folder that is no run, or runs
+    that `scores_of` refuses.
     """
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 

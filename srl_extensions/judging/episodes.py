@@ -191,7 +191,7 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
 
 
 def _finished(path: Path, plans: Sequence[EpisodePlan]) -> dict[int, Episode]:
-    """Return index in `plans` -> episode of a file; remove a last line that is not complete."""
+    """Return index in `plans` -> episode of a file; cut an incomplete last line; or ConfigError."""
     if not path.exists():
         return {}
     with asked_for("episodes", path), path.open("r+b") as file:

@@ -66,8 +66,9 @@ class Place:
     def enter(self) -> None:
         """Enter new namespaces with a new root; raise OSError if the kernel refuses.
 
-        The worker continues in a fork, the first process of the new process namespace. The calling
-        process waits for its end and exits with status 0, or 1 if the fork failed.
+        The worker continues in a fork, the first process of the new process namespace, with new
+        values of `namespaces` and `own_processes`. The calling process waits for its end and exits
+        with status 0, or 1 if the fork failed.
         """
         processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if os.geteuid() == 0:

@@ -51,23 +51,34 @@ def _call(number: int, *arguments: int | bytes | None) -> int:
 
 
 def set_option(option: int, value: int = 1) -> None:
-    """Set an option, DEATH_SIGNAL to NO_NEW_PRIVILEGES, of this process, or raise OSError."""
+    """Set an option of this process, or raise OSError.
+
+    `option` is DEATH_SIGNAL (then `value` is a signal), DUMPABLE, ADOPT_ORPHANS or
+    NO_NEW_PRIVILEGES.
+    """
     zero = ctypes.c_ulong(0)
     _done(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
 
 
 def unshare(namespaces: int) -> None:
-    """Move this process (NEW_PID: only later children) to new NEW_ namespaces, or raise OSError."""
+    """Move this process to new namespaces, or raise OSError.
+
+    `namespaces` is the sum of NEW_ constants. NEW_PID applies to later children only.
+    """
     _done(_libc.unshare(namespaces), "unshare")
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace of a descriptor; `kind` is its NEW_ flag. Raise OSError on failure."""
+    """Enter the namespace of a descriptor, or raise OSError; `kind` is its NEW_ constant."""
     _done(_libc.setns(namespace, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount `source` at `target`, with file system `kind` or None, or raise OSError."""
+    """Mount `source` at `target`, or raise OSError.
+
+    `kind` is the file system, or None for a change or a copy of an existing mount. `flags` is the
+    sum of READ_ONLY to PRIVATE. `options` are those of the file system, separated by commas.
+    """
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
