@@ -70,6 +70,7 @@ class Speech:
     """Speech of one side in one round."""
 
     side: str
+    """"pro" or "con"."""
     round: int
     """Number of the round, from 1."""
     text: str
@@ -120,29 +121,33 @@ class Judge(Protocol):
 class DebateEnv(FreeTextGame):
     """Debate as a PettingZoo ParallelEnv of the agents pro_0 and con_0.
 
-    Actions are speeches, of which the first SPEECH_LENGTH characters count. A debate that
-    `max_cycles` truncates is judged on the speeches so far. Observation vector: turns so far /
-    turns, pro, con (1 for the side of the agent), 0, may speak now, speeches of the agent / rounds.
-    Infos: `motion`, `side`, `round`, `words` (of the last speech), `unreadable` (the reason, or
-    None); after the verdict also `score`, `opponent_score`, `winner` ("pro", "con" or "tie"),
-    `success` (the agent won), and "judge_" + each key of `Verdict.info`. Reset option: `motion`.
+    Actions are speeches, of which the first SPEECH_LENGTH characters count. Both agents terminate
+    after `debate_rounds` turns. A debate that `max_cycles` truncates earlier is judged on the
+    speeches so far. Observation vector: turns so far / `debate_rounds`, pro, con (1 for the side of
+    the agent), 0, 1 before the last round has ended, speeches of the agent / `debate_rounds`.
+    Infos: `motion`, `side`, `round`, `unreadable` (the reason, or None), and after a turn `words`
+    (number in the last speech); after the verdict also `score`, `opponent_score`, `winner` ("pro",
+    "con" or "tie"), `success` (the agent won), and "judge_" + each key of `Verdict.info`. Reset
+    option: `motion`.
 
     Args:
         topics: Motions, or a JSONL file of motions; by default, the shipped motions.
         split: Split of the motions: "train", "test" or "any"; by default, "train" for the shipped
             motions and "any" for others.
-        debate_rounds: Number of rounds, by default ROUNDS or as many as fit into `max_cycles`.
+        debate_rounds: Number of rounds, by default `max_cycles` if given, else ROUNDS.
         scoring: Reward of the last turn: "zero_sum" (own score less the opponent's, -1 to 1) or
             "quality" (own score, 0 to 1).
         judge: "rules" (RuleJudge), an object with a method `judge`, or 'module:function', which
             returns such an object.
         history: Number of past rounds in the observation, by default all.
-        max_cycles: Largest number of turns.
+        max_cycles: Largest number of turns, by default `debate_rounds`.
         obs_mode: See FreeTextGame.
         render_mode: See FreeTextGame.
 
     Raises:
         EnvConfigError: An argument is invalid.
+        UntrustedError: An untrusted record names code or a file.
+        JudgeError: Raised by the last `step`, if the judge fails.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("debate_v0", render_modes=RENDER_MODES)
@@ -224,10 +229,6 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return lines of the speeches of the last `history` rounds (None: all), oldest first.
-
-        They have at most HISTORY_LENGTH characters; the oldest speeches are left out first.
-        """
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -265,7 +266,7 @@ class DebateEnv(FreeTextGame):
 def sample_speeches(
     rng: np.random.Generator, motion: str, side: str, count: int
 ) -> tuple[str, ...]:
-    """Return a tuple of up to `count` random stock speeches on a motion, for "pro" or "con"."""
+    """Return up to `count` different random stock speeches on a motion, for "pro" or "con"."""
     stems = content_words(motion)
     words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:STEM] in stems]
     stock = [*SENTENCES, *(ABOUT.format(word=word) for word in words[:2])]
@@ -278,7 +279,7 @@ def sample_speeches(
 
 
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Return the motions in a JSONL file: a text, or an object with "motion", on each line.
+    """Return the motions in a JSONL file, whose lines are texts or objects with "motion".
 
     Raises EnvConfigError if the file cannot be read, and for an invalid line, with its number.
     """
@@ -286,10 +287,6 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _motion(row: Any) -> str:
-    """Return a motion, a text or {"motion": text}, as one line.
-
-    Raises EnvConfigError for others, a blank text, and one of more than LONGEST characters.
-    """
     motion = row.get("motion") if isinstance(row, Mapping) else row
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(
@@ -301,11 +298,6 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return the distinct motions of a split; raise EnvConfigError if there are none.
-
-    `topics` are motions or a JSONL file of them, None the shipped ones. A `split` of None means
-    "train" for the shipped motions, and "any" for others.
-    """
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
@@ -331,7 +323,6 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    """Return `judge`, or a new one for "rules" or 'module:function'; else raise EnvConfigError."""
     if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
@@ -394,10 +385,10 @@ class RuleJudge:
 
         score = fresh * prose * sum(weight * feature) / sum(weight)
 
-    docs/environments/debate.md describes the features and guards. Only sentences of 5 to 40 words
-    count. The score of a side is the mean over its speeches; an unreadable speech has score 0.
-    Nonsense in sound sentences passes these rules: training against this judge rewards form alone.
-    A language model as judge (srl_agents.llm.judge) reads content.
+    docs/environments/debate.md describes the features and guards. Reasons, evidence and structure
+    count in sentences of 5 to 40 words only. The score of a side is the mean over its speeches; an
+    unreadable speech has score 0. Nonsense in sound sentences passes these rules: training against
+    this judge rewards form alone. A language model as judge (srl_agents.llm.judge) reads content.
     """
 
     name = "rules"
@@ -414,7 +405,8 @@ class RuleJudge:
 def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float]]:
     """Return RuleJudge's score of a speech, and a dict of its features and guards; all 0 to 1.
 
-    A speech with words has no "response" if the opponent had no words in an earlier round.
+    The keys are those of WEIGHTS, "fresh" and "prose". A speech with words has no "response" if the
+    opponent had no words in an earlier round.
     """
     words = words_of(speech.text)
     if not words:
@@ -449,13 +441,12 @@ def words_of(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the set of first STEM letters of a text's words, except function and short words."""
+    """Return the set of the words' first STEM letters, without function and short words."""
     words = [word for word in words_of(text) if len(word) >= SHORTEST]
     return {word[:STEM] for word in words if word not in FUNCTION_WORDS}
 
 
 def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool = False) -> int:
-    """Return how many sentences have one of `phrases` (lower case) or, if `numbers`, a number."""
     count = 0
     for sentence in sentences:
         words = words_of(sentence)
@@ -466,10 +457,7 @@ def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool 
 
 
 def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
-    """Return the share of a speech's three-word sequences that are in none of the texts `heard`.
-
-    `words` are those of the speech. A repeated sequence is new once; without sequences, return 1.
-    """
+    """Return the share of the three-word sequences in `words` that no text in `heard` contains."""
     every = [*map(words_of, heard), words]
     groups = [list(zip(each, each[1:], each[2:], strict=False)) for each in every]
     known = {group for earlier in groups[:-1] for group in earlier}

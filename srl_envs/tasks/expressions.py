@@ -80,7 +80,7 @@ _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 
 class Unreadable(ValueError):
-    """Invalid or too large expression; the message is one short clause."""
+    """Error for an invalid or too large expression; the message is one short clause."""
 
 
 def plain(text: str) -> str:
@@ -91,7 +91,7 @@ def plain(text: str) -> str:
 
 
 def parse(text: str) -> Tree:
-    """Return the Tree of an expression; raise Unreadable if it is none, too long or too nested."""
+    """Return the Tree of a plain or LaTeX expression; Unreadable if invalid or beyond a limit."""
     if len(text) > LONGEST:
         raise Unreadable(f"an expression may have {LONGEST} characters")
     reader = _Reader(plain(text))
@@ -108,9 +108,9 @@ def bounded(value: Fraction) -> Fraction:
 
 
 class _Reader:
-    """Recursive descent parser of a text.
+    """Recursive descent parser of an expression in plain notation.
 
-    Methods with `depth`, the nesting depth so far, skip the next part of the text and return its
+    Methods with `depth`, the nesting depth so far, parse the next part of the text and return its
     tree. They raise Unreadable for an invalid part, and beyond DEEPEST.
     """
 
@@ -127,7 +127,7 @@ class _Reader:
         self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
-        """Skip terms, `depth` deep, and return the tree of their sum, or raise Unreadable."""
+        """Parse a sum, or a single term, and return its tree."""
         tree = self._product(depth)
         while sign := self._take("+", "-"):
             tree = (sign, tree, self._product(depth + 1))
@@ -235,8 +235,9 @@ def names(tree: Tree) -> frozenset[str]:
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
     """Return the value of a tree; `at` is variable -> value, None if there are no variables.
 
-    Raises Unreadable if the value is no fraction (a root, pi) or too large, ZeroDivisionError if
-    the tree divides by zero.
+    Raises Unreadable if the tree contains a root, pi, e or a function other than abs, or a value is
+    too large. Raises ZeroDivisionError if the tree divides by zero, and KeyError for a variable
+    without a value.
     """
     value: Fraction = _evaluated(tree, _FRACTIONS, at or {})
     return value
@@ -245,8 +246,9 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 def same(one: Tree, other: Tree) -> bool:
     """Return True if two trees have equal values at many fixed values of their variables.
 
-    Both must be defined at the same of these values, and at one at least. Raises ImportError
-    if roots, pi or functions need mpmath, and mpmath is missing.
+    They must be defined at the same of these values, and at one at least. Values that are no
+    fractions must agree in CLOSE digits. Raises ImportError if roots, pi or functions need mpmath,
+    and mpmath is missing.
     """
     variables = sorted(names(one) | names(other))
     try:
@@ -256,11 +258,7 @@ def same(one: Tree, other: Tree) -> bool:
 
 
 def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool:
-    """Return True if two trees have equal values, in the arithmetic `numbers`, at all points.
-
-    Points at which both are undefined do not count; if all are, return False. Identical trees agree
-    if one point does not divide by zero.
-    """
+    """Return True if two trees agree at all points in the arithmetic `numbers`, see `same`."""
     agreed = False
     for at in _points(variables):
         sides = []
@@ -283,7 +281,6 @@ def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> b
 
 
 def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
-    """Yield points (variable -> fixed fraction); without variables, yield one empty point."""
     if not variables:
         yield {}
         return
@@ -310,14 +307,15 @@ class _Numbers:
     lift: Callable[[Fraction], Any]
     """Conversion of an exact value."""
     power: Callable[[Any, Any], Any]
+    """Value of base ** exponent."""
     call: Callable[..., Any]
-    """Value of a function of FUNCTIONS, or without an argument of a constant."""
+    """Value of a function in FUNCTIONS; without an argument, of a constant."""
     checked: Callable[[Any], Any]
     """Identity for results in the permitted range; raises an exception of `undefined` otherwise."""
     tiny: Any = 0
     """Largest relative difference of equal values."""
     undefined: tuple[type[Exception], ...] = (ZeroDivisionError,)
-    """Exceptions of undefined values and of values outside the range of comparable numbers."""
+    """Exceptions for values that are undefined or outside the permitted range."""
 
 
 def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Fraction]) -> Any:
@@ -359,7 +357,6 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, bounded)
 
 @cache
 def _digits() -> _Numbers:
-    """Return the _Numbers of reals with DIGITS digits; raise ImportError if mpmath is missing."""
     with needed_by("comparing answers with roots, pi or functions"):
         import mpmath
     context = mpmath.mp.clone()

@@ -82,16 +82,19 @@ class Reading:
     kind: str
     """One of "number", "expression", "values", "tuple", "set" (of real numbers), "words"."""
     content: Any
-    """Fraction, Tree, tuple of Readings (twice), tuple of Spans, or str, in the order of `kind`."""
+    """Value of a number as a Fraction, of an expression as a Tree, of a set as a tuple of Spans, of
+    words as a str; for values and a tuple, a tuple of Readings.
+    """
     places: int | None = None
-    """Number of decimals, if written."""
+    """Number of decimal places, None unless the number is written as a decimal."""
 
 
 def final_answer(text: str) -> str | ParseFailure:
-    r"""Return the final answer in a text, or a ParseFailure; never raise.
+    r"""Return the final answer in a text, or a ParseFailure if there is none; never raise.
 
-    The forms, by priority: `<answer>...</answer>`, a line that starts with `Answer:`,
-    `\boxed{...}`, and a text of one line. The last answer of a form counts.
+    The forms, by priority: `<answer>...</answer>`, a line that starts with `Answer:` or `Final
+    answer:`, `\boxed{...}`, and a text of one line. The last answer of a form counts, without
+    surrounding spaces, quotes, Markdown and box.
     """
     whole = readable_text(text)
     if isinstance(whole, ParseFailure):
@@ -112,7 +115,10 @@ def final_answer(text: str) -> str | ParseFailure:
 
 
 def boxed(text: str) -> list[str]:
-    r"""Return the contents of all `\boxed{...}` and `\fbox{...}`, in the order of their ends."""
+    r"""Return the contents of all `\boxed{...}` and `\fbox{...}`, in the order of their ends.
+
+    Boxes may be nested. One without an end is ignored.
+    """
     starts = {match.end() - 1 for match in _BOX.finditer(text)}
     found = []
     opened: list[int] = []
@@ -147,7 +153,7 @@ def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     Args:
         truth: Right answer.
         answer: Answer of an agent. One of more than LONGEST characters is wrong.
-        units: Words that may follow a number, in addition to those in the truth.
+        units: Words in lower case that may follow a number, in addition to those in the truth.
 
     Raises:
         ImportError: Roots, pi or functions need mpmath, and mpmath is missing.
@@ -160,10 +166,11 @@ def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
 
 
 def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
-    """Return True if two numbers have the same value, rounded or not, or two texts the same words.
+    """Return True if both texts are numbers of the same value, or if both have the same words.
 
-    Neither text is an expression: 2024-01-05 is no difference. Case, spaces and marks around a text
-    do not count. `units` are words that may follow a number. Blank texts never agree.
+    The answer may be rounded as in `same_answer`. Neither text is computed: 2024-01-05 is no
+    difference. Case, spaces and marks around a text do not count. Blank texts never agree. `units`
+    are words in lower case that may follow a number.
     """
     units = frozenset(units) | _percent(truth)
     one, other = (_number_alone(text, units) for text in (truth, answer))
@@ -188,8 +195,8 @@ def same_reading(truth: Reading, answer: Reading) -> bool:
     """Return True if an answer has the value of the truth; the order of the two matters.
 
     The answer may be rounded as in `same_answer`. A truth that is a number needs an answer that is
-    a number; a truth that is an expression may have either. Raises ImportError if roots, pi or
-    functions need mpmath, and mpmath is missing.
+    a number; a truth that is an expression may have either. Several values or intervals may be in
+    any order. Raises ImportError if roots, pi or functions need mpmath, and mpmath is missing.
     """
     if {truth.kind, answer.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
         truth, answer = _interval(truth), _interval(answer)
@@ -213,7 +220,6 @@ def same_reading(truth: Reading, answer: Reading) -> bool:
 
 
 def _interval(reading: Reading) -> Reading:
-    """Return the Reading of a pair of numbers as one open interval, and others unchanged."""
     if reading.kind != "tuple" or len(reading.content) != 2:
         return reading
     if any(end.kind not in ("number", "expression") for end in reading.content):
@@ -313,7 +319,6 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the Reading of intervals or inequalities, else None; Unreadable for invalid ends."""
     pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
     spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
     if None in spans or len(spans) > MOST:
@@ -322,10 +327,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Return the Span of an inequality or interval, None for others, or raise Unreadable.
-
-    If `alone`, the text is the whole answer, and (2, 3), a point, gives None.
-    """
+    """Return the Span of an inequality or interval; None for others and (2, 3) `alone`."""
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
         return _related([part.strip() for part in parts])
@@ -339,10 +341,6 @@ def _span(text: str, *, alone: bool) -> Span | None:
 
 
 def _related(parts: list[str]) -> Span | None:
-    """Return the Span of an inequality in one variable, None for others, or raise Unreadable.
-
-    `parts` are its terms and signs in turn, such as ["1", "<", "x", "<=", "2"]; 3 or 5 parts.
-    """
     terms, signs = parts[::2], [_RELATIONS[sign] for sign in parts[1::2]]
     if {sign[0] for sign in signs} == {">"}:
         terms, signs = terms[::-1], [_FLIPPED[sign] for sign in signs[::-1]]
@@ -385,7 +383,6 @@ def _depths(text: str) -> list[int]:
 
 
 def _split(text: str, marks: str) -> list[str]:
-    """Return the parts of a text between the signs in `marks` that are outside of brackets."""
     depths = _depths(text)
     cuts = [place for place, sign in enumerate(text) if sign in marks and depths[place] == 0]
     return [text[start + 1 : end] for start, end in pairwise([-1, *cuts, len(text)])]

@@ -33,9 +33,9 @@ NOT_SAMPLED = -1
 
 
 class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
-    """Workflow that plays one episode per row.
+    """AReaL workflow that plays one episode per row.
 
-    Every token has the version of the weights that sampled it. A conversation longer than
+    Every sampled token has the version of the weights that sampled it. A conversation longer than
     `gconfig.max_tokens` ends the episode. Episodes in which the agent never acts are rejected.
     """
 
@@ -57,9 +57,9 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     ) -> dict[str, torch.Tensor] | None:
         """Play the episode of a row; return AReaL's tensors, or None if the agent never acted.
 
-        "rewards" has shape (1,), all others (1, tokens). Log reward, number of answers and parse
-        failures in AReaL's statistics. Raise PolicyError or EnvConfigError for an invalid row, and
-        the errors of `play_focal`.
+        `data` is a row of `focal_game.rows`. "rewards" has shape (1,), all others (1, tokens). Log
+        reward, number of answers and share of parse failures in AReaL's statistics. Raise
+        PolicyError or EnvConfigError for an invalid row, and the errors of `play_focal`.
         """
         game, seed = game_of(data)
         played = await play_focal(

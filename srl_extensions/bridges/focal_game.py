@@ -66,19 +66,19 @@ class FocalGame:
     """Maximum number of tokens in an answer, including the end-of-turn token."""
 
     def to_json(self) -> str:
-        """Return the game as JSON, which `game_of` reads."""
+        """Return the game as a JSON text, which `game_of` reads."""
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return a new environment of the game, by default with episodes for language models.
+        """Return a new environment of the game, by default with `max_cycles` for language models.
 
         Args:
             trusted: Allow options that name code or files (srl_envs.registry.remake).
 
         Raises:
-            EnvConfigError: If the environment or an option is invalid.
-            UntrustedError: If an untrusted game names code or files.
-            PolicyError: If an agent is unknown, `agent` has a partner, or there is no text view.
+            EnvConfigError: The environment or an option is invalid.
+            UntrustedError: An untrusted game names code or files.
+            PolicyError: An agent is unknown, `agent` has a partner, or there is no text view.
         """
         options = registry.as_conversations(self.environment, self.options)
         env = registry.remake(self.environment, options, trusted=trusted)
@@ -95,16 +95,16 @@ class FocalGame:
         return env
 
     def partner_policies(self, env: Any, *, trusted: bool = False) -> dict[str, Policy]:
-        """Return agent -> policy for the agents that partners play.
+        """Return agent -> policy for the agents in `partners`; equal names share a policy.
 
         Args:
             env: The environment, as returned by `make`.
             trusted: Allow partners that name code or an API model.
 
         Raises:
-            PolicyError: If a partner is invalid.
-            BackendError: If the package or key of an API is missing.
-            UntrustedError: If an untrusted game names an API model or code.
+            PolicyError: A partner is invalid.
+            BackendError: The package or key of an API is missing.
+            UntrustedError: An untrusted game names an API model or code.
         """
         made: dict[str, Policy] = {}
         for name in sorted(set(self.partners.values())):
@@ -127,12 +127,13 @@ class FocalGame:
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """Tokens of one answer from an engine; `logprobs` is None if the engine returns none."""
+    """Tokens of one answer from an engine."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None
+    """Log-probability of each token, or None if the engine returns none."""
     versions: tuple[int, ...] = ()
-    """Weight versions: one per token, or the oldest and the newest."""
+    """Weight versions: one per token, or the oldest and the newest; empty if unknown."""
 
 
 Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
@@ -143,7 +144,8 @@ class EngineBackend:
     """Sampling backend on another library's engine, for one agent in one episode.
 
     `name` is the engine's name in errors. `generate` samples an answer. `room` maps the number of
-    tokens of the first prompt to the maximum number of tokens after it.
+    tokens of the first prompt to the maximum number of tokens after it. `answers` are the engine's
+    answers so far.
     """
 
     def __init__(
@@ -159,8 +161,9 @@ class EngineBackend:
     async def complete(self, request: Request) -> Completion:
         """Return the engine's answer to a request, and append it to `answers`.
 
-        Raise BackendError for an empty answer, or log-probabilities that are not one per token
-        (None counts as NaN). Raise it and set `full` if the maximum length could be exceeded.
+        Missing log-probabilities become NaN. Raise BackendError for an empty answer or another
+        number of log-probabilities than tokens. If the answer could exceed the maximum length, set
+        `full` and raise BackendError instead of a request.
         """
         length = len(request.context)
         if self._opening is None:
@@ -194,14 +197,14 @@ class EngineBackend:
 
 @dataclass(frozen=True)
 class FocalSample:
-    """Tokens, engine answers and share of parse failures of the trained agent in one episode."""
+    """Sample of the trained agent in one episode."""
 
     tokens: TokenSample
     """Tokens; `episode_return` is the reward. Log-probabilities are NaN if the engine has none."""
     answers: list[EngineAnswer]
     """Answers of the engine. The last one may belong to a step that did not complete."""
     parse_failures: float
-    """Share of answers that could not be parsed, 0 to 1."""
+    """Share of the agent's answers that could not be parsed, 0 to 1."""
 
 
 async def play_focal(
@@ -213,11 +216,11 @@ async def play_focal(
 ) -> FocalSample | None:
     """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    `engine` maps an agent without a partner to its backend; `trusted` permits options and partners
+    `engine` maps an agent without a partner to its backend. `trusted` permits options and partners
     that name code, files or API models. A conversation that exceeds the maximum length ends the
-    episode, and the sample ends there. Raise RolloutError if the episode fails for another reason
-    or before the agent acted, TrainingError if a reward is not finite, and errors of `game.make`
-    and `game.partner_policies`.
+    episode, and the sample has the steps before. Raise RolloutError if the episode fails for
+    another reason, or before the agent acted. Raise TrainingError if a reward is not finite, and
+    errors of `game.make` and `game.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -246,7 +249,7 @@ def rows(
     """Return one dataset row per seed and game.
 
     Args:
-        games: Games, which are trusted.
+        games: Games, which are trusted: code that they name is imported.
         seeds: Seeds of the episodes.
         evaluation: Allow held-out partners and levels.
 
@@ -255,8 +258,8 @@ def rows(
         length filters; `extra_info` has `index`, `seed` and `game` (JSON); verl reads the others.
 
     Raises:
-        PolicyError: If `FocalGame.make` raises it, or a held-out partner is named.
-        EnvConfigError: If an environment or seed is invalid, or an environment has held-out levels.
+        PolicyError: `FocalGame.make` raises it, or a held-out partner is named.
+        EnvConfigError: An environment or seed is invalid, or an environment has held-out levels.
     """
     seeds = [whole_number("seed", seed, low=0, high=MOST) for seed in seeds]
     games = list(games)
@@ -278,10 +281,10 @@ def rows(
 
 
 def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as JSON lines, for verl and for `load_dataset("json", ...)`.
+    """Write rows as JSON lines, for verl and for `load_dataset("json", ...)`, or raise OSError.
 
     Args:
-        path: File, which is replaced if it exists.
+        path: File, which is replaced if it exists. A missing folder is created.
         made: Rows, as returned by `rows`.
     """
     with whole_file(Path(path)) as file:
@@ -305,10 +308,6 @@ def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
 
 
 def _prompts(game: FocalGame, seeds: Sequence[int], evaluation: bool) -> list[list[dict[str, str]]]:
-    """Return the system and the first user message of the trained agent, for each seed.
-
-    Without `evaluation`, raise PolicyError or EnvConfigError for held-out partners and levels.
-    """
     for agent, partner in game.partners.items():
         if is_held_out(partner) and not evaluation:
             raise PolicyError(
@@ -340,7 +339,8 @@ class GameAgent(FocalAgent):
         trusted: Allow options and partners that name code, files or an API model.
 
     Raises:
-        EnvError: If the partners leave more than one agent.
+        EnvError: The partners leave more than one agent.
+        PolicyError, EnvConfigError: See `FocalGame.make` and `FocalGame.partner_policies`.
     """
 
     def __init__(self, game: FocalGame, *, trusted: bool = False) -> None:

@@ -34,10 +34,11 @@ with needed_by("the agent loop for verl"):
 
 @register(LOOP)
 class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
-    """Agent loop that plays one episode per row.
+    """Agent loop of verl that plays one episode per row.
 
-    Answers have mask 1 and the prompts between them mask 0. The reward is the return minus parse
-    penalties. A conversation longer than `rollout.response_length` ends the episode.
+    Tokens of answers have mask 1, and tokens of the observations between them mask 0. The reward is
+    the return minus parse penalties. A conversation longer than `rollout.response_length` ends the
+    episode.
     """
 
     def __init__(self, *args: Any, trusted: bool = False, **kwargs: Any) -> None:

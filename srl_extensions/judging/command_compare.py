@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table of methods, write --out if set, return 0; ConfigError or RunFolderError."""
+    """Print a table of methods, write --out if set, return 0.
+
+    Raise ConfigError for invalid arguments, and RunFolderError for a folder that is no run, or runs
+    that `scores_of` refuses.
+    """
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)
@@ -112,7 +116,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return `record`, the JSON of --out, as text, with a caution if a method has under 10 runs."""
+    """Return `record`, the content of --out, as text, with a caution for few seeds."""
     methods = record["methods"]
     rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:

@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def page(record: Mapping[str, Any]) -> Document:
-    """Return the page of `record`, the content of results.json: payoffs, rankings and failures."""
+    """Return the page of `record`, the content of results.json, with a section per environment."""
     names = [one["name"] for one in record["players"]]
     sections = [
         PageSection(arena["name"], [_matrix(arena), *_tables(arena)]) for arena in record["arenas"]

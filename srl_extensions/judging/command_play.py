@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, write --record if given; return 0, or 2 if one fails before you leave.
+    """Play episodes, write --record if given; return 0, or 2 if one fails before the person leaves.
 
     Raise ConfigError for invalid arguments, or an environment without text_view.
     """

@@ -54,7 +54,7 @@ def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_side
     """Return the mean return of the row's player with the column's player from each start.
 
     The means are over places, in an array of shape (row, column, start), with NaN if all games
-    failed. A game of a two-sided arena counts for both orders of its players.
+    failed. A game of a two-sided arena counts for both orders of its players. `games` is not empty.
     """
     index = {name: number for number, name in enumerate(players)}
     size = len(players), len(players), 1 + max(game.start for game in games)
@@ -96,9 +96,10 @@ def rankings(
     """Return player -> its rankings, from the games and the mean returns of the row's player.
 
     "mean_return" is the mean return with all other players, "won" the share of games won against
-    them that name a winner (a draw is half a win; None without such games). Of the row's return
-    minus the column's, "alpha_rank" and "nash_weight" are probabilities of the player,
-    "nash_value" its value.
+    them that name a winner (a draw is half a win; None without such games). The others are computed
+    from the row's return minus the column's: "alpha_rank" and "nash_weight" are probabilities of
+    the player, and "nash_value" is its Nash value. Raise ValueError for returns that are not
+    finite.
     """
     shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
     others = (payoffs_NN.sum(axis=1) - payoffs_NN.diagonal()) / (len(players) - 1)

@@ -40,7 +40,7 @@ DRAWN = ("draw", "tie")
 
 @dataclass(frozen=True)
 class EpisodeScore:
-    """Score of one episode; a failed one has a `failure`, no outcomes, and None as mean returns."""
+    """Score of one episode."""
 
     seed: int
     """Seed of the environment's reset."""
@@ -53,7 +53,7 @@ class EpisodeScore:
     background_return: float | None
     """Mean return of the background agents; None for a failed episode or without such agents."""
     outcomes: Mapping[str, float]
-    """Values of AT_THE_END, SUMMED and JUDGED."""
+    """Values of AT_THE_END, SUMMED and JUDGED that the infos have; empty for a failed episode."""
     failure: str | None = None
     """Error that ended the episode, or None."""
 
@@ -64,8 +64,9 @@ class ScenarioScore:
 
     scenario: Scenario
     focal: tuple[str, ...]
-    """Names of the focal policies."""
+    """Names of the focal policies, each once."""
     seed: int
+    """Seed of the bootstrap."""
     episodes: tuple[EpisodeScore, ...]
     focal_return: float
     """Mean return per focal agent and episode."""
@@ -76,11 +77,11 @@ class ScenarioScore:
     parse_failures: float
     """Share of the focal agents' answers without a legal action."""
     cooperation_rate: float | None
-    """Share of the focal agents' actions that cooperate, if the environment defines such."""
+    """Share of the focal agents' actions that cooperate, None if the environment defines none."""
     outcomes: Mapping[str, float]
     """Means over episodes of AT_THE_END, SUMMED and JUDGED."""
     solved: Solved | None
-    """Solved problems of a task, or of any environment if `pass_at` was given."""
+    """Solved problems of a task, or of any environment if `pass_at` was given; else None."""
 
     @property
     def failed(self) -> int:
@@ -119,10 +120,10 @@ def score(
         Score with all episodes.
 
     Raises:
-        ValueError: If an argument is out of range, or `pass_at` is given for a scenario without
+        ValueError: An argument is out of range, or `pass_at` is given for a scenario without
             problems to solve.
-        PolicyError: If an argument is not a policy, or cannot act in the environment.
-        RolloutError: If all episodes failed.
+        PolicyError: An argument is not a policy, or cannot act in the environment.
+        RolloutError: All episodes failed.
     """
     if pass_at:
         check_pass_at(scenario, samples, pass_at)
@@ -142,9 +143,10 @@ def play_scenario(
 ) -> list[Episode]:
     """Play `samples` episodes of each of `episodes` starts of a scenario, and return all, by start.
 
-    `focal` is one policy, or several that rotate over the focal agents; `background` (agent ->
-    policy) replaces the scenario's. `runner` limits and records the episodes; a failed one has its
-    `failure`. Raise ValueError or PolicyError for an invalid argument.
+    `focal` is one policy, or several that rotate over the focal agents from start to start;
+    `background` (agent -> policy) replaces the scenario's. `runner` limits and records the
+    episodes. A failed one has its `failure`. Raise ValueError or PolicyError for an invalid
+    argument, and the errors of `runner.play`.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -189,8 +191,8 @@ def scored(
 ) -> ScenarioScore:
     """Return the score of `played`, episodes of `play_scenario`.
 
-    `seed` is that of the bootstrap, `pass_at` are values of k for pass@k; without them, only tasks
-    have pass@k. Raise RolloutError if all episodes failed.
+    `seed` is that of the bootstrap, and `pass_at` are values of k for pass@k. Without them,
+    `solved` is set for tasks only. Raise RolloutError if all episodes failed.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
@@ -237,10 +239,6 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
-    """Return name -> mean over the focal agents, for the outcomes that their infos have.
-
-    "regret" is a sum over steps, 0 for agents without it. "agreement" is the first agent's.
-    """
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}
     found: dict[str, float] = {}

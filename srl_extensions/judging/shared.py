@@ -21,9 +21,10 @@ MakeEnv = Callable[[], Any]
 
 @dataclass(frozen=True)
 class NamedPlayers:
-    """Players named on a command line: name -> spec, and the resolver that builds policies."""
+    """Players named on a command line, and the resolver that builds their policies."""
 
     specs: Mapping[str, PlayerSpec]
+    """Name -> parsed player."""
     resolver: Resolver
 
     @classmethod
@@ -38,7 +39,7 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return agent -> policy for `names` (agent -> player); a run's models take turns."""
+        """Return agent -> policy for `names` (agent -> player); a run's models alternate."""
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 
@@ -52,7 +53,7 @@ class NamedPlayers:
 
 
 def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False) -> None:
-    """Write a record as JSON and print `path` unless `quiet`; ConfigError if writing fails."""
+    """Write a record as JSON, and print `path` unless `quiet`; ConfigError if writing fails."""
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1) + "\n")
     if not quiet:

@@ -17,12 +17,12 @@ from srl_envs.scenarios import Scenario
 
 @dataclass(frozen=True)
 class ProblemScore:
-    """Result of all episodes (samples) of one start seed: c of n complete ones solved it."""
+    """Result of all episodes (samples) from one start."""
 
     seed: int
     """Seed of the environment's reset."""
     problem: str
-    """Name of the problem, which other starts may have, too; the seed if the problem has none."""
+    """Name of the problem, which other starts may share; the seed if the problem has none."""
     difficulty: int | None
     """Difficulty of the problem, or None if it has none."""
     n: int
@@ -33,7 +33,7 @@ class ProblemScore:
 
 @dataclass(frozen=True)
 class PassAt:
-    """Estimate of pass@k, that one of k samples solves a problem; None without k samples of any."""
+    """Estimate of pass@k, the probability that at least one of k samples solves a problem."""
 
     k: int
     estimate: float | None
@@ -49,11 +49,13 @@ class Solved:
     """Share of the problems of a scenario that the focal agent solved, and pass@k."""
 
     problems: tuple[ProblemScore, ...]
+    """All problems, also those without complete samples, which the means leave out."""
     share: float
-    """Mean over problems of the share of samples that solved the problem, equal to pass@1."""
+    """Mean over problems of the share of complete samples that solved the problem."""
     interval: tuple[float, float] | None
     """95 % interval of `share`, by bootstrap over problems; None for one problem."""
     pass_at: tuple[PassAt, ...]
+    """Estimates of pass@k, by k."""
 
 
 def check_pass_at(scenario: Scenario, samples: int, pass_at: Sequence[int]) -> None:
@@ -86,7 +88,8 @@ def solved(
 
     Failed episodes are left out. Episodes of `played` with the same seed are samples of one
     problem. `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and
-    the least number of samples of a problem. Raise ValueError if no episode is complete.
+    the least number of samples of a problem, failed ones included. Raise ValueError if no episode
+    is complete.
     """
     starts: dict[int, list[Episode]] = {}
     for episode in played:

@@ -24,7 +24,10 @@ class NotPlainError(EnvError, ValueError):
 
 
 def dumps(value: Any) -> bytes:
-    """Return plain data as a line of JSON bytes without its end, or raise NotPlainError."""
+    """Return plain data as one line of JSON bytes, without a line feed, or raise NotPlainError.
+
+    An object of a subclass is written as its base class, and a bytearray as bytes.
+    """
     try:
         return json.dumps(_packed(value, MAX_NESTING), separators=(",", ":")).encode("ascii")
     except (ValueError, RecursionError) as error:
@@ -42,13 +45,13 @@ def loads(line: bytes) -> Any:
 def same(expected: Any, got: Any) -> bool:
     """Return True if two plain values are equal in value and in type, all the way down.
 
-    `True` is not `1` and `1` is not `1.0`; NaN equals NaN.
+    `True` is not `1`, and `1` is not `1.0`. NaN equals NaN, and 0.0 equals -0.0. The order of dicts
+    and sets does not matter.
     """
     return bool(_typed(expected) == _typed(got))
 
 
 def _typed(value: Any) -> Any:
-    """Return a hashable value that is equal for plain values of equal value and type."""
     if isinstance(value, float):
         return float, repr(value + 0.0)  # -0.0 is 0.0
     if isinstance(value, list | tuple):
