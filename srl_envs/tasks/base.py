@@ -212,8 +212,14 @@ class Task(ABC):
 
         Args:
             problems: At least one problem. Their difficulties become `difficulties`.
+
+        Raises:
+            EnvConfigError: There is no problem.
         """
-        self.problems = tuple(problems)
+        given = tuple(problems)
+        if not given:
+            raise EnvConfigError("problems must contain at least one problem, got none")
+        self.problems = given
         levels = [problem.difficulty for problem in self.problems]
         self.difficulties, self.split = (min(levels), max(levels)), "any"
 
