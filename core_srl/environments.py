@@ -50,7 +50,7 @@ class MultiModelTrainingEnvironment(CustomRewards):
 
 
 class CoopCompeteEnv(CoopCompete):
-    """Two-agent benchmark game: agreement pays, disagreement costs both.
+    """Game coop_compete_v0 of two agents, variant "pair": agreement pays, disagreement costs both.
 
     Args:
         horizon: Number of steps of an episode.

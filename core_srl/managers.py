@@ -133,10 +133,11 @@ class SharedLLMManager:
         return done | {"learning_rate": learning_rate, "affected_nodes": list(self._nodes)}
 
     def get_global_stats(self) -> dict[str, Any]:
-        """Return llm_model, llm_backend, weights_version (None for an API), total_updates, counts.
+        """Return the statistics of the model and of its nodes.
 
-        The counts are registered_nodes_count, total_requests, total_prompt_tokens and
-        total_completion_tokens; node_usage_stats has the last three by node, without total_.
+        The keys are llm_model, llm_backend, weights_version (None for an API), total_updates,
+        registered_nodes_count, total_requests, total_prompt_tokens, total_completion_tokens and
+        node_usage_stats: node id -> requests, prompt_tokens and completion_tokens.
         """
         usage = {
             name: {
@@ -165,8 +166,6 @@ _ApiConversation = tuple[np.random.Generator, tuple[Message, ...]]
 
 
 class _ApiModel:
-    """Model behind an API, whose weights cannot be updated."""
-
     version = None
 
     def __init__(self, config: LLMConfig) -> None:
@@ -217,7 +216,9 @@ def create_qwen3_manager(
     max_length: int = 32768,
     temperature: float = 0.7,
 ) -> SharedLLMManager:
-    """Load a model; return a manager. Errors as in SharedLLMManager; ConfigError for wrong values.
+    """Load a model and return its manager.
+
+    Raises the errors of SharedLLMManager, and ConfigError for an invalid argument.
 
     Args:
         model_name: Folder, PEFT adapter or hub name.

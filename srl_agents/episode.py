@@ -66,7 +66,7 @@ class Decision:
 
     action: Any
     text: str | None = None
-    """Answer of a language model, unmodified."""
+    """Answer of a language model or person, unmodified; None for other policies."""
     tokens: Tokens | None = None
     """Tokens of `text`; None for models behind an API."""
     logprob: float | None = None
@@ -199,11 +199,9 @@ def from_json(line: str) -> Episode:
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
-    """Write episodes to a file, one line each; the file appears only when complete.
+    """Write episodes to a file, one line each, in order; missing folders are created.
 
-    Args:
-        path: Path of the file, which is replaced; missing folders are created.
-        episodes: Episodes, in the order of the lines.
+    An existing file is replaced, only when the new one is complete.
     """
     with whole_file(Path(path)) as file:
         for episode in episodes:
@@ -212,9 +210,6 @@ def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> No
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
     """Yield the episodes of a file written by `write_jsonl`, one at a time; skip blank lines.
-
-    Args:
-        path: Path of the file.
 
     Raises:
         EpisodeError: A line is not valid; the message contains the path and the line number.

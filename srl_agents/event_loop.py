@@ -95,11 +95,12 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Batcher(Generic[Q, A]):
-    """Collector of requests: a batch is sampled when all coroutines of the event loop wait.
+    """Collector of requests, which are sampled in one batch when no more are submitted.
 
-    The same episodes give the same batches. `sample` maps a batch to one result per request.
-    `order` maps a request to the number by which a batch is sorted (None: first); if `order` is
-    None, a batch has the order of submission.
+    A batch is complete after QUIET iterations of the event loop without a new request. `sample`
+    maps a batch to one result per request and blocks the loop; its error is that of each request.
+    `order` maps a request to the number by which a batch is sorted, None first. If `order` is None,
+    a batch has the order of submission.
     """
 
     def __init__(

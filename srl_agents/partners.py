@@ -74,7 +74,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return self._until_one_joins(self._play(actions))
 
     def _until_one_joins(self, outcome: Step) -> Step:
-        """Return `outcome` without partners, and later results up to the next agent that joins."""
+        """Return `outcome` without partners; while none of the agents is active, step and add."""
         found: Any = tuple(map(self._without_partners, outcome))
         self._absent -= set(found[0])
         while self._absent and self.env.agents and not self.agents:
@@ -85,7 +85,6 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return found  # type: ignore[no-any-return]
 
     def _play(self, actions: Mapping[str, Any]) -> Step:
-        """Step the environment with `actions` and those of the partners; return all results."""
         query = query_policies(self._partners, self._seen, self._memories)
         # Synchronous partners need no event loop.
         waiting = any(waits(self._partners[agent]) for agent in self._seen)

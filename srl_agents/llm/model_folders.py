@@ -17,7 +17,7 @@ from srl_agents.errors import BackendError
 
 
 def cache_folder() -> Path:
-    """Return $CORE_SRL_CACHE, or core-srl in $XDG_CACHE_HOME, $LOCALAPPDATA or ~/.cache."""
+    """Return $CORE_SRL_CACHE, else core-srl in $XDG_CACHE_HOME, else $LOCALAPPDATA or ~/.cache."""
     if configured := os.environ.get("CORE_SRL_CACHE"):
         return Path(configured)
     platform = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")

@@ -43,7 +43,7 @@ class PolicyEntry:
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if `games` has env's name as _v0, or is empty and actions are Discrete."""
+        """Return True if `games` has env's name as _v0, or is empty and all actions Discrete."""
         if self.games:
             return first_version(env) in self.games
         return 0 not in action_counts(env).values()
@@ -198,11 +198,6 @@ def _names_policy(name: str) -> bool:
 
 
 def _constructed(name: str, constructor: Any, env: Any) -> Policy:
-    """Return the policy that a user's class or function constructs.
-
-    The argument `env` is passed if the constructor has it. Raises PolicyError if the class or the
-    result lacks methods of a policy; `name` is for the message.
-    """
     policy: Any = constructor
     if not isinstance(constructor, type) or not missing_methods(constructor):
         takes_env = "env" in inspect.signature(constructor).parameters

@@ -108,16 +108,10 @@ class Backend(Protocol):
     """Chat template and tokenizer of the model."""
 
     def complete(self, request: Request) -> Awaitable[Completion]:
-        """Sample one completion.
+        """Return an awaitable of one sampled completion.
 
         Requests that are pending at the same time may be sampled in one batch. The result must not
         depend on the other requests of the batch.
-
-        Args:
-            request: Context, sampling settings and seed.
-
-        Returns:
-            An awaitable of the completion.
 
         Raises:
             BackendError: The request is not valid, or the model failed. May also be raised by the

@@ -48,8 +48,8 @@ _LOADING = threading.Lock()
 class HuggingFaceBackend:
     """Backend of a model in this process, whose weights may change between batches.
 
-    Concurrent requests form one batch, also with different adapters. Key-value caches are kept
-    between the answers of a conversation and dropped if rows, weights or context change.
+    Concurrent requests form one batch, also with different adapters. A batch reuses key-value
+    caches if all of its requests continue conversations of one earlier batch with the same weights.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class HuggingFaceBackend:
             model: PreTrainedModel or PeftModel.
             tokenizer: Tokenizer of the model.
             name: Name in records; by default the last part of the model's folder or hub name.
-            chat_template: Template for a tokenizer without one: a name or a file
+            chat_template: Template that is set in a tokenizer without one: a name or a file
                 (srl_agents.llm.chat_format).
             chat_template_kwargs: Arguments of the template.
 
@@ -127,8 +127,8 @@ class HuggingFaceBackend:
             **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
 
         Raises:
-            BackendError: The model cannot be loaded or is incomplete, `device` is a missing GPU, or
-                `quantization` is unknown.
+            BackendError: The model cannot be loaded or is incomplete, `device` is a missing GPU,
+                `quantization` is unknown, or the constructor raises it.
             ImportError: The package for quantization or GGUF is missing.
         """
         if device == "auto":
@@ -179,10 +179,9 @@ class HuggingFaceBackend:
         return cls(model.eval(), tokenizer, **chat)
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
-        """Return a copy with another model object and empty caches, but this backend's lock.
+        """Return a copy with another model object, for the same tokenizer, and empty caches.
 
-        Args:
-            model: PreTrainedModel or PeftModel with the same tokenizer.
+        The copy shares this backend's lock, chat format and `adapter_versions`.
         """
         made = copy.copy(self)
         made.model = model
@@ -191,11 +190,10 @@ class HuggingFaceBackend:
         return made
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
-        """Return the current ModelVersion of the weights, which records contain.
+        """Return the current ModelVersion of an adapter, or of the base for None.
 
-        Args:
-            adapter: Name of an adapter, which is not checked; None for the base. Without an entry
-                in `adapter_versions`, an adapter has the version of the base.
+        The name is not checked. Without an entry in `adapter_versions`, an adapter has the version
+        of the base.
         """
         version = self.weights_version
         if adapter is not None:
@@ -208,8 +206,10 @@ class HuggingFaceBackend:
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
         """Sample one completion per request, in order, as one batch unless `batched` is False.
 
+        Blocks until all are sampled.
+
         Args:
-            requests: Valid requests (see `complete`).
+            requests: Requests that `complete` would accept.
 
         Raises:
             BackendError: The model failed.
@@ -222,8 +222,7 @@ class HuggingFaceBackend:
     def answer_probabilities(self, request: Request) -> list[float]:
         """Return the probabilities of `request.answers`, in order, under constrained sampling.
 
-        Args:
-            request: Request with legal answers and temperature > 0; top_k and top_p are ignored.
+        The request must have answers and a temperature above 0; top_k and top_p are ignored.
         """
         assert request.answers is not None
         end = self.chat.end_of_turn
@@ -329,8 +328,6 @@ class HuggingFaceBackend:
 
 
 class _Row:
-    """State of one answer while it is sampled."""
-
     def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
         self.tree = (
