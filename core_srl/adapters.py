@@ -85,8 +85,7 @@ class LoRAManager:
         """Replace all weights of an adapter, call `on_version`, and return the new version.
 
         `weights` has the names and shapes of `weights()`. Raises KeyError for an unknown lora_id,
-        and ConfigError for other names or shapes, or numbers that are not finite; nothing changes
-        then.
+        and ConfigError for other names, shapes or numbers that are not finite; nothing changes.
         """
         config = self.configs[lora_id]
         with self._lock, self.backend.lock:

@@ -39,7 +39,7 @@ class CooperationType(Enum):
 
 
 class CompetenceType(Enum):
-    """Baselines that an agent's answers are compared with: of its group, or of its role, too."""
+    """Baselines of returns: GENERAL is the algorithm's, SPECIALIZED a moving average by role."""
 
     GENERAL = "general"
     SPECIALIZED = "specialized"
@@ -71,7 +71,7 @@ class CooperationFactor(Section):
 
 
 class CompetenceFactor(Section):
-    """Baseline that an agent's answers are compared with.
+    """Baseline of an agent's returns.
 
     Raises ConfigError if `experience_decay` differs from its default with competence_type GENERAL.
     """

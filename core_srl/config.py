@@ -95,7 +95,7 @@ class MultiModelConfig(Section):
             kind: {**MODERN_MODELS, **API_MODELS}[kind] for kind in DOCUMENTED_TYPES
         }
     )
-    """Type -> local folder, hub name or name in an API. Unless model_types was given, its types
+    """Type -> local folder, hub name or name in an API. Unless model_types was given, these types
     become model_types; on assignment also if model_types lacks one of them."""
     enable_lora: bool | None = None
     """Train LoRA adapters instead of whole models; None selects adapters if a hub name states a
@@ -218,8 +218,8 @@ class MultiModelConfig(Section):
         """Return the configuration of the run on this machine.
 
         Args:
-            agents: Agents of the environment, to which models are assigned if some are behind an
-                API; None or empty selects those of the default environment, agent_0, ...
+            agents: Agents of the environment that is played; None or empty selects agent_0, ... of
+                the default one. The result's `environment` is the default one in any case.
 
         Raises:
             ConfigError: If settings are incompatible, or no model learns.
@@ -361,9 +361,8 @@ def largest_group(episodes: int) -> int | None:
 def minibatches(samples: int, batch_size: int, group: int) -> int:
     """Return the number of optimizer steps of a round with `samples` samples per model.
 
-    It is the smallest divisor of `group` with at most `batch_size` samples per step. Such a divisor
-    also divides the samples that remain after whole groups failed. Raises ConfigError if there is
-    none.
+    It is the smallest divisor of `group` with at most `batch_size` samples per step. Raises
+    ConfigError if there is none.
     """
     for parts in range(1, group + 1):
         if group % parts == 0 and samples <= parts * batch_size:

@@ -48,7 +48,7 @@ S = TypeVar("S", bound=Section)
 def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
     """Return the section; raise ConfigError if a field in `ignored` differs from its default.
 
-    `kind` is the name of the field, such as "backend", with which these fields have no effect.
+    `kind` is the field, such as "backend", whose value makes them have no effect.
     """
     for name in ignored:
         if getattr(section, name) != type(section).model_fields[name].default:

@@ -216,9 +216,7 @@ def create_qwen3_manager(
     max_length: int = 32768,
     temperature: float = 0.7,
 ) -> SharedLLMManager:
-    """Load a model and return its manager.
-
-    Raises the errors of SharedLLMManager, and ConfigError for an invalid argument.
+    """Load a model and return its manager; raises the errors of SharedLLMManager and LLMConfig.
 
     Args:
         model_name: Folder, PEFT adapter or hub name.

@@ -48,8 +48,7 @@ def types_here(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the types, with 'tiny' for those that this machine lacks, and a tuple of 0 or 1 notes.
 
-    `names` is type -> folder, hub name or name in an API. If a type was replaced and the others are
-    all behind an API, every type becomes 'tiny', because one model must learn.
+    `names` is type -> folder, hub name or name in an API. The note has the reasons.
     """
     reasons = {kind: lacks(kind, names[kind]) for kind in kinds}
     missing = {kind: why for kind, why in reasons.items() if why is not None}

@@ -42,9 +42,7 @@ class UnifiedMonitor:
         self._file: JsonlSink | None = None
 
     def start(self) -> None:
-        """Start to record trainers with `enable_monitoring`; no effect if started.
-
-        If file logging is enabled, the file is opened, and created if missing.
+        """Start to record trainers, also in the file if enabled; no effect if started.
 
         Raises:
             MetricsError: If the file exists and has lines that are not JSON.

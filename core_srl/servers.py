@@ -313,10 +313,7 @@ class DistributedLoRAScheduler(_Servers):
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:
-        """Stop the servers, if they run, and delete their adapter files.
-
-        Resets `manager.on_version`, which `start` sets.
-        """
+        """Stop the servers, if they run; delete their files and reset `manager.on_version`."""
         self.manager.on_version = lambda lora_id: None
         await super().stop()
         if self._publisher is not None:

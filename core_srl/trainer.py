@@ -139,7 +139,8 @@ class MultiModelTrainer:
 
         Returns:
             training_completed (False if stopped early), total_episodes, training_time (seconds),
-            training_metrics (lists by episode or model), evaluation (before and after), stages,
+            training_metrics (lists with an entry per round, and counts by model), evaluation
+            ("before" and "after" -> result; empty without enable_monitoring), stages,
             final_model_states (`get_model_performance_summary()`) and checkpoints_saved (ids).
         """
         trainer = await asyncio.to_thread(self._begin)
@@ -197,8 +198,7 @@ class MultiModelTrainer:
 
         Returns:
             is_training, current_episode, max_episodes, progress (0 to 1), training_time (seconds),
-            model_states (`get_model_performance_summary()`), checkpoints_count and config (a
-            MultiModelConfig).
+            model_states (`get_model_performance_summary()`), checkpoints_count and config.
         """
         status = self.trainer.get_training_status()
         played, (rounds, episodes, _) = self.current_episode, self.config.rounds()
@@ -238,10 +238,7 @@ class MultiModelTrainer:
             self._trainer.close()
 
     async def _save_checkpoint(self, episode: int) -> str:
-        """Save a checkpoint of the complete rounds and return its id.
-
-        Raises TrainingError unless `episode` is `current_episode`.
-        """
+        """Return the id of a new checkpoint; TrainingError unless `episode` is current_episode."""
         trainer = self._begin()
         if episode != self.current_episode:
             raise TrainingError(
@@ -354,10 +351,7 @@ class _EpisodeEngine:
         return episode
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Return the planned episodes.
-
-        Of a training round, those in `episodes` are not played again but removed.
-        """
+        """Return the planned episodes; a training round takes the first ones from `episodes`."""
         if "round" not in games.extra:  # Evaluations belong to no round.
             return self._inner.play(games)
         played, self.episodes = self.episodes, []
@@ -369,7 +363,6 @@ class _EpisodeEngine:
 
 
 def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) -> Any:
-    """Return a copy with the same reward function; `max_cycles`, if any, is `episode_length`."""
     made = copy.deepcopy(environment)
     made.reward_function = environment.reward_function
     if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:

@@ -114,7 +114,7 @@ class Batcher(Generic[Q, A]):
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Add a request to the running loop's next batch; return its future result or error."""
+        """Add a request to the running event loop's next batch; return a future of its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])

@@ -74,7 +74,6 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return self._until_one_joins(self._play(actions))
 
     def _until_one_joins(self, outcome: Step) -> Step:
-        """Return `outcome` without partners; while none of the agents is active, step and add."""
         found: Any = tuple(map(self._without_partners, outcome))
         self._absent -= set(found[0])
         while self._absent and self.env.agents and not self.agents:

@@ -69,10 +69,7 @@ class Handshake:
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Record the partner's action of the round; set `over` after a failed handshake.
-
-        After a successful handshake, `agreed` is set to the cycle.
-        """
+        """Record the partner's action; set `over` after a failure, `agreed` after an agreement."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -82,7 +79,7 @@ class Handshake:
             self._then(self._heard)
 
     def know(self, mean_KK: Floats, count_KK: Floats, noise: float) -> None:
-        """Set the statistics of this player's rewards, before which all of them are 0.
+        """Set the statistics of this player's rewards.
 
         `mean_KK` and `count_KK` are mean and number of the rewards, indexed [own action, partner's
         action]. `noise` is the standard deviation of a reward around its mean.
@@ -169,8 +166,8 @@ def in_question(
     """Return the joint actions (leader's, follower's) that may be as good as the agreement.
 
     Both tables are mean rewards [leader's action, follower's]. A joint action is returned if its
-    `product_of_gains` is at least that of the agreement after both of its rewards are increased,
-    and both of the agreement's decreased, by `error`.
+    `product_of_gains`, with rewards `error` higher, is at least that of the agreement, with rewards
+    `error` lower.
     """
     _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))
     value_J2 = np.stack([leader_KK.ravel(), follower_KK.ravel()], axis=1) + error

@@ -67,10 +67,10 @@ class LearnerFilter:
         return np.asarray(evidence.reshape(FILTERS, -1).T)
 
     def led(self, weight_NF: Floats) -> Floats:
-        """Return the partner's expected rate of action 1 against a constant action 0, 1: (N, 2).
+        """Return the partner's expected rate of action 1 against a constant agent: (N, 2).
 
-        The rate is the mean over the next LOOKAHEAD episodes, and over the filters with the weights
-        `weight_NF`, which sum to 1.
+        The columns are the agent's action, 0 or 1. The rate is the mean over LOOKAHEAD episodes and
+        over the filters, with the weights `weight_NF`, which sum to 1.
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))

@@ -100,10 +100,9 @@ class SimplePG:
         return int(action), log(chance if action else 1.0 - chance)
 
     def update(self, trajectories: Sequence[tuple[int, float, float]]) -> None:
-        """Change `theta` by one gradient step.
+        """Change `theta` by one gradient step on (own action, log-probability, reward) per round.
 
-        `trajectories` contains (own action, log-probability, reward) of each round; the
-        log-probability is ignored. Raises ValueError if there are no rounds.
+        The log-probability is ignored. Raises ValueError if there are no rounds.
         """
         if not trajectories:
             raise ValueError("update() needs at least one (action, logprob, reward)")

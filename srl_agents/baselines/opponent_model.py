@@ -25,10 +25,7 @@ PRIOR_WEIGHT = 0.1  # weight in rounds of the mean of all rewards as prior of ea
 
 
 class PayoffTable:
-    """Statistics of an agent's rewards per joint action [own, other's], in N runs.
-
-    `count` is the number of rewards, (N, K, K) for K actions.
-    """
+    """Statistics of an agent's rewards by joint action [own, other's] of K actions, for N runs."""
 
     def __init__(self, runs: int, actions: int = 2) -> None:
         self._cells = actions * actions
@@ -71,10 +68,7 @@ class PayoffTable:
         return np.asarray(np.where(self.count > 0, seen, spread[:, None, None]))
 
     def noise(self) -> Floats:
-        """Return the pooled standard deviation of rewards around their joint action's mean: (N,).
-
-        The result is 0 before a joint action has two rewards.
-        """
+        """Return the pooled standard deviation of rewards around joint actions' means: (N,)."""
         seen = np.maximum(self.count, 1.0)
         around = (self._squares - self._total * self._total / seen).sum(axis=(1, 2))
         freedom = self.count.sum(axis=(1, 2)) - (self.count > 0).sum(axis=(1, 2))
@@ -99,9 +93,11 @@ _lgamma = np.vectorize(lgamma, otypes=[float])
 class PartnerModel:
     """Beliefs about the partner's type and next actions, for N runs.
 
+    A partner of type stationary or changing has one action distribution; of type conditional or
+    reactive, one per situation. A learner (only with K = 2 actions) changes its own by gradients.
+    Situation 0 is the start of an episode, 1 + K * own + other follows a joint action: C in all.
     `fading`, in (0, 1], is the fraction kept per episode of the evidence for all types, and of the
-    counts of the changing and reactive types. Of the C = 1 + K * K situations for K actions, 0 is
-    the start of an episode, and 1 + K * own + other follows a joint action.
+    counts of the changing and reactive types.
     """
 
     def __init__(self, runs: int, fading: float, actions: int = 2) -> None:
@@ -160,9 +156,9 @@ class PartnerModel:
         return self._mean_by_belief(spreads)
 
     def led(self) -> Floats:
-        """Return a learner's expected rate of action 1 against a constant action 0, 1: (N, 2).
+        """Return a learner's expected rate of action 1 against a constant agent: (N, 2).
 
-        The result is 0.5 if K > 2. See LearnerFilter.led.
+        The columns are the agent's action, 0 or 1. The result is 0.5 if K > 2.
         """
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)

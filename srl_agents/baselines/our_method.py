@@ -288,10 +288,7 @@ class OurMethodPolicy:
         self._has_acted = False
 
     def act(self) -> tuple[int, float]:
-        """Return the action of the round and its natural log-probability.
-
-        Repeated calls in a round return the same action.
-        """
+        """Return the action of the round, drawn once, and its natural log-probability."""
         [action], [chance] = self._runs.act()
         self._has_acted = True
         return int(action), log(chance)

@@ -158,10 +158,10 @@ def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Fl
 
 
 def shares_met(reply_NC: Floats, rounds: int) -> Floats:
-    """Return the partner's expected rate of action 1 against a constant action 0, 1: (N, 2).
+    """Return the partner's expected rate of action 1 against a constant agent: (N, 2).
 
-    The rate is the mean over an episode of `rounds` rounds of a game of two actions. `reply_NC` is
-    the partner's probability of action 1 in the five situations of `best_plan`.
+    The columns are the agent's action, 0 or 1. The rate is the mean over an episode of `rounds`
+    rounds. `reply_NC` (N, 5) is the probability of action 1 in the situations of `best_plan`.
     """
     chance_N2 = np.repeat(reply_NC[:, :1], 2, axis=1)
     total_N2 = np.zeros_like(chance_N2)

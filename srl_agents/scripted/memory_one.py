@@ -133,7 +133,11 @@ class MemoryOne(PerAgentPolicy):
 
 
 class Always(MemoryOne):
-    """Policy that always plays `action`, 1 (cooperate) or 0 (compete); ValueError for others."""
+    """Policy that always plays the same action.
+
+    Args:
+        action: 1 to cooperate, 0 to compete; others raise ValueError.
+    """
 
     def __init__(self, action: int) -> None:
         if action not in (0, 1):
@@ -143,7 +147,11 @@ class Always(MemoryOne):
 
 
 class Bernoulli(MemoryOne):
-    """Policy that cooperates with the constant probability `q`, in [0, 1]; else ValueError."""
+    """Policy that cooperates with a constant probability.
+
+    Args:
+        q: Probability of cooperation, in [0, 1]; others raise ValueError.
+    """
 
     def __init__(self, q: float) -> None:
         super().__init__(f"random({q:g})", [q] * SITUATIONS)

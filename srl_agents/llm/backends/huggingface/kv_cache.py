@@ -100,8 +100,7 @@ class KeptCache:
     """Key-value cache of a batch of conversations.
 
     Each forward pass appends slots to all rows, with padding on the left of shorter feeds. `keeps`
-    is False for a model with layers that do not support this, such as recurrent ones: call `forget`
-    before each pass with feeds of different lengths.
+    is False for a model with layers that support padding only in the first pass.
     """
 
     def __init__(
