@@ -132,6 +132,7 @@ class MultiModelConfig(Section):
     save_interval: Positive = 100
     """Episodes between two checkpoints, rounded down to whole rounds."""
     max_checkpoints: int = 10
+    """Number of newest checkpoints to keep, 1 or more; -1 keeps all."""
     enable_verl: bool = True
     """Sample in batches and keep keys and values of conversations between their turns; False
     samples one answer at a time."""
@@ -175,8 +176,7 @@ class MultiModelConfig(Section):
 
         Default model types that this machine lacks become 'tiny'; given ones are kept. GPUs are the
         first `num_gpus`, or only one if models sample in this process and Ray is missing. Unless
-        `enable_areal` was set, play-ahead is True with a GPU and a single process. Raises
-        ConfigError for a type without a name.
+        `enable_areal` was set, play-ahead is True with a GPU and a single process.
         """
         kinds = tuple(self.model_types[i % len(self.model_types)] for i in range(self.num_models))
         ahead, given = self.enable_areal, self.model_fields_set

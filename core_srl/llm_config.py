@@ -25,7 +25,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class LLMBackend(Enum):
-    """Places where a manager's model runs."""
+    """Places where a model runs."""
 
     HUGGINGFACE = "huggingface"
     """Transformers in this process."""

@@ -70,8 +70,9 @@ class SharedLLMManager:
 
         Args:
             node_id: Name of the node.
-            node_config: system_prompt (default none), seed of the samples (a checksum of the name),
-                temperature (the LLMConfig's), top_p (1), top_k (0: all) and max_new_tokens (2048).
+            node_config: Settings, with their defaults: system_prompt (none), seed of the samples (a
+                checksum of the name), temperature (the LLMConfig's), top_p (1), top_k (0: all) and
+                max_new_tokens (2048).
 
         Raises:
             ConfigError: For other settings or wrong values; EnvConfigError for a wrong seed.

@@ -56,7 +56,6 @@ class _Servers(ABC):
 
         Raises:
             ServingError: If the servers run already, or one does not start; then none runs.
-            PlacementError: For a model that does not fit.
             BackendError: "Model loading failed". ConfigError if no model is registered.
         """
         if self._fleet is not None:
@@ -141,7 +140,7 @@ class UnifiedScheduler(_Servers):
         Args:
             task: User message, the whole conversation.
             selected_models: Ids of the models that answer; None selects all.
-            sampling: temperature (0.7), top_p (1) or max_new_tokens (2048).
+            sampling: temperature (default 0.7), top_p (1) or max_new_tokens (2048).
 
         Raises:
             ConfigError: For unknown models and settings; PolicyError for top_k.
@@ -313,7 +312,7 @@ class DistributedLoRAScheduler(_Servers):
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:
-        """Stop the servers, if they run; delete their files and reset `manager.on_version`."""
+        """Stop the servers, if they run; delete adapter files and reset `manager.on_version`."""
         self.manager.on_version = lambda lora_id: None
         await super().stop()
         if self._publisher is not None:

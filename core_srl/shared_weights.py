@@ -165,7 +165,7 @@ class SharedWeights:
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
-    """Return `given`, a tensor or numbers, with the dtype and the device of `like`.
+    """Return `given`, a tensor or numbers, as a tensor with the dtype and device of `like`.
 
     Raises ValueError for other objects, numbers that are not finite, and another shape.
     """

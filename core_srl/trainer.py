@@ -238,7 +238,7 @@ class MultiModelTrainer:
             self._trainer.close()
 
     async def _save_checkpoint(self, episode: int) -> str:
-        """Return the id of a new checkpoint; TrainingError unless `episode` is current_episode."""
+        """Return a new checkpoint's id; TrainingError unless `episode` is `current_episode`."""
         trainer = self._begin()
         if episode != self.current_episode:
             raise TrainingError(

@@ -18,7 +18,7 @@ class ServingError(RuntimeError):
 
 
 class PlacementError(ServingError):
-    """Models that do not fit the available GPUs, memory or ports."""
+    """GPUs for model servers that do not exist, or are too few."""
 
 
 class EpisodeError(ValueError):

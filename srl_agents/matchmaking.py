@@ -53,9 +53,9 @@ class Matchmaking:
     ) -> None:
         """Create an assignment; `seats` is agent -> player of the agents with a fixed player.
 
-        `name` is "fixed" (see assign_agents), "rotating" (fixed, shifted by one of the other agents
-        per group), "uniform" (models drawn per group) or "round_robin" (models drawn in a balanced
-        schedule). Models in `seats` are drawn only if all models are in `seats`.
+        `name` is "fixed" (see assign_agents), "rotating" (as "fixed", but the other agents' models
+        shift by one agent per group), "uniform" (models drawn per group) or "round_robin" (models
+        in a balanced schedule). The last two draw models in `seats` only if it has all models.
 
         Raises ValueError for an unknown agent in `seats`. "fixed" and "rotating" also raise it for
         a model without an agent, and the others if `seats` contains every agent.
@@ -91,7 +91,7 @@ class Matchmaking:
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return a list of agent -> player per group of an evaluation, with a fixed schedule.
+        """Return a list of agent -> player, one per group of an evaluation, from number 0.
 
         "uniform" has the assignments of "round_robin" here.
         """

@@ -94,8 +94,8 @@ class PartnerModel:
     """Beliefs about the partner's type and next actions, for N runs.
 
     A partner of type stationary or changing has one action distribution; of type conditional or
-    reactive, one per situation. A learner (only with K = 2 actions) changes its own by gradients.
-    Situation 0 is the start of an episode, 1 + K * own + other follows a joint action: C in all.
+    reactive, one per situation. A learner, only with K = 2 actions, takes gradient steps. There are
+    C situations: 0 is the start of an episode, 1 + K * own + other follows a joint action.
     `fading`, in (0, 1], is the fraction kept per episode of the evidence for all types, and of the
     counts of the changing and reactive types.
     """

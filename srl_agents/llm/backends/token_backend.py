@@ -63,7 +63,7 @@ class Request:
     """All token ids before the answer."""
     sampling: Sampling
     seed: int
-    """Seed of the conversation. The same seed and context give the same answer in any batch."""
+    """Seed of the conversation, which determines the random numbers of its answers."""
     draws_before: int = 0
     """Number of random draws of the conversation's earlier answers: the sum of their `longest`."""
     answers: tuple[tuple[int, ...], ...] | None = None
