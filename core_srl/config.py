@@ -123,7 +123,7 @@ class MultiModelConfig(Section):
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
     """Sampler of the models that learn: HUGGINGFACE (this process) or VLLM (servers of the run)."""
     base_port: Annotated[int, Field(ge=1, le=65535)] = 8001
-    """Port of the first model's vLLM server; the other models have the following ports."""
+    """Port of the first vLLM server. Each model has a server; adapters share the first one."""
     num_gpus: Annotated[int, Field(ge=0)] = 4
     """Limit on the GPUs in use. Several need Ray; without a GPU models are on the CPU."""
     batch_size: Positive = 32

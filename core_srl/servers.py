@@ -234,9 +234,12 @@ create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a UnifiedScheduler with `sharing` "priority".
+    """Create a UnifiedScheduler with `sharing` "priority", which raises the same errors.
 
-    Arguments and errors are those of UnifiedScheduler.
+    Args:
+        base_port: Port of the first server, 1 to 65535.
+        num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+        python: Interpreter of the environment with vLLM; by default the running one.
     """
     return UnifiedScheduler(base_port, num_gpus, sharing="priority", python=python)
 

@@ -344,14 +344,12 @@ class _EpisodeEngine:
         """Episodes of the next round that were played already."""
 
     def play_next(self, run: Run) -> Episode:
-        """Play the next episode planned for `run.next_round`; add it to `episodes`, return it."""
         planned = plan_round(run, run.next_round).part([len(self.episodes)])
         [episode] = self._inner.play(planned)
         self.episodes.append(episode)
         return episode
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Return the planned episodes; a training round takes the first ones from `episodes`."""
         if "round" not in games.extra:  # Evaluations belong to no round.
             return self._inner.play(games)
         played, self.episodes = self.episodes, []

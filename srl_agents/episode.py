@@ -165,7 +165,10 @@ class Episode:
 
 
 def to_json(episode: Episode) -> str:
-    """Return the episode as one line of ASCII JSON, without a line break."""
+    """Return the episode as one line of ASCII JSON, without a line break.
+
+    Raises TypeError for data that JSON cannot represent.
+    """
     record = {"schema_version": SCHEMA_VERSION, **as_record(Episode, episode)}
     return json.dumps(record, ensure_ascii=True)
 
@@ -199,9 +202,11 @@ def from_json(line: str) -> Episode:
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
-    """Write episodes to a file, one line each, in order; missing folders are created.
+    """Write episodes to a file, one line each; the file appears only when complete.
 
-    An existing file is replaced, only when the new one is complete.
+    Args:
+        path: Path of the file, which is replaced; missing folders are created.
+        episodes: Episodes, in the order of the lines.
     """
     with whole_file(Path(path)) as file:
         for episode in episodes:
@@ -210,6 +215,9 @@ def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> No
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
     """Yield the episodes of a file written by `write_jsonl`, one at a time; skip blank lines.
+
+    Args:
+        path: Path of the file.
 
     Raises:
         EpisodeError: A line is not valid; the message contains the path and the line number.

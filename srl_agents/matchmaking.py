@@ -37,10 +37,7 @@ def assign_agents(
 
 
 class Matchmaking:
-    """Assignment of players to agents, per group of episodes.
-
-    Agents in `seats` have a fixed player; `name` selects how the others are assigned to models.
-    """
+    """Assignment of players to agents, which may differ between groups of episodes."""
 
     def __init__(
         self,

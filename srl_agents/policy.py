@@ -44,8 +44,9 @@ class SyncPolicy(Protocol):
     ) -> tuple[list[Decision], list[Any]]:
         """Choose actions; return decisions and new memories, both in the order of `seen`.
 
-        `seen` are the observations of agents of one episode that decide at the same time, `states`
-        their memories in the same order.
+        Args:
+            seen: Observation of each agent of one episode that decides at the same time.
+            states: Memory of each agent, in the order of `seen`.
         """
         ...
 

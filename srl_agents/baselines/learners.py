@@ -38,10 +38,7 @@ def drawn(chance_NK: Floats, uniform_N: Floats) -> NDArray[np.int64]:
 
 
 class SimplePGRuns:
-    """N independent SimplePG learners in array form (a matrix_game.Player), one per seed.
-
-    Raises ValueError unless `lr`, the learning rate, is above 0.
-    """
+    """N independent SimplePG learners in array form, one per seed; ValueError unless `lr` > 0."""
 
     def __init__(self, seeds: Sequence[int | np.random.SeedSequence], *, lr: float = 0.05) -> None:
         if not lr > 0:

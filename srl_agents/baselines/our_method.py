@@ -47,10 +47,7 @@ _erf = np.vectorize(erf, otypes=[float])
 
 
 class OurMethodRuns:
-    """N independent runs of OurMethodPolicy in array form (a matrix_game.Player), one per seed.
-
-    Raises ValueError if `actions` is below 2, or `momentum` is not in (0, 1].
-    """
+    """N independent runs of OurMethodPolicy in array form, one per seed; raises its errors."""
 
     def __init__(
         self,
@@ -180,10 +177,7 @@ class OurMethodRuns:
         return action_N, chance_N
 
     def _guarded(self, mean_NKK: Floats) -> Bools:
-        """Return (N,): True where the losses require the maximin strategy (Powers et al. 2007).
-
-        Also updates `_maximin_NK`, `_agreed_N` and `_sober_N`.
-        """
+        """Return (N,): True for the maximin strategy; update the agreements and the guard."""
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
         own_NL, other_NL = self._cycle_2NL
@@ -227,10 +221,7 @@ class OurMethodRuns:
         payoff_NKK: Floats,
         error_NKK: Floats,
     ) -> tuple[Actions, Floats]:
-        """Return plans (N, T, C) and their values (N,): best response, constant action or test.
-
-        Sets `_lead_N` to the constant action of each run, or UNDECIDED.
-        """
+        """Return plans (N, T, C) and their values (N,), and set `_lead_N`."""
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
         gap_error_N = _gap_error(error_NKK, share_N2)

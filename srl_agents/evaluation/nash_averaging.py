@@ -80,10 +80,7 @@ def square(matrix: ArrayLike) -> Floats:
 
 
 def _maximum_entropy(lead: Floats) -> Floats:
-    """Return the weights of maximum entropy that no player beats: lead @ weights <= 0.
-
-    They are the limit of logit equilibria (McKelvey and Palfrey 1995).
-    """
+    """Return the weights of maximum entropy with lead @ weights <= 0 (McKelvey, Palfrey 1995)."""
     logs, temperature, factor = np.full(len(lead), -np.log(len(lead))), 2.0, 0.5
     while temperature > COLDEST and factor < SLOWEST:
         colder = max(COLDEST, temperature * factor)

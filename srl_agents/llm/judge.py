@@ -59,6 +59,9 @@ class LLMJudge:
     def judge(self, debate: Debate) -> Verdict:
         """Judge a debate.
 
+        Args:
+            debate: Motion and speeches.
+
         Returns:
             The fraction of verdicts (tie: 1/2) for each side. The keys of `info` are:
 

@@ -179,9 +179,10 @@ class HuggingFaceBackend:
         return cls(model.eval(), tokenizer, **chat)
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
-        """Return a copy with another model object, for the same tokenizer, and empty caches.
+        """Return a copy with another model object and empty caches, but the same lock.
 
-        The copy shares this backend's lock, chat format and `adapter_versions`.
+        Args:
+            model: PreTrainedModel or PeftModel with the same tokenizer.
         """
         made = copy.copy(self)
         made.model = model
@@ -190,10 +191,11 @@ class HuggingFaceBackend:
         return made
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
-        """Return the current ModelVersion of an adapter, or of the base for None.
+        """Return the current ModelVersion of the weights, which records contain.
 
-        The name is not checked. Without an entry in `adapter_versions`, an adapter has the version
-        of the base.
+        Args:
+            adapter: Name of an adapter, which is not checked; None for the base. Without an entry
+                in `adapter_versions`, an adapter has the version of the base.
         """
         version = self.weights_version
         if adapter is not None:
@@ -222,7 +224,8 @@ class HuggingFaceBackend:
     def answer_probabilities(self, request: Request) -> list[float]:
         """Return the probabilities of `request.answers`, in order, under constrained sampling.
 
-        The request must have answers and a temperature above 0; top_k and top_p are ignored.
+        Args:
+            request: Request with legal answers and temperature > 0; top_k and top_p are ignored.
         """
         assert request.answers is not None
         end = self.chat.end_of_turn
