@@ -84,8 +84,8 @@ class LoRAManager:
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:
         """Replace all weights of an adapter, call `on_version`, and return the new version.
 
-        `weights` has the names and shapes of `weights()`. Raises KeyError for an unknown lora_id,
-        and ConfigError for other names, shapes or numbers that are not finite; nothing changes.
+        `weights` has the names and shapes of `weights()`. Raises, without a change, KeyError for an
+        unknown lora_id and ConfigError for other names, other shapes and infinite or NaN numbers.
         """
         config = self.configs[lora_id]
         with self._lock, self.backend.lock:

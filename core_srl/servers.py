@@ -252,9 +252,9 @@ class DistributedLoRAScheduler(_Servers):
 
     Args:
         base_port: Port of the first server, 1 to 65535.
-        num_gpus: Number of servers, one per GPU; 0 is one server on the CPU.
-        manager: Manager whose base and adapters are served; by default a new one of the default
-            base on the CPU, with adapter i on GPU i.
+        num_gpus: Number of servers, one per GPU; fewer GPUs are shared. 0 is one server on the CPU.
+        manager: Manager whose base and current adapters are served; by default a new one of the
+            default base on the CPU, with adapter i on GPU i.
         python: Interpreter of the environment with vLLM; by default the running one.
 
     Raises:

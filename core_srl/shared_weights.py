@@ -49,8 +49,8 @@ class SharedWeights:
     """One model of this process for many conversations, updated for all of them.
 
     Threads may sample and update at the same time: a batch has one version of the weights. The
-    constructor loads the model, and adds a new LoRA adapter if `enable_lora` is set. It raises
-    BackendError if that fails, and ConfigError if the model of a LoRA adapter is one itself.
+    constructor loads the model, and adds a new LoRA adapter if `enable_lora` is set. Raises
+    BackendError if the model cannot be loaded, and ConfigError for `enable_lora` with an adapter.
     """
 
     def __init__(self, config: LLMConfig) -> None:
