@@ -60,9 +60,10 @@ class LoRAManager:
             self.make(config)
 
     def make(self, config: LoRAConfig) -> None:
-        """Add an adapter that does not change the base's answers yet.
+        """Add an adapter, version 0, that does not change the base's answers yet.
 
-        Raises ConfigError for a lora_id in use or target modules that the base lacks.
+        The first adapter replaces `backend`. Raises ConfigError for a lora_id in use or target
+        modules that the base lacks.
         """
         with self._lock, self.backend.lock:
             if config.lora_id in self.configs:
@@ -83,8 +84,8 @@ class LoRAManager:
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:
         """Replace all weights of an adapter, call `on_version`, and return the new version.
 
-        `weights` has the names and shapes of `weights()`. Raises KeyError for an unknown lora_id,
-        and ConfigError for other weights or numbers that are not finite; nothing changes.
+        `weights` has the names and shapes of `weights()`. Raises, without a change, KeyError for an
+        unknown lora_id and ConfigError for other names, other shapes and infinite or NaN numbers.
         """
         config = self.configs[lora_id]
         with self._lock, self.backend.lock:

@@ -39,14 +39,17 @@ class CooperationType(Enum):
 
 
 class CompetenceType(Enum):
-    """Baselines that an agent's answers are compared with."""
+    """Baselines of returns: GENERAL is the algorithm's, SPECIALIZED a moving average by role."""
 
     GENERAL = "general"
     SPECIALIZED = "specialized"
 
 
 class CooperationFactor(Section):
-    """Kind and amount of cooperation; ConfigError for a field that the kind does not read."""
+    """Kind and amount of cooperation.
+
+    Raises ConfigError if a field that the kind does not use differs from its default.
+    """
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: Share = 0.0
@@ -68,9 +71,9 @@ class CooperationFactor(Section):
 
 
 class CompetenceFactor(Section):
-    """Baselines that an agent's answers are compared with; abilities are measured, not set.
+    """Baseline of an agent's returns.
 
-    Raises ConfigError for an `experience_decay` with competence_type GENERAL.
+    Raises ConfigError if `experience_decay` differs from its default with competence_type GENERAL.
     """
 
     competence_type: CompetenceType = CompetenceType.GENERAL

@@ -39,7 +39,7 @@ LARGEST_GROUP = 16
 
 
 class TrainingMode(Enum):
-    """Rewards of the models; docs/training/updates.md has the formulas."""
+    """Ways to compute the models' rewards; docs/training/updates.md has the formulas."""
 
     COOPERATIVE = "cooperative"
     COMPETITIVE = "competitive"
@@ -48,7 +48,7 @@ class TrainingMode(Enum):
 
 
 class WeightUpdateStrategy(Enum):
-    """Combination of the models' updates; see docs/training/updates.md."""
+    """Ways to combine the models' updates; see docs/training/updates.md."""
 
     SYNCHRONIZED = "synchronized"
     ASYNCHRONOUS = "asynchronous"
@@ -95,35 +95,35 @@ class MultiModelConfig(Section):
             kind: {**MODERN_MODELS, **API_MODELS}[kind] for kind in DOCUMENTED_TYPES
         }
     )
-    """Type -> local folder, hub name or name in an API. Types that model_types lacks become
-    model_types."""
+    """Type -> local folder, hub name or name in an API. Unless model_types was given, these types
+    become model_types; on assignment also if model_types lacks one of them."""
     enable_lora: bool | None = None
-    """Train LoRA adapters instead of whole models; None: for hub models of a billion parameters or
-    more by their name."""
+    """Train LoRA adapters instead of whole models; None selects adapters if a hub name states a
+    billion parameters or more."""
     training_mode: Annotated[TrainingMode, Field(strict=False)] = TrainingMode.MIXED
     weight_update_strategy: Annotated[WeightUpdateStrategy, Field(strict=False)] = (
         WeightUpdateStrategy.ASYNCHRONOUS
     )
     """A WeightUpdateStrategy or its value; only models of the same base are averaged."""
     max_episodes: Positive = 1000
-    """Limit on the episodes; whole multiples of update_frequency are trained, and at least two."""
+    """Limit on the episodes; only whole rounds are trained (see `rounds`), of two or more."""
     episode_length: Positive = 32
     max_new_tokens: Positive | None = None
     """Tokens per answer; None: 4 where all models are 'tiny', else 32. Trades need 32 or more."""
     episode_timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds until the episodes of a round end with "Episode timeout"."""
+    """Seconds for the episodes of a round, after which EpisodeTimeout is raised; None: no limit."""
     update_frequency: Annotated[int, Field(ge=2)] = 10
     """Episodes between two updates: one round."""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-4
-    """Learning rate of AdamW: 3e-3 for the embedded model, 1e-6 to 1e-5 for large models."""
+    """Learning rate of AdamW; 3e-3 suits the embedded model, 1e-6 to 1e-5 large models."""
     cooperation_strength: Annotated[float, Field(ge=0, le=1)] = 0.6
-    """Share of the team's mean in each reward."""
+    """Share of the team's mean in each reward; not used by COMPETITIVE."""
     competition_intensity: Annotated[float, Field(ge=0)] = 0.4
-    """Scale of the rank bonus, in units of an episode's return."""
+    """Scale of the rank bonus, in units of an episode's return; only for COMPETITIVE and MIXED."""
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
     """Sampler of the models that learn: HUGGINGFACE (this process) or VLLM (servers of the run)."""
     base_port: Annotated[int, Field(ge=1, le=65535)] = 8001
-    """Port of the first model's vLLM server; the other models have the following ports."""
+    """Port of the first vLLM server. Each model has a server; adapters share the first one."""
     num_gpus: Annotated[int, Field(ge=0)] = 4
     """Limit on the GPUs in use. Several need Ray; without a GPU models are on the CPU."""
     batch_size: Positive = 32
@@ -132,6 +132,7 @@ class MultiModelConfig(Section):
     save_interval: Positive = 100
     """Episodes between two checkpoints, rounded down to whole rounds."""
     max_checkpoints: int = 10
+    """Number of newest checkpoints to keep, 1 or more; -1 keeps all."""
     enable_verl: bool = True
     """Sample in batches and keep keys and values of conversations between their turns; False
     samples one answer at a time."""
@@ -198,9 +199,9 @@ class MultiModelConfig(Section):
     def rounds(self) -> tuple[int, int, int]:
         """Return (number of rounds, episodes per round, episodes per group).
 
-        A round has `update_frequency` episodes; in a shorter run the largest number, at least 2,
-        that groups of 2 to 16 divide. A remainder of `max_episodes` is left out. Raises ConfigError
-        if no number from 2 to 16 divides `update_frequency`.
+        A round has `update_frequency` episodes. If `max_episodes` is smaller, the only round has as
+        many of them, at least 2, as a group size of 2 to 16 divides. The group size is the largest
+        possible one. Raises ConfigError if no number from 2 to 16 divides `update_frequency`.
         """
         every = self.update_frequency
         if largest_group(every) is None:
@@ -217,7 +218,8 @@ class MultiModelConfig(Section):
         """Return the configuration of the run on this machine.
 
         Args:
-            agents: Agents of the environment; None or empty: agent_0, ... of the default one.
+            agents: Agents of the environment that is played; None or empty selects agent_0, ... of
+                the default one. The result's `environment` is the default one in any case.
 
         Raises:
             ConfigError: If settings are incompatible, or no model learns.
@@ -359,9 +361,8 @@ def largest_group(episodes: int) -> int | None:
 def minibatches(samples: int, batch_size: int, group: int) -> int:
     """Return the number of optimizer steps of a round with `samples` samples per model.
 
-    It is the smallest divisor of `group` with at most `batch_size` samples per step. Such a divisor
-    also divides the samples that remain after whole groups failed. Raises ConfigError if there is
-    none.
+    It is the smallest divisor of `group` with at most `batch_size` samples per step. Raises
+    ConfigError if there is none.
     """
     for parts in range(1, group + 1):
         if group % parts == 0 and samples <= parts * batch_size:

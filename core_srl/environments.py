@@ -50,7 +50,7 @@ class MultiModelTrainingEnvironment(CustomRewards):
 
 
 class CoopCompeteEnv(CoopCompete):
-    """Two-agent benchmark game: agreement pays, disagreement costs both.
+    """Game coop_compete_v0 of two agents, variant "pair": agreement pays, disagreement costs both.
 
     Args:
         horizon: Number of steps of an episode.
@@ -83,7 +83,10 @@ def create_multi_model_coop_compete_env(
 
 
 def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
-    """Create team_battle_v0: two teams of four, with equal rewards in the first 10 episodes."""
+    """Create team_battle_v0 with two teams of four.
+
+    All agents have equal rewards in the first 10 episodes after a reset with a seed.
+    """
     return _make(EnvironmentType.TEAM_BATTLE, "team_battle_v0", warmup_episodes=10)
 
 
@@ -92,7 +95,7 @@ def create_multi_model_staged_env(
 ) -> MultiModelTrainingEnvironment:
     """Create staged_v0 for `num_models` agents; EnvConfigError for a value not allowed.
 
-    All agents have equal rewards in the first `warmup_episodes` episodes.
+    All agents have equal rewards in the first `warmup_episodes` episodes after a reset with a seed.
     """
     options = {"num_agents": num_models, "warmup_episodes": warmup_episodes}
     return _make(EnvironmentType.STAGED, "staged_v0", **options)

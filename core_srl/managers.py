@@ -70,8 +70,9 @@ class SharedLLMManager:
 
         Args:
             node_id: Name of the node.
-            node_config: system_prompt (default none), seed of the samples (a checksum of the name),
-                temperature (the LLMConfig's), top_p (1), top_k (0: all) and max_new_tokens (2048).
+            node_config: Settings, with their defaults: system_prompt (none), seed of the samples (a
+                checksum of the name), temperature (the LLMConfig's), top_p (1), top_k (0: all) and
+                max_new_tokens (2048).
 
         Raises:
             ConfigError: For other settings or wrong values; EnvConfigError for a wrong seed.
@@ -133,10 +134,11 @@ class SharedLLMManager:
         return done | {"learning_rate": learning_rate, "affected_nodes": list(self._nodes)}
 
     def get_global_stats(self) -> dict[str, Any]:
-        """Return llm_model, llm_backend, weights_version (None for an API), total_updates, counts.
+        """Return the statistics of the model and of its nodes.
 
-        The counts are registered_nodes_count, total_requests, total_prompt_tokens and
-        total_completion_tokens; node_usage_stats has the last three by node, without total_.
+        The keys are llm_model, llm_backend, weights_version (None for an API), total_updates,
+        registered_nodes_count, total_requests, total_prompt_tokens, total_completion_tokens and
+        node_usage_stats: node id -> requests, prompt_tokens and completion_tokens.
         """
         usage = {
             name: {
@@ -165,8 +167,6 @@ _ApiConversation = tuple[np.random.Generator, tuple[Message, ...]]
 
 
 class _ApiModel:
-    """Model behind an API, whose weights cannot be updated."""
-
     version = None
 
     def __init__(self, config: LLMConfig) -> None:
@@ -217,7 +217,7 @@ def create_qwen3_manager(
     max_length: int = 32768,
     temperature: float = 0.7,
 ) -> SharedLLMManager:
-    """Load a model; return a manager. Errors as in SharedLLMManager; ConfigError for wrong values.
+    """Load a model and return its manager; raises the errors of SharedLLMManager and LLMConfig.
 
     Args:
         model_name: Folder, PEFT adapter or hub name.

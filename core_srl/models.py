@@ -46,10 +46,9 @@ def lacks(kind: str, name: str) -> str | None:
 def types_here(
     kinds: Sequence[str], names: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the types, with 'tiny' for those that this machine lacks, and (note,) or ().
+    """Return the types, with 'tiny' for those that this machine lacks, and a tuple of 0 or 1 notes.
 
-    `names` is type -> folder, hub name or name in an API. If a type was replaced and the others are
-    all behind an API, every type becomes 'tiny', because one model must learn.
+    `names` is type -> folder, hub name or name in an API. The note has the reasons.
     """
     reasons = {kind: lacks(kind, names[kind]) for kind in kinds}
     missing = {kind: why for kind, why in reasons.items() if why is not None}
@@ -63,7 +62,7 @@ def types_here(
 
 
 def is_large(name: str) -> bool:
-    """Return True if a name, which is no folder, states a billion parameters or more, as "7B"."""
+    """Return True if a name states a billion parameters or more ("7B"), and False for a folder."""
     found = _BILLIONS.search(name.rpartition("/")[2])
     return not os.path.isdir(name) and found is not None and float(found[1]) >= 1
 

@@ -17,8 +17,7 @@ from srl_train.metrics import JsonlSink, read_metrics
 class MonitoringConfig(Section):
     """Documented settings of a monitor.
 
-    Raises:
-        ConfigError: For a value that is not allowed. It is a ValueError.
+    Raises ConfigError, a ValueError, for a value not allowed.
     """
 
     enable_file_logging: bool = True
@@ -43,7 +42,7 @@ class UnifiedMonitor:
         self._file: JsonlSink | None = None
 
     def start(self) -> None:
-        """Record trainers with enable_monitoring, and in the file if enabled; no effect if started.
+        """Start to record trainers, also in the file if enabled; no effect if started.
 
         Raises:
             MetricsError: If the file exists and has lines that are not JSON.
@@ -63,7 +62,7 @@ class UnifiedMonitor:
             self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Store a copy of a line in `latest_metrics`, and append it to the file if that is open.
+        """Store a copy of a row in `latest_metrics`, and append the row to the file, if open.
 
         Args:
             line: Metrics of a round or stage, with the key `run`.
@@ -80,7 +79,7 @@ class StartedMonitors:
     """Sink of one run's metrics that passes every row to all started monitors.
 
     Args:
-        run: Name of the run, its folder, which each row receives as the key `run`.
+        run: Folder of the run.
     """
 
     def __init__(self, run: str) -> None:
@@ -99,10 +98,10 @@ create_unified_monitor = UnifiedMonitor
 
 
 class GraphVisualizer:
-    """Page with the reward curves of all runs in a monitor's file, which only `draw` reads.
+    """Page with the reward curves of all runs in a monitor's file.
 
     Args:
-        log_file: Path of a monitor's file, MonitoringConfig.log_file_path.
+        log_file: Path of the file, which only `draw` reads.
     """
 
     def __init__(self, log_file: str) -> None:

@@ -45,8 +45,6 @@ log = logging.getLogger(__name__)
 
 
 class _Servers(ABC):
-    """vLLM servers of this machine that are started and stopped together."""
-
     def __init__(self, base_port: int, num_gpus: int, python: str) -> None:
         self.base_port = whole_number("base_port", base_port, 1, 65535)
         self.num_gpus = whole_number("num_gpus", num_gpus, 0, 65536 - base_port)
@@ -57,8 +55,7 @@ class _Servers(ABC):
         """Start the servers and wait until they answer.
 
         Raises:
-            ServingError: If a server does not start, with words of its log; if they run already.
-            PlacementError: For a model that does not fit.
+            ServingError: If the servers run already, or one does not start; then none runs.
             BackendError: "Model loading failed". ConfigError if no model is registered.
         """
         if self._fleet is not None:
@@ -86,10 +83,10 @@ class _Servers(ABC):
 
 
 class UnifiedScheduler(_Servers):
-    """Several models behind vLLM servers of this machine, which share their requests.
+    """Scheduler of requests to several models, each behind vLLM servers of this machine.
 
     Each model adds a server at the next port from base_port on: on GPUs, or on the CPU if there are
-    none. Models with the same weights share their servers.
+    none. Models with the same folder or hub name share all of their servers.
 
     Args:
         base_port: Port of the first server, 1 to 65535.
@@ -138,12 +135,12 @@ class UnifiedScheduler(_Servers):
     async def submit_task(
         self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
     ) -> dict[str, LLMResponse]:
-        """Return the answers to a prompt by model id.
+        """Send a prompt to models concurrently, and return model id -> answer.
 
         Args:
             task: User message, the whole conversation.
             selected_models: Ids of the models that answer; None selects all.
-            sampling: temperature (0.7), top_p (1) or max_new_tokens (2048).
+            sampling: temperature (default 0.7), top_p (1) or max_new_tokens (2048).
 
         Raises:
             ConfigError: For unknown models and settings; PolicyError for top_k.
@@ -162,7 +159,7 @@ class UnifiedScheduler(_Servers):
         return dict(zip(chosen, answers, strict=True))
 
     def set_score(self, model_id: str, score: float) -> None:
-        """Set a model's score, by which a competitive scheduler shares.
+        """Set a model's score, on which its share of the servers depends.
 
         Args:
             model_id: Registered id.
@@ -180,7 +177,8 @@ class UnifiedScheduler(_Servers):
         """Return {"sharing", "models": id -> statistics}; no models unless the servers run.
 
         The statistics are model_name, port, url, gpus and, once the model has a task or a score,
-        done (number of successful requests), tokens (sum of their costs) and score or None.
+        done (number of successful requests), tokens (sum of their costs) and score or None. Raises
+        ServingError if a server ended and cannot be restarted.
         """
         models = {}
         for model_id, spec in self._specs.items() if self._fleet is not None else ():
@@ -236,7 +234,7 @@ create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a scheduler that shares servers by `set_score`; EnvConfigError for wrong arguments.
+    """Create a UnifiedScheduler with `sharing` "priority", which raises the same errors.
 
     Args:
         base_port: Port of the first server, 1 to 65535.
@@ -249,19 +247,20 @@ def create_competitive_scheduler(
 class DistributedLoRAScheduler(_Servers):
     """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
 
-    The server of an adapter has the adapter's port. `manager.swap` also loads the
-    new version on the server, and raises BackendError if the server refuses it.
+    The server of an adapter has the adapter's port. `manager.swap` also loads the new version on
+    the server while it runs, and raises BackendError if the server refuses it.
 
     Args:
         base_port: Port of the first server, 1 to 65535.
-        num_gpus: Number of servers, one per GPU; 0 is one server on the CPU.
-        manager: Manager whose base and adapters are served; by default a new one on the CPU, with
-            adapter i on GPU i.
+        num_gpus: Number of servers, one per GPU; fewer GPUs are shared. 0 is one server on the CPU.
+        manager: Manager whose base and current adapters are served; by default a new one of the
+            default base on the CPU, with adapter i on GPU i.
         python: Interpreter of the environment with vLLM; by default the running one.
 
     Raises:
         EnvConfigError: An argument is invalid (a ValueError).
         ConfigError: An adapter's port is not base_port + gpu_id, or beyond the last server's.
+        BackendError: The base of the default manager cannot be loaded.
     """
 
     def __init__(
@@ -316,7 +315,7 @@ class DistributedLoRAScheduler(_Servers):
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:
-        """Stop the servers, if they run; delete adapter files, reset `manager.on_version`."""
+        """Stop the servers, if they run; delete adapter files and reset `manager.on_version`."""
         self.manager.on_version = lambda lora_id: None
         await super().stop()
         if self._publisher is not None:

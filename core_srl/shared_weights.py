@@ -49,8 +49,8 @@ class SharedWeights:
     """One model of this process for many conversations, updated for all of them.
 
     Threads may sample and update at the same time: a batch has one version of the weights. The
-    constructor loads the model, and adds a new LoRA adapter if `enable_lora` is set. It raises
-    BackendError if that fails, and ConfigError if the model of a LoRA adapter is one itself.
+    constructor loads the model, and adds a new LoRA adapter if `enable_lora` is set. Raises
+    BackendError if the model cannot be loaded, and ConfigError for `enable_lora` with an adapter.
     """
 
     def __init__(self, config: LLMConfig) -> None:
@@ -149,7 +149,6 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return (weight, gradient) pairs; UpdateError if none, unknown, misshapen, not finite."""
         unknown = [name for name in gradients if name not in self._weights]
         if unknown or not gradients:
             raise UpdateError(
@@ -166,7 +165,10 @@ class SharedWeights:
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
-    """Return numbers as a tensor like `like`; ValueError for others, NaN, or another shape."""
+    """Return `given`, a tensor or numbers, as a tensor with the dtype and device of `like`.
+
+    Raises ValueError for other objects, numbers that are not finite, and another shape.
+    """
     try:
         numbers = torch.as_tensor(given)
     except (RuntimeError, TypeError) as error:  # None, as the gradient of an unused weight
@@ -179,9 +181,10 @@ def dense_like(given: Any, like: Tensor) -> Tensor:
 
 
 def load_model(model_name: str, device: str) -> HuggingFaceBackend:
-    """Load a folder, hub name, PEFT adapter or 'tiny' (made for coop_compete_pair_v0).
+    """Load a model from a folder, hub name or PEFT adapter, or 'tiny' for coop_compete_pair_v0.
 
-    Raises BackendError: "Model loading failed", "GPU memory insufficient".
+    `device` is "auto" or a torch device. Raises BackendError: "Model loading failed", "GPU memory
+    insufficient".
     """
 
     def make_env() -> Any:

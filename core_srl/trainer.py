@@ -134,11 +134,13 @@ class MultiModelTrainer:
         """Train all remaining rounds in a worker thread.
 
         A cancellation or SIGTERM ends training after the current round and saves a checkpoint.
-        Another run in checkpoint_dir is first moved to a folder next to it.
+        Another run in checkpoint_dir is first moved to a folder next to it. Raises the errors of
+        `trainer` and of srl_train.Trainer.fit.
 
         Returns:
             training_completed (False if stopped early), total_episodes, training_time (seconds),
-            training_metrics (lists by episode or model), evaluation (before and after), stages,
+            training_metrics (lists with an entry per round, and counts by model), evaluation
+            ("before" and "after" -> result; empty without enable_monitoring), stages,
             final_model_states (`get_model_performance_summary()`) and checkpoints_saved (ids).
         """
         trainer = await asyncio.to_thread(self._begin)
@@ -164,12 +166,14 @@ class MultiModelTrainer:
             episode_num: Number of the next episode, `current_episode`, from 0.
 
         Returns:
-            episode (its number), rewards (model -> mean raw reward per step, None without steps),
-            cooperation_ratio (None without the action "cooperate"), updates (model -> True if its
-            weights changed), metrics (row of a round that ended, else {}), failure (error or None).
+            episode (its number), rewards (model that learns -> mean raw reward per step, or None
+            without steps), cooperation_ratio (None without the action "cooperate"), updates (model
+            that learns -> True if it was updated), metrics (row of a round that ended, else {}) and
+            failure (error of the episode or None).
 
         Raises:
-            TrainingError: For another number than the next episode's, or after max_episodes.
+            TrainingError: For another number than the next episode's, after max_episodes, or if too
+                many episodes of the round failed.
         """
         return await asyncio.to_thread(self._train_episode, episode_num)
 
@@ -210,8 +214,9 @@ class MultiModelTrainer:
         """Return the statistics of each model by its id; values without data are None.
 
         Returns:
-            Id -> model_type, model_name, kind, seats (agents), avg_reward (raw per step), win_rate,
-            total_episodes, update_count (0 for an API), cooperation_score, gpu_id (None: no GPU).
+            Id -> model_type, model_name, kind ("full", "adapter" or "frozen"), seats (agents),
+            avg_reward (raw, per step), win_rate (0 to 1), total_episodes (of all its agents),
+            update_count, cooperation_score (0 to 1) and gpu_id (None without a GPU).
         """
         trainer, kinds = self.trainer, self.config.types_by_model()
         summary = trainer.get_model_performance_summary() | summaries.frozen_states(trainer.run)
@@ -233,11 +238,7 @@ class MultiModelTrainer:
             self._trainer.close()
 
     async def _save_checkpoint(self, episode: int) -> str:
-        """Save a checkpoint of the complete rounds, without the episodes of a begun one.
-
-        Return its id. Raise TrainingError unless `episode` is `current_episode`, which counts the
-        episodes of a begun round, too.
-        """
+        """Return a new checkpoint's id; TrainingError unless `episode` is `current_episode`."""
         trainer = self._begin()
         if episode != self.current_episode:
             raise TrainingError(
@@ -299,7 +300,6 @@ class MultiModelTrainer:
         return self._environment.reward_function if self._environment is not None else None
 
     def _build(self) -> Trainer:
-        """Return a new core trainer with loaded models, at this run's newest checkpoint, if any."""
         config, agents, make_env = self.config, None, None
         if self._replaced or self._reward_function is not None:
             make_env = partial(_copy_of, self.environment, config.episode_length)
@@ -344,17 +344,12 @@ class _EpisodeEngine:
         """Episodes of the next round that were played already."""
 
     def play_next(self, run: Run) -> Episode:
-        """Play the next episode planned for `run.next_round`; add it to `episodes`, return it."""
         planned = plan_round(run, run.next_round).part([len(self.episodes)])
         [episode] = self._inner.play(planned)
         self.episodes.append(episode)
         return episode
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Return the planned episodes; of a training round, play only those not in `episodes`.
-
-        A training round empties `episodes`.
-        """
         if "round" not in games.extra:  # Evaluations belong to no round.
             return self._inner.play(games)
         played, self.episodes = self.episodes, []
@@ -366,7 +361,6 @@ class _EpisodeEngine:
 
 
 def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) -> Any:
-    """Return a copy with the same reward function; `max_cycles`, if any, is `episode_length`."""
     made = copy.deepcopy(environment)
     made.reward_function = environment.reward_function
     if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:

@@ -66,7 +66,7 @@ class Decision:
 
     action: Any
     text: str | None = None
-    """Answer of a language model, unmodified."""
+    """Answer of a language model or person, unmodified; None for other policies."""
     tokens: Tokens | None = None
     """Tokens of `text`; None for models behind an API."""
     logprob: float | None = None
@@ -165,7 +165,10 @@ class Episode:
 
 
 def to_json(episode: Episode) -> str:
-    """Return the episode as one line of ASCII JSON, without a line break."""
+    """Return the episode as one line of ASCII JSON, without a line break.
+
+    Raises TypeError for data that JSON cannot represent.
+    """
     record = {"schema_version": SCHEMA_VERSION, **as_record(Episode, episode)}
     return json.dumps(record, ensure_ascii=True)
 

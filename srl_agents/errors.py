@@ -2,7 +2,7 @@
 
 
 class BackendError(RuntimeError):
-    """Failure of a language-model backend: the episode fails, the run continues."""
+    """Failure of a language-model backend, which ends only the episode if one is played."""
 
 
 class ServerUnavailable(BackendError):
@@ -14,15 +14,15 @@ class EpisodeTimeout(TimeoutError):
 
 
 class ServingError(RuntimeError):
-    """Failure to start model servers, or their unexpected end."""
+    """Failure to start or to use model servers."""
 
 
 class PlacementError(ServingError):
-    """Models that do not fit the available GPUs, memory or ports."""
+    """GPUs for model servers that do not exist, or are too few."""
 
 
 class EpisodeError(ValueError):
-    """Recorded episode with a wrong schema version, or a damaged line."""
+    """Recorded episode that cannot be read or replayed."""
 
 
 class RolloutError(RuntimeError):
@@ -30,4 +30,4 @@ class RolloutError(RuntimeError):
 
 
 class PolicyError(ValueError):
-    """Unknown policy, or a policy that cannot play the environment."""
+    """Unknown policy, or one that cannot play the environment or use its settings."""

@@ -76,6 +76,7 @@ class Game:
     observations: dict[str, Any] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
+    """Agent -> memory of its policy."""
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
     ends: dict[str, End] = field(default_factory=dict)

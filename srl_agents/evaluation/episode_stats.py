@@ -12,7 +12,10 @@ LONG_AFTER = 2**31
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
-    """Return the fraction of odd actions, which cooperate, in games with them; else None."""
+    """Return the fraction of odd (cooperative) actions in steps with "cooperation_ratio", or None.
+
+    These steps have the key in their info; the result is None without any.
+    """
     actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
     return sum(int(action) % 2 for action in actions) / len(actions) if actions else None
 
@@ -25,7 +28,7 @@ def parse_failures(steps: Iterable[AgentStep]) -> float:
 
 
 def success(episodes: Iterable[Episode]) -> float | None:
-    """Return the fraction of true "success" entries in the agents' last infos; None without any."""
+    """Return the fraction of True among the entries "success" of agents' last infos, or None."""
     ends = [
         bool(end["success"])
         for episode in episodes
@@ -44,9 +47,9 @@ def environment_of(episode: Episode) -> str | None:
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
     """Return label -> statistics of the episodes of this environment of multitask_v0.
 
-    The keys are "episodes" (number), "raw_reward" (mean per step), "raw_return" (mean per agent and
-    episode), "success" (or None) and "parse_failures" (see these functions). Other episodes are
-    ignored.
+    The keys are "episodes" (number), "raw_reward" (mean per agent and step, or None without steps),
+    "raw_return" (mean per agent and episode), "success" and "parse_failures" (see these functions).
+    Episodes of other environments are ignored.
     """
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:

@@ -63,7 +63,10 @@ class Player(Protocol):
 
 
 class Scripted:
-    """N runs of a memory-one strategy, one per seed."""
+    """N runs of a memory-one strategy (a Player), one per seed.
+
+    `chances` are the probabilities of action 1 at first and after (own, other) = 00, 01, 10, 11.
+    """
 
     def __init__(self, seeds: Seeds, chances: Sequence[float]) -> None:
         self._uniforms = Uniforms(seeds)

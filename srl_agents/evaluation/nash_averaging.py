@@ -80,13 +80,7 @@ def square(matrix: ArrayLike) -> Floats:
 
 
 def _maximum_entropy(lead: Floats) -> Floats:
-    """Return the weights of maximum entropy that no player beats: lead @ weights <= 0.
-
-    The weights are the limit of the logit equilibria w = softmax(lead @ w / t) as the temperature t
-    falls (McKelvey and Palfrey 1995). `lead` is antisymmetric, so each t has exactly one logit
-    equilibrium, whose entropy is at least that of any Nash equilibrium, and the equations of a
-    Newton step always have a solution.
-    """
+    """Return the weights of maximum entropy with lead @ weights <= 0 (McKelvey, Palfrey 1995)."""
     logs, temperature, factor = np.full(len(lead), -np.log(len(lead))), 2.0, 0.5
     while temperature > COLDEST and factor < SLOWEST:
         colder = max(COLDEST, temperature * factor)

@@ -55,7 +55,7 @@ def remade(
 
 
 def replay(episode: Episode, env: Any) -> Iterator[Any]:
-    """Replay a recorded episode in an environment, which is reset first.
+    """Replay a recorded episode in an environment, which is reset first and not closed.
 
     Args:
         episode: Record to replay.
@@ -117,7 +117,11 @@ Turn = tuple[AgentStep, ...]
 
 
 class Watched:
-    """Wrapper of an environment that stores the infos of the last reset or step."""
+    """Wrapper of an environment that stores the infos of the last reset or step.
+
+    `infos` are those of the current state of `env`, if it is running. The wrapper is for `replay`,
+    which renders nothing because `render_mode` is None.
+    """
 
     def __init__(self, env: Any, infos: Mapping[str, Any] | None = None) -> None:
         self.env = env
@@ -141,7 +145,7 @@ class Watched:
         return outcome
 
     def mask(self, agent: str) -> Any:
-        """Return the agent's mask (1 = legal) in `infos`, or None if all actions are legal."""
+        """Return the agent's action mask (1 = legal) in `infos`, or None without a mask."""
         return self.infos.get(agent, {}).get("action_mask")
 
     def others(self, step: AgentStep) -> list[int]:
@@ -157,7 +161,10 @@ class Watched:
         return [action for action in legal if action != taken]
 
     def default(self, agent: str) -> Any:
-        """Return the text view's default action, or the first legal one if it is illegal."""
+        """Return the text view's default action, or the first legal action if that is illegal.
+
+        Raises AttributeError without a text view.
+        """
         mask = self.mask(agent)
         action = fallback_action(self.env.unwrapped.text_view, mask)
         return action if mask is None or mask[action] else int(np.argmax(mask))
@@ -166,10 +173,10 @@ class Watched:
 def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: int) -> list[Turn]:
     """Play `turns` on a copy of `watched`, with `action` as the first action of `agent`.
 
-    `turns` are the recorded steps that follow the environment's current state. Returns the steps
-    until the episode or `turns` ends, with their new rewards, without observations. Recorded
-    actions that become illegal or are missing are replaced by the default. Raises EnvError if
-    there can be no copy.
+    `turns` are the recorded steps from the environment's current state on; `agent` acts in the
+    first. Returns the steps until the episode or `turns` ends, with their new rewards, without
+    observations. Later actions that are missing or illegal are replaced by `Watched.default`.
+    Raises EnvError if the environment cannot be copied.
     """
     game = Watched(copied(watched.env), watched.infos)
     found: list[Turn] = []

@@ -19,7 +19,10 @@ ContextFunction = Callable[[list[Message]], Sequence[Message]]
 
 
 def window(steps: int) -> ContextFunction:
-    """Return a function that selects the rules, last `steps` user messages and answers between."""
+    """Return a context function for the last `steps` user messages.
+
+    The function selects the rules, these messages, and the answers between them.
+    """
 
     def last_steps(messages: list[Message]) -> list[Message]:
         rules = messages[:1] if messages[0]["role"] == "system" else []

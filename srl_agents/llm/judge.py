@@ -44,9 +44,9 @@ class LLMJudge:
         """Create a judge.
 
         Args:
-            backend: Model.
-            sampling: Sampling settings of the verdicts.
-            seed: Seed of the verdicts.
+            backend: Model that answers.
+            sampling: Sampling settings of the verdicts, by default greedy.
+            seed: Seed of the verdicts; not used by APIs without seeds.
 
         Raises:
             PolicyError: The API does not support a setting.
@@ -63,9 +63,12 @@ class LLMJudge:
             debate: Motion and speeches.
 
         Returns:
-            The fraction of verdicts (tie: 1/2) for each side. `info` contains `orders` (verdicts,
-            one per order of speakers: "pro", "con", "tie", or None if not parsed, as a tie),
-            `agreed` (True if both are parsed and equal) and `unreadable` (number not parsed).
+            The fraction of verdicts (tie: 1/2) for each side. The keys of `info` are:
+
+            - `orders`: verdicts with pro, and with con, as speaker A: "pro", "con", "tie", or None
+              if not parsed, which counts as a tie.
+            - `agreed`: True if both are parsed and equal.
+            - `unreadable`: number of verdicts that are not parsed.
 
         Raises:
             JudgeError: The backend failed.

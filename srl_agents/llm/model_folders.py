@@ -17,7 +17,10 @@ from srl_agents.errors import BackendError
 
 
 def cache_folder() -> Path:
-    """Return $CORE_SRL_CACHE, or core-srl in $XDG_CACHE_HOME, $LOCALAPPDATA or ~/.cache."""
+    """Return $CORE_SRL_CACHE, or by default the folder core-srl in the user's cache folder.
+
+    That is the first of $XDG_CACHE_HOME, $LOCALAPPDATA and ~/.cache that is set.
+    """
     if configured := os.environ.get("CORE_SRL_CACHE"):
         return Path(configured)
     platform = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")

@@ -63,9 +63,10 @@ def turn_of(
     failure: ParseFailure | None = None,
     last: int | None = None,
 ) -> ChatTurn:
-    """Return the next message to the model: `situation(view, seen, failure)`.
+    """Return the ChatTurn with the user message `situation(view, seen, failure)`.
 
-    `last` is the last token id of the previous answer; None opens the conversation with the rules.
+    `last` is the last token id of the previous answer; None for the first message, which the rules
+    precede.
     """
     rules = rules_for(view, seen) if last is None else None
     return ChatTurn(situation(view, seen, failure), rules=rules, last=last)
@@ -139,8 +140,10 @@ class TextPolicy:
             view: Text view of the environment.
             sampling: Settings of agents that are not in `per_agent`; None selects Sampling().
             per_agent: Agent -> sampling settings.
-            adapter: Name of the LoRA adapter, for all agents or per agent; None for the base.
-            constrained: True to sample only legal answers.
+            adapter: Name of the LoRA adapter, for all agents, or agent -> name. None, and agents
+                without an entry, select the base model.
+            constrained: True to sample only legal answers; without a list of legal answers, `act`
+                then raises PolicyError.
             context: Function that selects the messages of each prompt (srl_agents.llm.context).
                 None sends the whole conversation.
             name: Name in records; by default the backend's.

@@ -308,7 +308,6 @@ class _Lesson:
 
 
 def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
-    """Return a dialogue's tokens; targets of readable answers make legal ones equally likely."""
     lesson = _Lesson([], [], [])
     for line in dialogue.lines:
         opening = ChatTurn(line.words, rules=dialogue.rules)
@@ -353,10 +352,6 @@ def _warm_start(
 
 
 def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Tensor, float]:
-    """Return (cross-entropy of the first `turns` answers, mean illegal probability per answer).
-
-    The illegal probability of an answer is the sum of those at each of its tokens.
-    """
     rows = [lesson.ids[: lesson.ends[min(turns, len(lesson.ends)) - 1]] for lesson in lessons]
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
@@ -382,10 +377,6 @@ def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Ten
 
 
 def _save(target: Path, model: Any, tokenizer: Any) -> None:
-    """Write model and tokenizer to the folder `target`, which appears only when complete.
-
-    Nothing is changed if another process has written the folder in the meantime.
-    """
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as folder:
         partial = Path(folder) / "model"

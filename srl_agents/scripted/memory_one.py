@@ -57,18 +57,18 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Return the five values with indices 2 and 3 swapped: the order of opponents' situations."""
+    """Return five values by situation in the order of the opponent's: indices 2 and 3 swapped."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
 
 class SituationReader:
-    """Reader of the situation in an observation vector.
+    """Function object that returns the situation of a memory-one strategy in an observation.
 
     Args:
         fields: Names of the vector's entries, with first_round and own_cooperated.
         others: Name of the entry for the fraction of other agents that cooperated.
-        seats: Number of agents, if that fraction includes the agent itself.
+        seats: Number of agents, if that fraction includes the agent itself; otherwise None.
 
     Raises:
         ValueError: An entry is missing in `fields`.
@@ -88,8 +88,8 @@ class SituationReader:
     def __call__(self, observation: object) -> int:
         """Return the situation: 0 in the first round, then 1 + 2 * own + other's last action.
 
-        `observation` is the vector, or a dict with the vector as "observation". Actions are 1 for
-        cooperation; other's is that of most other agents, on a tie the agent's own.
+        `observation` is a vector, or a dict with the vector as "observation". An action is 1 for
+        cooperation. The other's action is that of most other agents, on a tie the agent's own.
         """
         vector: Any = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:

@@ -34,9 +34,9 @@ class Talks:
 
 
 class Negotiator(PerAgentPolicy):
-    """Negotiator whose target utility decreases with time, from the best deal to no deal.
+    """Policy that negotiates with a target utility, which decreases with time (see `target`).
 
-    Polynomial tactics of Faratin, Sierra and Jennings 1998, see the method `target`.
+    Polynomial tactics of Faratin, Sierra and Jennings 1998.
 
     Args:
         rules: Rules of the environment.
@@ -79,12 +79,12 @@ class Negotiator(PerAgentPolicy):
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
-        """Return the minimum utility of a deal that is proposed or accepted.
+        """Return the minimum utility of a deal that is proposed, or accepted before the last step.
 
         This is reservation + (best - reservation) * max(least, 1 - time ** (1 / beta)), or `best`
         if beta is 0. `time` is the share of the episode that is over, `reservation` the utility
         without a deal, `best` that of the best deal. Only subclasses use `worth` (index of another
-        agent -> utility of its last proposal) and `talks`.
+        agent -> own utility of its last proposal) and `talks`.
         """
         if self._beta == 0:
             return best

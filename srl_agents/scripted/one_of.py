@@ -31,7 +31,7 @@ class OneOf:
     """Policy that draws one of several policies, all equally likely, for each episode.
 
     Agents whose first actions are in the same step play the same policy, which the first of them
-    draws. Observations do not contain the draw: other agents have to recognize the policy.
+    draws. Observations do not contain the draw.
 
     Args:
         policies: Policies to draw from. A policy that is listed twice is twice as likely.

@@ -43,13 +43,19 @@ class PolicyEntry:
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if `games` has env's name as _v0, or is empty and actions are Discrete."""
+        """Return True if the policy can play `env`.
+
+        `games` must contain its name with `_v0`, or be empty and all action spaces Discrete.
+        """
         if self.games:
             return first_version(env) in self.games
         return 0 not in action_counts(env).values()
 
     def make(self, env: Any) -> Policy:
-        """Return a new policy for agents of `env`, without a check of `can_play`."""
+        """Return a new policy for agents of `env`, without a check of `can_play`.
+
+        In a game with messages, a built-in policy of that game sends none.
+        """
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
         policy: Policy = (self.constructor or makers[self.name])(env)
@@ -198,11 +204,6 @@ def _names_policy(name: str) -> bool:
 
 
 def _constructed(name: str, constructor: Any, env: Any) -> Policy:
-    """Return the policy that a user's class or function constructs.
-
-    The argument `env` is passed if the constructor has it. Raises PolicyError if the class or the
-    result lacks methods of a policy; `name` is for the message.
-    """
     policy: Any = constructor
     if not isinstance(constructor, type) or not missing_methods(constructor):
         takes_env = "env" in inspect.signature(constructor).parameters

@@ -38,7 +38,7 @@ class Ledger:
 class Trader(PerAgentPolicy):
     """Policy that offers and accepts trades that benefit both agents.
 
-    It trades with agents that kept at least half of their promises.
+    The policy trades only with agents that have kept at least half of their promises.
 
     Args:
         rules: Rules of the environment.

@@ -37,7 +37,7 @@ class ChatRequest:
     """Request for one answer: conversation, sampling settings and seed."""
 
     messages: tuple[Message, ...]
-    """Whole conversation; the last message is the user's."""
+    """Messages to send, the last one of the user."""
     sampling: Sampling
     seed: int | None = None
     """Seed of the answer; None for APIs without seeds."""
@@ -105,17 +105,10 @@ class ChatModel(Protocol):
     """True if requests may contain a seed."""
 
     def check(self, sampling: Sampling) -> None:
-        """Check sampling settings.
-
-        Raises:
-            PolicyError: The API does not support a setting.
-        """
+        """Raise PolicyError if the API does not support one of the sampling settings."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """Return the ChatAnswer to a conversation, in any event loop, and count it in `usage`.
-
-        Args:
-            request: Messages, sampling settings and seed.
 
         Raises:
             BackendError: There was no answer, after all retries.
@@ -137,7 +130,7 @@ def token_count(value: Any) -> int | None:
 
 
 def server_text(value: Any) -> str:
-    """Return `value`, a name from a reply, printable and cut to LONGEST_NAME characters."""
+    """Return a name from a reply as printable text of at most LONGEST_NAME characters."""
     return printable(str(value)[:LONGEST_NAME], multiline=False)[:LONGEST_NAME]
 
 

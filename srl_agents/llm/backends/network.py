@@ -16,8 +16,7 @@ from srl_envs.validation import is_loopback
 def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
     """Return the asynchronous HTTP client with which an SDK (`openai`, `anthropic`) sends requests.
 
-    Loopback addresses are contacted without a proxy. Redirections are not followed, because a
-    reply could otherwise choose the receiver of the prompts.
+    Loopback addresses are contacted without a proxy. Redirections are not followed.
 
     Args:
         sdk: Module of the SDK.

@@ -33,16 +33,13 @@ def is_api_name(name: str) -> bool:
 
 
 def api_model(name: str) -> Any:
-    """Open a model behind an API; the key is read from the environment.
+    """Return a ChatModel, whose key is read from the environment.
 
     Args:
         name: BACKEND:MODEL, such as 'openai:gpt-5-mini', for which `is_api_name` is True.
 
-    Returns:
-        A ChatModel.
-
     Raises:
-        BackendError: The name has no model or an unknown backend, or an SDK or key is missing.
+        BackendError: The name has no MODEL, or the SDK or the key is missing.
     """
     backend, _, model = name.partition(":")
     if not model:

@@ -63,7 +63,7 @@ class Request:
     """All token ids before the answer."""
     sampling: Sampling
     seed: int
-    """Seed of the conversation. The same seed and context give the same answer in any batch."""
+    """Seed of the conversation, which determines the random numbers of its answers."""
     draws_before: int = 0
     """Number of random draws of the conversation's earlier answers: the sum of their `longest`."""
     answers: tuple[tuple[int, ...], ...] | None = None
@@ -108,16 +108,10 @@ class Backend(Protocol):
     """Chat template and tokenizer of the model."""
 
     def complete(self, request: Request) -> Awaitable[Completion]:
-        """Sample one completion.
+        """Return an awaitable of one sampled completion.
 
         Requests that are pending at the same time may be sampled in one batch. The result must not
         depend on the other requests of the batch.
-
-        Args:
-            request: Context, sampling settings and seed.
-
-        Returns:
-            An awaitable of the completion.
 
         Raises:
             BackendError: The request is not valid, or the model failed. May also be raised by the

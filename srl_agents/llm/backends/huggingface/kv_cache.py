@@ -26,7 +26,7 @@ _TAKES_A_MAPPING = "isinstance(causal_mask_mapping := attention_mask, dict)"
 class AttentionMasks:
     """Additive attention masks, computed once for all layers.
 
-    The width of a window is a number of tokens of the conversation, without padding.
+    A slot of a row contains a token or padding. Windows are measured in tokens, without padding.
     """
 
     dtype: torch.dtype
@@ -99,8 +99,8 @@ class CacheHandle:
 class KeptCache:
     """Key-value cache of a batch of conversations.
 
-    Each forward pass appends slots to all rows, with padding on the left of shorter feeds. The
-    tokens of a row are therefore not always adjacent.
+    Each forward pass appends slots to all rows, with padding on the left of shorter feeds. `keeps`
+    is False for a model with layers that support padding only in the first pass.
     """
 
     def __init__(
@@ -155,7 +155,8 @@ class KeptCache:
     def inputs(self, feeds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Append `feeds`, one list of token ids per row, and return arguments of the forward pass.
 
-        The last column contains the last token of each row whose feed is not empty.
+        The pass returns logits of the last column only, which contains the last token of each row
+        whose feed is not empty.
         """
         width = max(len(feed) for feed in feeds)
         ids = np.zeros((len(feeds), width), dtype=np.int64)  # Padding may have any valid id.
@@ -246,7 +247,7 @@ class KeptCaches:
         return None if conversation is None else self._handles.get(conversation)
 
     def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:
-        """Store `kept`, whose rows are the conversations, None for one without a number.
+        """Store `kept`; `conversations` has the id of each row, or None for a row to ignore.
 
         The least recently used caches are dropped while there are more slots than `most_tokens`.
         """

@@ -27,7 +27,7 @@ with needed_by("a Hugging Face model"):
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return (source, keyword arguments) of a model for `from_pretrained`.
+    """Return (folder or hub name, keyword arguments) of a model for `from_pretrained`.
 
     `name` is a folder, a GGUF file (argument gguf_file), a hub name, or NAME@REVISION (argument
     revision). An entry NAME=FOLDER of the environment variable CORE_SRL_MODELS replaces a hub name,
