@@ -55,8 +55,6 @@ def types_here(
     if not missing:
         return tuple(kinds), ()
     taken = tuple(TINY if kind in missing else kind for kind in kinds)
-    if all(kind in API_MODELS for kind in taken):
-        taken = (TINY,) * len(taken)
     listed = "; ".join(f"{kind}: {why}" for kind, why in missing.items())
     return taken, (f"the embedded model 'tiny' learns in place of others ({listed})",)
 
