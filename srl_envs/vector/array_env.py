@@ -88,9 +88,9 @@ class ArrayGame(VectorGame):
     # Defined by subclasses.
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Start episodes at the indices `env_ids`: write their `_observations`, here `_first`.
+        """Start episodes at the indices `env_ids`: write their first `_observations`.
 
-        `options` are those of `reset`, empty for an automatic restart.
+        The default writes `_first`. `options` are those of `reset`, empty for an automatic restart.
         """
         self._observations[env_ids] = self._first
 

@@ -145,7 +145,7 @@ class RayEngine(Engine):
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """Return model -> function(model), called in concurrent threads.
 
-        Raises the first error in the order of `models`.
+        Raises the first error in the order of `models`; calls of later models may still run.
         """
         results = {model: self._threads.submit(function, model) for model in models}
         return {model: result.result() for model, result in results.items()}

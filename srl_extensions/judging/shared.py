@@ -29,7 +29,10 @@ class NamedPlayers:
 
     @classmethod
     def parse(cls, args: argparse.Namespace, names: Iterable[str]) -> NamedPlayers:
-        """Return the players `names` with `args`' model settings; ConfigError if one is invalid."""
+        """Return the players `names` with `args`' model settings.
+
+        Raises ConfigError if one is invalid, and UntrustedError for code without --trust.
+        """
         specs = {name: parse_player(name) for name in names}
         return cls(specs, build_resolver(args, list(specs.values())))
 

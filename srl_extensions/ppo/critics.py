@@ -64,7 +64,8 @@ class TokenCritic(nn.Module):
 class CentralCritic(nn.Module):
     """Two hidden tanh layers on the joint state and the agent (MAPPO: Yu et al. 2022).
 
-    The last layer starts at 0, the others are orthogonal with gain sqrt 2. `joint` is required.
+    The last layer starts at 0, the others are orthogonal with gain sqrt 2. `joint` must
+    not be None.
     """
 
     reads_policy = False

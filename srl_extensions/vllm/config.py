@@ -71,7 +71,7 @@ class VLLMBackendConfig(BackendSection):
     """Servers that the run starts itself, instead of `servers`."""
     max_divergence: Annotated[float, Field(gt=0)] = 0.1
     """Mean absolute difference in log-probability between sampler and trainer, over the tokens of
-    an update, at which training stops."""
+    an update's first optimizer step, above which training stops."""
     folder: str | None = None
     """Folder for published weights, which servers and Ray nodes on other machines must see under
     the same path. null takes a temporary folder."""

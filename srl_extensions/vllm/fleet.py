@@ -161,7 +161,11 @@ class Fleet:
         self._tasks = [asyncio.create_task(self._keep_up(member)) for member in self.members]
 
     async def _keep_up(self, member: Member) -> None:
-        """Watch a server, and bring it back; ServingError if no restarts are left."""
+        """Watch a server; while it is down, send it no requests, and restart or await it.
+
+        Only restarts of servers that the fleet started are counted. If none is left, closes the
+        router of the base, which fails all its requests, and raises ServingError.
+        """
         router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
             await self._until_down(member)
