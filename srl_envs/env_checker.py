@@ -66,8 +66,8 @@ def check_environment(
             if all checks pass.
         seed: Seed of every reset.
         options: Options of every reset.
-        max_turns: Number of rounds after which an episode counts as endless, if it is smaller than
-            the environment's `max_cycles`.
+        max_turns: Number of rounds within which an episode must end, or else the check fails; the
+            environment's `max_cycles` counts instead if it is smaller.
         text: True to check the text view, False for an environment without one.
 
     Raises:

@@ -75,7 +75,8 @@ class SpacesOfAgents:
 class TextSpace(spaces.Text):
     """Space of all strings of up to `max_length` characters.
 
-    Unlike Gymnasium's Text, it contains strings with any characters. Samples are printable ASCII.
+    Unlike Gymnasium's Text, it contains strings with any characters. Samples are ASCII, with
+    tabs and line breaks.
     """
 
     def __init__(self, max_length: int, seed: int | np.random.Generator | None = None) -> None:

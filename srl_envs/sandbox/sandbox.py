@@ -326,7 +326,11 @@ def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
 def _next_outcome(
     running: Running, failures: Mapping[str, SandboxVerdict] = CALL_FAILURES
 ) -> CallOutcome:
-    """Wait for the next outcome of a run; `failures` are the verdicts that it may report."""
+    """Wait for the next outcome of a run, which may be its end (TIMEOUT, OUTPUT or KILLED).
+
+    `failures` is name -> verdict of the failures that the run may report; the outcome of any other
+    report is UNREADABLE.
+    """
     line = running.line()
     return _ending(running, early=True) if line is None else _outcome_in(line, failures)
 

@@ -123,9 +123,10 @@ class DebateEnv(FreeTextGame):
 
     Actions are speeches, of which the first SPEECH_LENGTH characters count. Both agents terminate
     after `debate_rounds` turns. A debate that `max_cycles` truncates earlier is judged on the
-    speeches so far. Observation vector: turns so far / `debate_rounds`, pro, con (1 for the side of
-    the agent), 0, 1 before the last round has ended, speeches of the agent / `debate_rounds`.
-    Infos: `motion`, `side`, `round`, `unreadable` (the reason, or None), and after a turn `words`
+    speeches so far. Observation vector of 6 numbers: turns so far / `debate_rounds`; 1 for pro_0;
+    1 for con_0; always 0; 1 until `debate_rounds` rounds are over, then 0; speeches of the agent /
+    `debate_rounds`. Infos: `motion`, `side`, `round` (1 after the reset, then the number of rounds
+    played), `unreadable` (the reason, or None), and after a turn `words`
     (number in the last speech); after the verdict also `score`, `opponent_score`, `winner` ("pro",
     "con" or "tie"), `success` (the agent won), and "judge_" + each key of `Verdict.info`. Reset
     option: `motion`.

@@ -258,7 +258,11 @@ def same(one: Tree, other: Tree) -> bool:
 
 
 def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool:
-    """Return True if two trees agree at all points in the arithmetic `numbers`, see `same`."""
+    """Return True if two trees agree at all points in the arithmetic `numbers`, see `same`.
+
+    Raises Unreadable in `_FRACTIONS` for a root, pi, e, a function other than abs, or a value that
+    is too large; in `_digits()`, these values are undefined.
+    """
     agreed = False
     for at in _points(variables):
         sides = []

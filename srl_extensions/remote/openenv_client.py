@@ -260,7 +260,10 @@ class PartnerGame(OpenEnvGame):
         return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode with the game's `options`; return text and {} by agent, or EnvError."""
+        """Start an episode; return its first text and {} by agent, or raise EnvError.
+
+        `options` are the reset options of the game on the server.
+        """
         given = {"options": dict(options)} if options else {}
         return super().reset(seed, {**self._chosen, **given})
 
