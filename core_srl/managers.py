@@ -244,8 +244,8 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
     """Create a manager of a model behind OpenAI's API or a server at OPENAI_BASE_URL.
 
     `model_name` is the model's name in the API; without `api_key`, OPENAI_API_KEY has the key. For
-    a model that accepts no temperature, register nodes with temperature 1, which is not sent.
-    Raises BackendError if the SDK or the key is missing.
+    a model that accepts no temperature, register nodes with temperature 1, which is not sent to
+    OpenAI and Azure. Raises BackendError if the SDK or the key is missing.
     """
     return SharedLLMManager(
         LLMConfig(backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key)

@@ -62,7 +62,7 @@ class UnifiedMonitor:
             self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Store a copy of a row in `latest_metrics`, and append the row to the file, if open.
+        """Replace `latest_metrics` by a copy of a row, and append the row to the file, if open.
 
         Args:
             line: Metrics of a round or stage, with the key `run`.

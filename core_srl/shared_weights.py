@@ -130,7 +130,8 @@ class SharedWeights:
         """Make one AdamW step with tensors by name, of some or all weights; then clear all `.grad`.
 
         Returns {"version": new number, "parameters": number of gradients, "gradient_norm": L2
-        norm}. Raises UpdateError for wrong gradients or learning rates; nothing changes.
+        norm, not clipped}. Raises UpdateError for no or wrong gradients and for wrong learning
+        rates; nothing changes.
         """
         if not 0 < learning_rate < math.inf:
             raise UpdateError(f"learning_rate must be above 0 and finite, got {learning_rate!r}")

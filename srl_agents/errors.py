@@ -18,7 +18,7 @@ class ServingError(RuntimeError):
 
 
 class PlacementError(ServingError):
-    """GPUs for model servers that do not exist, or are too few."""
+    """GPUs that do not exist, or fewer GPUs than one model server needs."""
 
 
 class EpisodeError(ValueError):

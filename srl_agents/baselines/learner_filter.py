@@ -108,7 +108,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return mean rates of action 1 in LOOKAHEAD episodes [push -1 or 1, rate, first logit]."""
+    """Return the mean rate of action 1 over LOOKAHEAD episodes: [push -1 or 1, RATES, LOGITS]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

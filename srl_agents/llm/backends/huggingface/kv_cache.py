@@ -112,7 +112,8 @@ class KeptCache:
     ):
         """Create a cache with one empty row per entry of `models`, the weights of the rows.
 
-        `config` is the model's configuration, `masks` the result of `masks_for(model)`.
+        `config` is the model's configuration, `masks` the result of `masks_for(model)`. With None,
+        the model computes its masks, and `keeps` is False for one with windowed layers.
         """
         self._config, self._device, self._masks = config, device, masks
         self.models = list(models)
