@@ -20,7 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print extras and devices; return 0 if core-srl and its extra `train` are installed, or 1."""
+    """Print extras, with install commands for missing ones, and devices.
+
+    Returns 0 if core-srl and all requirements of its extra `train` are installed, else 1.
+    """
     try:
         package = metadata.distribution("core-srl")
     except metadata.PackageNotFoundError:
@@ -55,7 +58,10 @@ def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
 
 
 def accelerators() -> dict[str, str]:
-    """Return "cpu", "cuda:0" or "mps" -> description; without torch, "accelerators" -> reason."""
+    """Return device ("cpu", "cuda:0", ..., "mps") -> description, for those of torch.
+
+    Without torch the only entry is "accelerators" -> reason.
+    """
     try:
         import torch
     except ImportError as error:

@@ -39,9 +39,10 @@ class Notices(logging.Handler):
 def shown(
     *, quiet: bool, command: str = "srl", packages: Sequence[str] = PACKAGES
 ) -> Iterator[None]:
-    """Print log messages of `packages` to stderr in the block, from INFO, or WARNING if `quiet`.
+    """Print log messages of `packages` to stderr in the block, from level INFO on.
 
-    Each line begins with `command`. The levels of the loggers are restored after the block.
+    If `quiet`, the level is WARNING. Each message begins with `command`. The loggers are restored
+    after the block.
     """
     handler = Notices(command)
     levels = {name: logging.getLogger(name).level for name in packages}

@@ -169,11 +169,7 @@ class RunConfig(Section):
         return self
 
     def algorithm_of(self, model: str) -> SurrogateConfig:
-        """Return the entry of `algorithms` for a model, or `algorithm` if there is none.
-
-        Args:
-            model: Name of a model in training, such as "model_0".
-        """
+        """Return the entry of `algorithms` for the model (as "model_0"), else `algorithm`."""
         return self.algorithms.get(model, self.algorithm)
 
     @property
@@ -183,18 +179,18 @@ class RunConfig(Section):
 
     @property
     def stages(self) -> dict[str, StageConfig]:
-        """Mapping from configured stage ("sft", "dpo") to section, in order of execution."""
+        """Mapping from name of a configured stage ("sft", "dpo") to section, in execution order."""
         sections = {name: getattr(self, name) for name in STAGES}
         return {name: section for name, section in sections.items() if section is not None}
 
     @property
     def records_states(self) -> bool:
-        """True if the learner of a model reads joint states, which episodes must then record."""
+        """True if the learner of any model reads joint states, which episodes must then record."""
         return any(section.reads_states for section in self.learned_by.values())
 
     @property
     def sample_budget(self) -> Mapping[str, int]:
-        """Mapping from model to number of samples per update, for models with a budget."""
+        """Mapping from model to `updates.sample_budget`; other models update after each round."""
         updates = self.updates
         return updates.sample_budget if isinstance(updates, AsynchronousConfig) else {}
 
@@ -221,8 +217,8 @@ class RunConfig(Section):
     def check_sizes(self, processes: int = 1) -> None:
         """Raise ConfigError if rollout.group_size does not fit algorithms, budgets or stages.
 
-        Args:
-            processes: Number of torchrun processes that divide each update.
+        It must be a multiple of each algorithm's minibatches x gradient_accumulation_steps x
+        `processes` (torchrun's), and a divisor of each sample budget.
         """
         size = self.rollout.group_size
         self.algorithm.check_group_size("algorithm", size, processes)

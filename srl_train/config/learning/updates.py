@@ -64,7 +64,7 @@ class ServerConfig(Section):
 
     @property
     def rate(self) -> float:
-        """Learning rate of the server optimizer; by default 1.0 for "fedavgm", 0.7 for others."""
+        """The setting `learning_rate`; if it is None, 1.0 for "fedavgm" and 0.7 for "diloco"."""
         default = 1.0 if self.name == "fedavgm" else 0.7
         return default if self.learning_rate is None else self.learning_rate
 
