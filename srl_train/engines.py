@@ -35,7 +35,7 @@ class RolloutSettings:
 
 @dataclass(frozen=True)
 class ModelText:
-    """Data of a backend that convert conversations to tokens without the model itself."""
+    """Data of a backend with which conversations are converted to tokens without its model."""
 
     name: str
     """Name of the backend in records."""
@@ -52,7 +52,7 @@ class Players:
     backends: Mapping[str, Any]
     """Name of a model in training, local frozen model or opponent pool -> its sampling backend."""
     modules: Mapping[str, Any]
-    """Model -> module that its learner trains; empty if models train in other processes."""
+    """Model -> module that its learner trains, if it trains in this process."""
     pools: Mapping[str, OpponentPool]
     publisher: WeightPublisher
     adapters: frozenset[str]

@@ -235,8 +235,7 @@ def policies_by_seats(
     """Return a function that builds agent -> policy from agent -> player name, with a cache.
 
     Agents whose models have the same backend share a policy object, which samples their answers in
-    one batch. The function raises ConfigError for a policy that cannot play. `view` is the
-    environment's text view, and `sampling` is for each agent.
+    one batch. The function raises ConfigError for a policy that cannot play.
     """
     from srl_agents.llm.text_policy import TextPolicy
 

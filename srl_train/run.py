@@ -144,7 +144,7 @@ class StageProgress:
                     raise ConfigError(f"{name}.data must contain existing files, got {path}")
 
     def state(self) -> dict[str, Any]:
-        """Return "reports" of finished stages, and "under_way", the unfinished one's state."""
+        """Return "reports" of finished stages, and "under_way", an open one's state or None."""
         current = self.open.state() if self.open else self.saved
         return {"reports": list(self.reports), "under_way": current}
 

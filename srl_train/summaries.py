@@ -38,8 +38,8 @@ def results(
 ) -> dict[str, Any]:
     """Return the results of `Trainer.fit`, which lists the keys.
 
-    `rows` are the metrics rows of rounds, in order, and determine "training_metrics" (lists with
-    one entry per row). `checkpoints` is the value of "checkpoints_saved".
+    `rows` are the metrics rows of rounds, for the lists in "training_metrics". `checkpoints` is the
+    value of "checkpoints_saved".
     """
     environment = [row["environment"] for row in rows]
     return {

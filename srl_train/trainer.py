@@ -408,7 +408,7 @@ class Trainer:
         self._recorder.summary(run)
 
     async def shutdown(self) -> None:
-        """Stop after the current round, save a checkpoint if the position has none, and close.
+        """Stop after the current round, save a checkpoint if progress is unsaved, and close.
 
         No checkpoint is saved if models have trained on rounds that are not recorded.
         """

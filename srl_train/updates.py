@@ -46,7 +46,7 @@ class RoundContext(NamedTuple):
     """Round and optimizer step at which a strategy is called."""
 
     round: int
-    """Round number, from 0."""
+    """Round number, from 0; in a stage before the rounds, the number of the pass."""
     step: int
     """Optimizer step within the update, from 0; always 0 in `on_weights`."""
     scores: Mapping[str, float]

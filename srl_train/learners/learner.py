@@ -16,7 +16,7 @@ LEARNER_ONLY = "critic."
 
 
 def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the named tensors that samplers need: all whose name does not begin with "critic."."""
+    """Return the named tensors that samplers need, all without the prefix "critic." in the name."""
     return {name: tensor for name, tensor in weights.items() if not name.startswith(LEARNER_ONLY)}
 
 
