@@ -46,7 +46,7 @@ class AgentRoles:
     """Leader to the agents that follow it; empty if no agent leads."""
 
     def team(self, agent: str) -> tuple[str, ...]:
-        """Return the agents of the agent's team, with itself; all agents if there are no teams."""
+        """Return the agents of the agent's team, itself included; without teams, all agents."""
         teams = self.teams
         return tuple(a for a in self.agents if not teams or teams[a] == teams[agent])
 

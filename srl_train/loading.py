@@ -347,7 +347,7 @@ class Samplers:
     """Opened samplers of a run's models in training and opponent pools."""
 
     modules: Mapping[str, Any]
-    """Model or pool -> module to train; only models that train in this process use theirs."""
+    """Model -> module to train, if it trains in this process."""
     backends: Mapping[str, Any]
     """Model in training, opponent pool, or frozen model on the same servers -> its backend."""
     publisher: WeightPublisher

@@ -66,9 +66,10 @@ def build_learners(
     matchmaking: Matchmaking,
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Learner]:
-    """Return model -> learner, for each model in `modules` (model -> module to train).
+    """Return model -> learner, for each entry of `modules` (model -> module to train).
 
-    With FSDP in several processes, the modules are first sharded in place. `sampling` is by agent.
+    With FSDP in several processes, modules are first sharded in place. `sampling` is by agent.
+    Raises ConfigError for options that TRL or the optimizer rejects.
     """
     if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():

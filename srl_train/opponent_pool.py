@@ -74,7 +74,7 @@ class OpponentPool:
 
     @property
     def nash_episodes(self) -> int:
-        """Episodes of a new snapshot against each older one, per side; 0 unless draw is nash."""
+        """Number of episodes of two snapshots on each side; 0 unless the setting `draw` is nash."""
         return self._config.nash_episodes if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class WeightPublisher(ABC):
-    """Publisher of weights to the samplers of the models and opponent pools of a run."""
+    """Base class of publishers of weights to the samplers of models and opponent pools."""
 
     @abstractmethod
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:

@@ -123,7 +123,7 @@ def _write_pid(descriptor: int) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file atomically, replacing an existing one."""
+    """Write UTF-8 text to `path` atomically, replacing a file there; create missing folders."""
     with whole_file(path) as file:
         file.write(text)
 

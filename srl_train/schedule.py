@@ -29,7 +29,7 @@ class Schedule(Protocol):
         """
 
     def close(self) -> None:
-        """Stop all work; current rounds are lost."""
+        """Stop all work; rounds that were not returned are lost."""
 
 
 class InTurn:
@@ -49,7 +49,7 @@ class InTurn:
         return []
 
     def close(self) -> None:
-        """Do nothing: all work ends within `next_round`."""
+        """Do nothing."""
 
 
 def build_schedule(

@@ -114,7 +114,7 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return each group's sorted names that are in `models`, if any; one group without groups."""
+    """Return the sorted names in `models` of each group with any; without groups, of all models."""
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
 

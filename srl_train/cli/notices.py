@@ -25,7 +25,7 @@ class Notices(logging.Handler):
         self._command = command
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a log record, and the traceback of its exception, to stderr."""
+        """Print a record and its traceback to stderr, after "warning: " from level WARNING on."""
         warning = record.levelno >= logging.WARNING
         text = printable(record.getMessage(), multiline=False)
         lines = [f"{self._command}: {'warning: ' if warning else ''}{text}"]

@@ -82,7 +82,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add the flag --trust, which allows the code, files and servers that records name."""
+    """Add --trust (False by default), which allows code, files and servers that records name."""
     text = (
         "import the code, read the files and query the servers that a run, checkpoint or record "
         "names; by default, only parts of this library are used"

@@ -69,7 +69,7 @@ class RolloutConfig(Section):
 
 
 class CheckpointsConfig(Section):
-    """Intervals and number of checkpoints."""
+    """Intervals between checkpoints, and number of checkpoints that are kept."""
 
     every: Annotated[int, Field(ge=0)] = 10
     """Number of rounds between two checkpoints. 0 saves by every_minutes and at the end only."""
@@ -88,7 +88,7 @@ class CheckpointsConfig(Section):
 
 
 class RunConfig(Section):
-    """Configuration of a training run."""
+    """Configuration of a training run: the sections and settings of its YAML file."""
 
     environment: EnvironmentConfig = EnvironmentConfig()
     """Environment in which the models are trained."""

@@ -113,7 +113,7 @@ class Deferred:
 
 
 def chosen_by(choice: str, default: str) -> BeforeValidator:
-    """Return a pydantic validator that adds `choice`: `default` to mappings without this key."""
+    """Return a validator that adds the key `choice`, with the value `default`, if it is absent."""
     return BeforeValidator(
         lambda tree: {choice: default, **tree} if isinstance(tree, Mapping) else tree
     )

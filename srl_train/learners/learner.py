@@ -78,7 +78,7 @@ class Learner(Protocol):
         """Copy values, by parameter name, into the reference model, if there is one."""
 
     def save_model(self, folder: Any) -> None:
-        """Write the model into `folder` in the format of transformers, or as a PEFT adapter."""
+        """Write the model, for transformers or PEFT, and its tokenizer into the folder."""
 
     def state(self) -> dict[str, Any]:
         """Return everything that training changes, with tensors that are not copied.
