@@ -284,7 +284,6 @@ def find(directory: Path, checkpoint_id: str) -> Path:
 
 
 def _clear_leftovers(directory: Path) -> None:
-    """Remove folders of a killed `save` or `prune`; undo an unfinished replacement."""
     for path in sorted(directory.iterdir()):
         target = directory / path.name.removeprefix(_REPLACED)
         if path.name.startswith(_REPLACED) and not target.exists():

@@ -29,9 +29,9 @@ class Interrupts:
 
     The first signal sets the event `stop` and prints a notice. In a block of `at_once`, and from
     the second signal on, it sets `stop` and raises KeyboardInterrupt; several torchrun processes
-    only set `stop`. After a signal, the end of the block clears `stop`, and raises SystemExit(143)
-    for SIGTERM or KeyboardInterrupt, unless the block raised another exception. Handlers that the
-    program installed are not replaced.
+    only set `stop`. After a signal, the end of the block clears `stop`. If the first signal was
+    SIGINT it raises KeyboardInterrupt, otherwise SystemExit(143), unless the block raised another
+    exception. Handlers that the program installed are not replaced.
     """
 
     def __init__(self, stop: threading.Event) -> None:

@@ -24,7 +24,7 @@ class Recorder:
 
     Args:
         files: Files of the run.
-        sinks: Receivers of the metrics rows, which are closed with the rounds.
+        sinks: Receivers of the metrics rows, closed by `end_rounds`.
         keep_rows: If true, write the configuration, the rows and the summary to files.
         progress: If true, print progress lines to stderr, as `logging.every` says.
     """
@@ -52,7 +52,7 @@ class Recorder:
         """Open trackers, and start progress lines if requested.
 
         With `keep_rows`, config.yaml is written, and rows after the completed rounds are removed
-        from metrics.jsonl. Raises TrackerError for a tracker, MetricsError for damaged rows.
+        from metrics.jsonl. Raises TrackerError if a tracker fails, MetricsError for damaged rows.
         """
         if self._writes and not self._trackers:
             position = run.config, self._files.folder, sum(run.position)

@@ -125,9 +125,10 @@ def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
 
 
 def check_numbers(args: argparse.Namespace) -> None:
-    """Raise ConfigError for a common number in `args`, as `episodes` or `seed`, out of its range.
+    """Raise ConfigError for a number in `args` that is out of its range.
 
-    Numbers that are absent or None are ignored.
+    Checked are episodes, samples, group_size, seed, threads, concurrency, timeout and retries,
+    unless absent or None.
     """
     for name, (low, high) in _BOUNDS.items():
         value = getattr(args, name, None)

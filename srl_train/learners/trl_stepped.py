@@ -43,7 +43,6 @@ class SteppedLearner(Learner):
         self._steps_done = 0
 
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
-        """Store the trainer, and prepare its model, optimizer and learning-rate schedule."""
         if trainer.args.activation_checkpointing:
             trainer.model.activation_checkpointing_enable()
         found, kind = trainer.accelerator.num_processes, trainer.accelerator.distributed_type.value
