@@ -14,7 +14,7 @@ from srl_envs.text import TextView
 
 
 class InWords:
-    """Wrapper of a policy that adds the text of each action to its decisions.
+    """Wrapper of a policy that adds the text of the action to decisions without text.
 
     Args:
         policy: Policy that chooses the actions.

@@ -45,7 +45,7 @@ Interruptible = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class RoundResult:
-    """Outcome of a round: its metrics row, and the records of all episodes, failed ones included."""
+    """Outcome of a round: its metrics row, and records of all episodes, failed ones included."""
 
     row: dict[str, Any]
     episodes: tuple[Episode, ...]
