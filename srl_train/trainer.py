@@ -90,10 +90,7 @@ class Trainer:
 
     @property
     def run(self) -> Run:
-        """State of the run. The first use loads all models, and raises the errors of `build_run`.
-
-        It also raises TrackerError if a configured tracker is not installed.
-        """
+        """State of the run. The first use loads the models, and raises the errors of `build_run`."""
         if self._run is None:
             self._recorder.refuse_missing(self.config)
             self._run = build_run(self.config, *self._given)

@@ -59,7 +59,11 @@ class RoundContext(NamedTuple):
 
 
 def no_state(models: Sequence[str]) -> dict[str, Any]:
-    """Return {}, the state of a stateless strategy; `models` has no effect."""
+    """Return {}, the state of a stateless strategy.
+
+    Args:
+        models: Names of the models, which have no effect.
+    """
     return {}
 
 

@@ -58,10 +58,7 @@ def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
 
 
 def accelerators() -> dict[str, str]:
-    """Return device ("cpu", "cuda:0", ..., "mps") -> description, for those of torch.
-
-    Without torch the only entry is "accelerators" -> reason.
-    """
+    """Return "cpu", "cuda:0" or "mps" -> description; without torch, "accelerators" -> reason."""
     try:
         import torch
     except ImportError as error:

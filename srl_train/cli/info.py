@@ -14,10 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print environments and, if the extra `train` is installed, names that settings allow.
-
-    Returns 0.
-    """
+    """Print environments and, if `train` is installed, names that settings allow; return 0."""
     from srl_agents.llm.backends.registry import BACKENDS
     from srl_envs import registry
 

@@ -169,7 +169,11 @@ class RunConfig(Section):
         return self
 
     def algorithm_of(self, model: str) -> SurrogateConfig:
-        """Return the entry of `algorithms` for the model (as "model_0"), else `algorithm`."""
+        """Return the entry of `algorithms` for a model, or `algorithm` if there is none.
+
+        Args:
+            model: Name of a model in training, such as "model_0".
+        """
         return self.algorithms.get(model, self.algorithm)
 
     @property
@@ -217,8 +221,8 @@ class RunConfig(Section):
     def check_sizes(self, processes: int = 1) -> None:
         """Raise ConfigError if rollout.group_size does not fit algorithms, budgets or stages.
 
-        It must be a multiple of each algorithm's minibatches x gradient_accumulation_steps x
-        `processes` (torchrun's), and a divisor of each sample budget.
+        Args:
+            processes: Number of torchrun processes that divide each update.
         """
         size = self.rollout.group_size
         self.algorithm.check_group_size("algorithm", size, processes)
