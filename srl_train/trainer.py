@@ -90,7 +90,7 @@ class Trainer:
 
     @property
     def run(self) -> Run:
-        """State of the run. The first use loads the models, and raises the errors of `build_run`."""
+        """State of the run. The first use loads the models, with the errors of `build_run`."""
         if self._run is None:
             self._recorder.refuse_missing(self.config)
             self._run = build_run(self.config, *self._given)
