@@ -245,7 +245,8 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
 def config_tree(place: Path) -> Any:
     """Return the configuration of the run or checkpoint in the folder `place` as plain data.
 
-    It is None if there is none. Raises ConfigError (run) or CheckpointError if it is unreadable.
+    It is None for a checkpoint without one. Raises ConfigError if the file of a run is missing or
+    unreadable, and CheckpointError for a checkpoint.
     """
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch

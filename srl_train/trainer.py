@@ -420,10 +420,7 @@ class Trainer:
         self.close()
 
     def close(self) -> None:
-        """Close files, unlock the folder and end model servers, without a checkpoint.
-
-        A `with` block calls this at its end.
-        """
+        """Close files, unlock the folder and end model servers, without saving a checkpoint."""
         self._end_rounds()
         self._recorder.close()
         if self._run is not None:

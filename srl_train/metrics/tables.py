@@ -20,7 +20,7 @@ def share(value: float | None) -> str:
 
 
 def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[list[str]]:
-    """Return headers and rows as text, without columns in which all rows have MISSING or ""."""
+    """Return headers and rows as text; with rows, omit columns that have only MISSING or ""."""
     cells = [[str(value) for value in row] for row in rows]
     kept = [
         place
@@ -33,7 +33,8 @@ def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[l
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return one line per row, in columns of equal width; the first row is the header.
 
-    The first column, and columns with a cell that begins with a letter, are aligned left.
+    The first column, and columns with a cell that begins with a letter below the header, are
+    aligned left, others right.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
