@@ -33,8 +33,7 @@ def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[l
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return one line per row, in columns of equal width; the first row is the header.
 
-    The first column, and columns with a cell that begins with a letter below the header, are
-    aligned left, others right.
+    Columns are aligned right, except the first one and those with words below the header.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
