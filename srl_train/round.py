@@ -339,7 +339,7 @@ def _train(
 
 
 def _step_together(run: Run, active: Collection[str], context: RoundContext) -> dict[str, str]:
-    """Take one optimizer step of all models; return model -> parameter that is not finite."""
+    """Take one optimizer step of all models; return model -> parameter with a broken gradient."""
     learners, each = run.learners, run.engine.each
     computed = each(lambda model: learners[model].compute_gradients(), active)
     broken = {}
