@@ -69,7 +69,7 @@ class RolloutConfig(Section):
 
 
 class CheckpointsConfig(Section):
-    """Intervals and number of checkpoints."""
+    """Intervals between checkpoints, and number of checkpoints that are kept."""
 
     every: Annotated[int, Field(ge=0)] = 10
     """Number of rounds between two checkpoints. 0 saves by every_minutes and at the end only."""
@@ -88,7 +88,7 @@ class CheckpointsConfig(Section):
 
 
 class RunConfig(Section):
-    """Configuration of a training run."""
+    """Configuration of a training run: the sections and settings of its YAML file."""
 
     environment: EnvironmentConfig = EnvironmentConfig()
     """Environment in which the models are trained."""
@@ -183,18 +183,18 @@ class RunConfig(Section):
 
     @property
     def stages(self) -> dict[str, StageConfig]:
-        """Mapping from configured stage ("sft", "dpo") to section, in order of execution."""
+        """Mapping from name of a configured stage ("sft", "dpo") to section, in execution order."""
         sections = {name: getattr(self, name) for name in STAGES}
         return {name: section for name, section in sections.items() if section is not None}
 
     @property
     def records_states(self) -> bool:
-        """True if the learner of a model reads joint states, which episodes must then record."""
+        """True if the learner of any model reads joint states, which episodes must then record."""
         return any(section.reads_states for section in self.learned_by.values())
 
     @property
     def sample_budget(self) -> Mapping[str, int]:
-        """Mapping from model to number of samples per update, for models with a budget."""
+        """Mapping from model to `updates.sample_budget`; other models update after each round."""
         updates = self.updates
         return updates.sample_budget if isinstance(updates, AsynchronousConfig) else {}
 

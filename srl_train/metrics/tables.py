@@ -20,7 +20,7 @@ def share(value: float | None) -> str:
 
 
 def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[list[str]]:
-    """Return headers, then rows, as text; with rows, omit columns of only MISSING or ""."""
+    """Return headers and rows as text; with rows, omit columns that have only MISSING or ""."""
     cells = [[str(value) for value in row] for row in rows]
     kept = [
         place
@@ -31,9 +31,9 @@ def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[l
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows as lines with columns of equal width; the first row is the header.
+    """Return one line per row, in columns of equal width; the first row is the header.
 
-    The first column and columns of words are aligned left, columns of numbers right.
+    Columns are aligned right, except the first one and those with words below the header.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]

@@ -32,7 +32,7 @@ class UpdatesSection(Section):
 
 
 class AsynchronousConfig(UpdatesSection):
-    """Independent updates: each model updates when its own sample budget is full."""
+    """Independent updates: after each round, or when a model's sample budget is full."""
 
     strategy: PlainName = "asynchronous"  # type: ignore[valid-type]
     """Update strategy, which combines the updates of the models (docs/training/updates.md).
@@ -43,7 +43,7 @@ class AsynchronousConfig(UpdatesSection):
 
 
 class SynchronizedConfig(UpdatesSection):
-    """Synchronized updates: at each optimizer step, all models apply the mean gradient."""
+    """Synchronized updates: at each optimizer step, the models apply their mean gradient."""
 
     strategy: Literal["synchronized"] = "synchronized"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
@@ -64,13 +64,13 @@ class ServerConfig(Section):
 
     @property
     def rate(self) -> float:
-        """Learning rate of the server optimizer; by default 1.0 for "fedavgm", 0.7 for others."""
+        """The setting `learning_rate`; if it is None, 1.0 for "fedavgm" and 0.7 for "diloco"."""
         default = 1.0 if self.name == "fedavgm" else 0.7
         return default if self.learning_rate is None else self.learning_rate
 
 
 class FederatedConfig(UpdatesSection):
-    """Federated averaging: every few rounds, the models take the weighted mean of their weights."""
+    """Federated averaging: every `period` rounds, models receive the mean of their weights."""
 
     strategy: Literal["federated"] = "federated"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
@@ -85,7 +85,7 @@ class FederatedConfig(UpdatesSection):
 
 
 class SelectiveConfig(UpdatesSection):
-    """Selective updates: only the best models of a round update."""
+    """Selective updates: the best models of a round update, others after `patience` rounds."""
 
     strategy: Literal["selective"] = "selective"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
