@@ -387,7 +387,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Record a move unless the agent has arrived; return last_dx, last_dy and blocked."""
+        """Move an agent unless it has arrived; return last_dx, last_dy and blocked."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]

@@ -43,7 +43,7 @@ OBSERVATION_FIELDS = (
 
 
 def field_sizes(rules: NegotiationRules) -> dict[str, int]:
-    """Return field -> number of its values, in the order of OBSERVATION_FIELDS."""
+    """Return field -> its number of entries in a vector, in the order of OBSERVATION_FIELDS."""
     options = sum(len(options) for _, options in rules.issues)
     sizes = dict.fromkeys(OBSERVATION_FIELDS, 1)
     sizes |= dict.fromkeys(("worth", "stands", "consents"), rules.num_agents)

@@ -66,7 +66,7 @@ class StagedRules(ChoiceRules):
 
     @property
     def adversaries(self) -> int:
-        """Number of adversaries: a quarter of the agents, rounded down, at least 1."""
+        """Number of adversaries (the first agents): a quarter, rounded down, at least 1."""
         return max(1, int(ADVERSARIES * self.num_agents))
 
     @property
@@ -148,7 +148,7 @@ class Staged(ChoiceGame):
         difficulty: From 0 to 1. The base reward has the factor max(0.1, 1 - difficulty).
         cooperation_weight: Weight of the cooperating share. Below 0, cooperation hurts.
         noise_std: Standard deviation of the noise of each reward, at least 0.
-        warmup_episodes: Number of warm-up episodes, at least 0. The base reward rises in as many more.
+        warmup_episodes: Number of warm-up episodes, at least 0; W of `StagedRules.ramp`.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.

@@ -65,7 +65,7 @@ _COUNTED = 1e6  # upper bound of `deals`, which PettingZoo's tests require
 
 
 def field_sizes(rules: TradingRules) -> dict[str, int]:
-    """Return field -> number of its values, in the order of OBSERVATION_FIELDS."""
+    """Return field -> its number of entries in a vector, in the order of OBSERVATION_FIELDS."""
     others, goods = rules.num_agents - 1, rules.goods
     return dict.fromkeys(OBSERVATION_FIELDS, others) | {
         "time": 1,
