@@ -43,7 +43,7 @@ OBSERVATION_FIELDS = (
 
 
 def field_sizes(rules: NegotiationRules) -> dict[str, int]:
-    """Return field -> number of its values, in the order of OBSERVATION_FIELDS."""
+    """Return field -> its number of entries in a vector, in the order of OBSERVATION_FIELDS."""
     options = sum(len(options) for _, options in rules.issues)
     sizes = dict.fromkeys(OBSERVATION_FIELDS, 1)
     sizes |= dict.fromkeys(("worth", "stands", "consents"), rules.num_agents)
@@ -66,7 +66,6 @@ def _situation(packed: bytes, rounds: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _points(issues: tuple[tuple[str, tuple[str, ...]], ...], packed: bytes) -> str:
-    """Return sentences about the fields "reservation" and "utility", which `packed` has."""
     [reservation], start, listed = numbers_in(packed[:WIDTH]), WIDTH, []
     for issue, options in issues:
         end = start + WIDTH * len(options)
@@ -107,7 +106,6 @@ class NegotiationView:
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:
-        """Agent -> names of all agents in its sentences: first "You", then those of the others."""
         return {own: ("You", *(a for a in self.agents if a != own)) for own in self.agents}
 
     @cached_property
@@ -178,7 +176,6 @@ class NegotiationView:
         return tuple(self._actions)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action of an answer, with issues in any order, or a ParseFailure."""
         if isinstance(answer, str) and answer in self._actions:
             return self._actions[answer]  # the usual answer
 
@@ -191,7 +188,7 @@ class NegotiationView:
         return parse_statement(answer, action_of)
 
     def _proposed(self, plain: str) -> int | ParseFailure:
-        """Return the action of a lower-case text "propose ...", or a ParseFailure."""
+        """Return the action of "propose issue=option ..." in any order, or a ParseFailure."""
         issues, chosen = dict(self.bargain.issues), dict[str, str]()
         plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
         for term in plain.split()[1:]:
@@ -215,8 +212,8 @@ class SocialNegotiation(TalkingGame):
     """PettingZoo ParallelEnv of the negotiation.
 
     Agents are agent_0, agent_1, ... Actions are 0 pass, 1 accept, 2 walk away, then one proposal
-    per deal. With A agents and O options of all issues together, observations are float32 vectors
-    of shape (4 + O + A * (O + 3),), laid out as OBSERVATION_FIELDS. An action that is currently
+    per deal. Without `talk`, with A agents and O options of all issues, observations are float32
+    vectors of shape (4 + O + A * (O + 3),), laid out as OBSERVATION_FIELDS. An action that is
     illegal counts as a pass, and `infos[agent]["illegal"]` is then True. In the last round, each
     agent's info contains `outcome` ("agreement", "walked away" or "deadline"), `agreement` (issue
     -> option, or None) and the measures of bargaining.assessment, with `utilities` and
@@ -224,7 +221,7 @@ class SocialNegotiation(TalkingGame):
 
     Args:
         num_agents: Number of agents, from 2 to 6; 2 for simultaneous offers.
-        issues: Options (at least two) of each issue, at most 1000 combinations.
+        issues: Issue -> its options, at least two; see bargaining.checked_issues.
         offers: "alternating" or "simultaneous"; see bargaining.py.
         discount: Factor of a deal's utility per round before the deal, from 0 to 1.
         conflict: Probability, per issue, that an agent's preferences reverse those of the agent

@@ -126,17 +126,17 @@ class TeamBattle(ChoiceGame):
     """PettingZoo ParallelEnv of the two teams.
 
     Agents are red_0, red_1, ... (team_a), then blue_0, blue_1, ... (team_b). Both actions are
-    always legal. Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS.
-    Infos contain `cooperation_ratio` (share of all agents that cooperated), `team_cooperation` (the
-    share per team), `phase` ("warmup" or "battle") and, in the last round, `winner`: "team_a",
-    "team_b" or "draw". Invalid arguments raise EnvConfigError.
+    always legal. Observations are float32 vectors of shape (9,) without `talk`, laid out as
+    OBSERVATION_FIELDS. Infos of a round contain `cooperation_ratio` (share of all agents that
+    cooperated), `team_cooperation` (team -> share), `phase` ("warmup" or "battle") and, in the last
+    round, `winner`: "team_a", "team_b" or "draw". Invalid arguments raise EnvConfigError.
 
     Warm-up episodes are counted from the last seed: `reset(seed=...)` starts episode 0, `reset()`
     continues the count, and `reset(options={"episode": k})` starts episode k.
 
     Args:
         team_size: Number of agents per team, or a pair (red, blue), each from 1 to 10,000.
-        difficulty: Reduction of the base reward, from 0 to 1.
+        difficulty: From 0 to 1. The base reward is max(0.1, 1 - difficulty).
         cooperation_weight: Weight of the cooperation of the agent's team. Below 0, it hurts.
         noise_std: Standard deviation of the noise of each reward, at least 0.
         warmup_episodes: Number of warm-up episodes, at least 0.
@@ -256,7 +256,7 @@ class TeamBattleView(FixedChoices):
     team_sizes: tuple[int, int]
     rounds: int
     hidden: bool = False
-    """True if teams, cooperation weight and difficulty are hidden."""
+    """True if the rules must not state the agent's team, nor if cooperation pays."""
 
     def rules(self, agent: str) -> str:
         red, blue = self.team_sizes

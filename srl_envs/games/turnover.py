@@ -18,11 +18,11 @@ class TurnoverGame(TalkingGame):
     absent agent joins: it receives its first observation, with reward 0, and acts from the next
     round on. All agents have joined by the last round.
 
-    `first_rows` and `play_round` have one entry per place; so have `agents`.
+    `first_rows`, `play_round` and `agents` have one entry per place.
 
     Args:
         agents: Names of the agents at first.
-        *game: Answers and bounds of SimultaneousGame.
+        *game: Positional arguments `answers`, `low` and `high` of TalkingGame.
         turnover: Number of agents that join during an episode, from 0 to `max_cycles` - 1.
         **settings: Other arguments of TalkingGame.
     """
@@ -42,7 +42,7 @@ class TurnoverGame(TalkingGame):
         self._every_action = self._every_action[self.turnover :]
 
     def newcomer_row(self, row: base.Row) -> base.Row:
-        """Return the first vector of an agent that joins, given that of the agent that leaves."""
+        """Return the first vector of an agent that joins, given the leaving agent's last vector."""
         raise NotImplementedError
 
     def begin(self, options: Mapping[str, Any]) -> None:
