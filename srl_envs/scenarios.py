@@ -136,7 +136,7 @@ def names(environment: str | None = None, holdout: bool | None = None) -> tuple[
 
     Args:
         environment: Name of the environment, or None for all. A user's environment,
-            'module:function', is not imported. It has one scenario, in which nothing is held out.
+            'module:function', is not imported. It has one scenario, without held-out parts.
         holdout: True for scenarios with held-out partners or options, False for those without, None
             for both.
 

@@ -72,9 +72,10 @@ class DpoConfig(OfflineConfig):
     """Gap in mean shaped return above which one answer is preferred to another."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if `episodes` is not a multiple of the group size `size`.
+        """Raise ConfigError if `episodes` is not a multiple of the group size; not with `data`.
 
-        With `data`, no episodes are played, and there is no check.
+        Args:
+            size: Number of episodes per group (rollout.group_size).
         """
         if not self.data and self.episodes % size:
             raise ConfigError(

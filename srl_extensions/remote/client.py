@@ -99,7 +99,11 @@ class EnvServer:
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
         """Return the server's version, environments, and number of open sessions.
 
-        The time limit and the errors are those of `call`.
+        Args:
+            timeout: Time limit in seconds, by default the connection's.
+
+        Raises:
+            RemoteError: As `call`.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
@@ -126,7 +130,11 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End the session of this id; ignore a failed call and a closed connection."""
+        """End a session; ignore a failed call and a closed connection.
+
+        Args:
+            session: Id of the session.
+        """
         with suppress(RemoteError, ValueError):  # gRPC raises ValueError after close()
             self.call("Close", pb.CloseRequest(session=session), CLOSING_SECONDS)
 

@@ -155,7 +155,11 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
 
 @contextmanager
 def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread during the context, yield its Serving; errors as `serving`."""
+    """Run a server in a thread during the context, yield its Serving; errors as `serving`.
+
+    Args:
+        settings: Settings of the server.
+    """
     thread, server = LoopThread("environment-server"), serving(settings)
     try:
         running = thread.submit(server.__aenter__()).result()

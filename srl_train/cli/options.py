@@ -144,7 +144,7 @@ def players_of(
     """Return agent -> player from the values `words` of the option `flag`.
 
     A value AGENT=PLAYER is for one of `agents`. One value PLAYER is for all agents in `default` (by
-    default all `agents`) that have no player of their own. Agents without a player are missing.
+    default all `agents`) that no value AGENT=PLAYER names. Agents without a player are missing.
     Raises ConfigError for an unknown agent, an agent with two players, two values PLAYER, or one
     if `default` is empty.
     """
