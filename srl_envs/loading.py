@@ -175,7 +175,7 @@ def pip_line(*extras: str) -> str:
 
 
 def missing(extras: Iterable[str]) -> list[str]:
-    """Return the known names in `extras`, in their order, that lack a package."""
+    """Return the known extras in `extras`, in their order, that are not fully installed."""
     absent = {extra for package, extra in EXTRAS.items() if find_spec(package) is None}
     return [extra for extra in extras if extra in absent]
 
@@ -216,7 +216,7 @@ LONGEST_NUMBER = 1000  # characters
 
 
 def read_yaml(text: str) -> Any:
-    """Return the value of a YAML text (also dates), None for an empty text.
+    """Return the data of a YAML text, which may include dates; None for an empty text.
 
     Raises DocumentError if the text is not YAML, contains a key twice in one mapping or an alias
     within its own target, or exceeds MAX_YAML, MAX_ENTRIES, MAX_NESTING or LONGEST_NUMBER.
@@ -306,11 +306,11 @@ def read_rows(
     Args:
         path: The file.
         what: Name of the rows in errors.
-        read: Function of the JSON value of a line and the line's number, from 1.
+        read: Function of a line's JSON value and the line's number, from 1.
 
     Raises:
         EnvConfigError: The file cannot be read, a line is not JSON within the limits of
-            srl_envs.untrusted, or `read` raised EnvConfigError. The message names the invalid line.
+            srl_envs.untrusted, or `read` raised EnvConfigError. The message names the line.
     """
     rows: list[Row] = []
     number = 0

@@ -19,7 +19,7 @@ def is_plain(value: Any) -> bool:
     """Return True for None, bool, int, float, str, and lists, tuples and mappings of these.
 
     NumPy arrays and scalars of bools, ints or floats are plain, too. `decode` restores equal values
-    from the JSON text of `encode(value)`, but `np.longdouble` is impossible.
+    from the JSON text of `encode(value)`. JSON cannot contain `np.longdouble`.
     """
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
@@ -85,7 +85,7 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return `data` as a one-dimensional array of a dtype such as "<f4"; raise as `decode`."""
+    """Return `data` as a one-dimensional array of a dtype such as "<f4"; errors as of `decode`."""
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"unknown dtype {dtype!r:.40}")
@@ -126,7 +126,7 @@ PLAIN = (str, int, bool, float)
 def as_record(kind: Any, value: Any) -> Any:
     """Return a value of type `kind` as JSON data that `read_record` reads.
 
-    `kind` is a dataclass, a plain type, or a tuple (of one type), mapping or union of these.
+    `kind` is a dataclass, str, int, bool, float, or a tuple (of one type), mapping or union.
     Dataclasses become dicts, tuples become lists. In a union, a value other than None is converted
     as the last type. Values of the type Any and of other classes are passed to `encode`.
     """

@@ -298,7 +298,7 @@ def make_aec(name: str, /, **parameters: Any) -> AECEnv:
 
 
 class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """Wrapper with PettingZoo's checks of the order of calls, and a faster `last`."""
+    """PettingZoo's wrapper that checks the order of calls, with a faster `last`."""
 
     def last(self, observe: bool = True) -> Any:
         """Return (observation, total reward, termination, truncation, info) of the selected agent.
@@ -328,9 +328,9 @@ def remake(
 ) -> Any:
     """Return a new environment with the name and options in a record.
 
-    If the record is not trusted, arguments may not name code (except `allowing`), files or folders,
-    nor nested environments on a server. `options` have a limited size (see `loading.refuse_large`).
-    An environment that was on a server is made in this process.
+    Unless `trusted`, name and arguments may not refer to code (except `allowing`), files, folders,
+    or nested environments on a server. The size of `options` is limited (LARGEST_RECORDED). An
+    environment that was on a server is made in this process.
 
     Args:
         name: Name in the record, as for `make`.

@@ -29,7 +29,7 @@ class SandboxError(EnvError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Resource limits of one run. Raises EnvConfigError if a limit is invalid or too low."""
+    """Resource limits of one run. Raises EnvConfigError if a limit is too low."""
 
     wall: float = 5.0
     """Seconds of wall time."""

@@ -70,7 +70,7 @@ class Sandbox:
 
     Raises:
         EnvConfigError: An argument is invalid.
-        SandboxError: The level is not available, or the system is not Linux.
+        SandboxError: No worker starts with this level, or the system is not Linux.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Sandbox:
             return _lost(0)
 
     def close(self) -> None:
-        """End all workers while no run is active; later runs raise SandboxError."""
+        """End all workers; later runs raise SandboxError. No run may be active."""
         self._close()
 
     @contextmanager

@@ -36,7 +36,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(line: bytes) -> Any:
-    """Return the value of an untrusted line; raise NotPlainError if `dumps` cannot write it."""
+    """Return the value of an untrusted line of `dumps`; raise NotPlainError if it is invalid."""
     try:
         return _unpacked(json.loads(line), MAX_NESTING)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
