@@ -188,8 +188,8 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     """Return the first scenario with held-out options whose values an environment has, or None.
 
     `environment` is a name or 'module:function'. Only scenarios of environments in the same module
-    are compared. Missing options have their defaults. Split "any" counts as "test", unless an option
-    in OWN_PROBLEMS is set.
+    are compared. Missing options have their defaults. Split "any" counts as "test", unless an
+    option in OWN_PROBLEMS is set.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module
