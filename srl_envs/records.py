@@ -16,10 +16,10 @@ _TAG = "__numpy__"
 
 
 def is_plain(value: Any) -> bool:
-    """Return True for None, bools, str, ints, floats, NumPy numbers, and containers of these.
+    """Return True for None, bool, int, float, str, and lists, tuples and mappings of these.
 
-    Containers are lists, tuples, mappings, and arrays without text or objects. `decode` restores
-    equal values from the JSON text of `encode(value)`.
+    NumPy arrays and scalars of bools, ints or floats are plain, too. `decode` restores equal values
+    from the JSON text of `encode(value)`. JSON cannot contain `np.longdouble`.
     """
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
@@ -33,8 +33,8 @@ def is_plain(value: Any) -> bool:
 def encode(value: Any) -> Any:
     """Return a value as data for `json.dumps`; objects of unknown types are returned unchanged.
 
-    Arrays, NumPy scalars, tuples, and mappings with keys other than str become dicts with the key
-    "__numpy__". Lists and other mappings are converted entry by entry.
+    Arrays, NumPy scalars and tuples become dicts with the key "__numpy__", as do mappings with this
+    key or keys other than str. Lists and other mappings are converted entry by entry.
     """
     if isinstance(value, np.ndarray):
         data = value.ravel().tolist()
@@ -85,7 +85,7 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return a one-dimensional array of a dtype such as "<f4"; raise if it does not fit `data`."""
+    """Return `data` as a one-dimensional array of a dtype such as "<f4"; errors as of `decode`."""
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"unknown dtype {dtype!r:.40}")
@@ -100,7 +100,7 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Return `value`, an int or float.
+    """Return an int or float unchanged.
 
     Raises TypeError for a bool or another type, OverflowError for an int too large for a float.
     """
@@ -111,7 +111,7 @@ def number(value: Any) -> float:
 
 
 def checked(kind: type[Any], value: Any) -> Any:
-    """Return `value`; raise TypeError if it is no instance of `kind`. A bool is no int."""
+    """Return `value`; raise TypeError if it is no instance of `kind`, or a bool for `int`."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"{value!r:.80} is no {kind.__name__}")
     return value
@@ -126,9 +126,9 @@ PLAIN = (str, int, bool, float)
 def as_record(kind: Any, value: Any) -> Any:
     """Return a value of type `kind` as JSON data that `read_record` reads.
 
-    `kind` is a dataclass, a type of plain data, or a container or union of these. Dataclasses
-    become dicts, tuples become lists. Values of the type Any and of other classes are passed to
-    `encode`.
+    `kind` is a dataclass, str, int, bool, float, or a tuple (of one type), mapping or union.
+    Dataclasses become dicts, tuples become lists. In a union, a value other than None is converted
+    as the last type. Values of the type Any and of other classes are passed to `encode`.
     """
     of, parts = get_origin(kind), get_args(kind)
     if hasattr(kind, "__dataclass_fields__"):

@@ -74,7 +74,7 @@ class Scenario:
         return (*partners, *levels)
 
     def with_options(self, options: Mapping[str, Any]) -> Scenario:
-        """Return a copy with `options` as further or other arguments of the environment.
+        """Return a copy in which `options` extend and override those of the scenario.
 
         If `options` contains a held-out option, even unchanged, the copy has no held-out options.
         """
@@ -96,8 +96,8 @@ class Scenario:
                 render_mode.
 
         Raises:
-            EnvConfigError: An option is invalid.
-            PolicyError: A background policy is not scripted, or cannot play the environment.
+            EnvConfigError: An option is invalid. Other errors are as of `make`.
+            PolicyError: A background policy is not scripted, or does not fit the environment.
         """
         env: Any = resolve_name(PARTNERS)(self.make(**options), self.background)
         return env
@@ -185,11 +185,11 @@ def scenario(name: str) -> Scenario:
 
 
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
-    """Return the first scenario whose held-out options an environment would have, or None.
+    """Return the first scenario with held-out options whose values an environment has, or None.
 
-    The environment has the scenario's module, and the same values of its held-out options. `split:
-    any` counts as "test", unless an option in OWN_PROBLEMS is set. `environment` is a name or
-    'module:function'; arguments that are missing in `options` have their defaults.
+    `environment` is a name or 'module:function'. Only scenarios of environments in the same module
+    are compared. Missing options have their defaults. Split "any" counts as "test", unless an
+    option in OWN_PROBLEMS is set.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module

@@ -40,8 +40,8 @@ P = TypeVar("P", bound=Plugin)
 class PluginTable(Mapping[str, P]):
     """Mapping from names to Plugins: `parts` first, then entry points of installed packages.
 
-    Entry points are read once, when the table is iterated or when a name is not in `parts`. An
-    entry point cannot replace an entry of `parts`. Indexing raises KeyError for an unknown name.
+    Entry points are read once, on the first use other than indexing with a name in `parts`. They
+    cannot replace an entry of `parts`. Indexing raises KeyError for an unknown name.
 
     Args:
         group: Name of the entry-point group, such as "core_srl.commands".
@@ -79,7 +79,7 @@ class PluginTable(Mapping[str, P]):
 
         Raises:
             EnvConfigError: The name is unknown (another class if the table has one as `error`).
-            ImportError: An optional dependency of the object is missing.
+            ImportError: A module that the object needs is missing.
         """
         if name not in self:
             raise self._error(f"unknown name {name!r}; allowed: {', '.join(self)}")

@@ -29,7 +29,7 @@ class SandboxError(EnvError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Resource limits of one run, EnvConfigError if too low; no run has processes or threads."""
+    """Resource limits of one run. Raises EnvConfigError if a limit is too low."""
 
     wall: float = 5.0
     """Seconds of wall time."""

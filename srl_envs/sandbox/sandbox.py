@@ -70,7 +70,7 @@ class Sandbox:
 
     Raises:
         EnvConfigError: An argument is invalid.
-        SandboxError: The level is not available, or the system is not Linux.
+        SandboxError: No worker starts with this level, or the system is not Linux.
     """
 
     def __init__(
@@ -112,8 +112,7 @@ class Sandbox:
 
         Returns:
             Record with an outcome per call. If the run ends early, the next outcome has its
-            verdict, and
-            later ones are NOT_RUN.
+            verdict, and later ones are NOT_RUN. If the worker ends, all outcomes are KILLED.
 
         Raises:
             NotPlainError: An argument of a call is no plain data.
@@ -136,7 +135,7 @@ class Sandbox:
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
-        """Run the calls of tests in order, and return their TestReport, or raise as `run`.
+        """Run a program, then the calls of tests in order; return a report, or raise as `run`.
 
         Args:
             source: Source of the program.
@@ -147,7 +146,7 @@ class Sandbox:
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
     def judge(self, source: str, trial: str, functions: Collection[str]) -> ProgramRun:
-        """Run a test written as code in another process than the program; SandboxError as in `run`.
+        """Run a program and a test written as code in two processes; SandboxError as in `run`.
 
         Args:
             source: Source of the program.
@@ -178,7 +177,7 @@ class Sandbox:
             return _lost(0)
 
     def close(self) -> None:
-        """End all workers; later runs raise SandboxError."""
+        """End all workers; later runs raise SandboxError. No run may be active."""
         self._close()
 
     @contextmanager
@@ -244,9 +243,8 @@ def _close_all(workers: set[Worker]) -> None:
 def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
     """Return the sandbox of this process with these settings, which later calls return again.
 
-    The four used last are kept. Callers must not close them. `limits` are those of each run (None:
-    `Limits()`), `minimum` is the lowest acceptable level of LEVELS. Raises SandboxError if the
-    level is not available, or the system is not Linux.
+    The four used last are kept. Callers must not close them. Arguments and errors are as for
+    Sandbox.
     """
     return _shared(os.getpid(), limits or Limits(), minimum)
 
@@ -293,7 +291,7 @@ def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
 
 
 def _tried(program: Running, trial: Running, functions: Collection[str]) -> CallOutcome:
-    """Pass calls of a trial to the loaded program, and results back, until the trial ends."""
+    """Pass calls of a trial to the loaded program; return the outcome at the trial's end."""
     failed: CallOutcome | None = None
     while (line := trial.line()) is not None:
         call = _call_in(line, functions)

@@ -91,7 +91,7 @@ class Running:
                 os.close(descriptor)
 
     def line(self) -> bytes | None:
-        """Wait for and return the next line of results; None after the last, or WorkerLostError."""
+        """Wait for and return the next complete line of results; None after the last."""
         while (end := self.received.find(b"\n")) < 0:
             if self.status is not None:
                 return None
@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write `line`, line feed included, unless the run ends first; or raise WorkerLostError."""
+        """Write `line`, which ends with a line feed, unless the run ends or closes the pipe."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -123,7 +123,7 @@ class Running:
             self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
 
     def finish(self) -> None:
-        """Wait for the end of the run and read its remaining output, or raise WorkerLostError."""
+        """Wait for the end of the run; read its remaining output and results."""
         while self.status is None:
             self._pump()
         while ready := _ready(self._open):

@@ -66,8 +66,8 @@ class Place:
     def enter(self) -> None:
         """Enter new namespaces with a new root; raise OSError if the kernel refuses.
 
-        The worker continues in a fork, the first process of the new process namespace, with new
-        values of `namespaces` and `own_processes`. The calling process waits for its end and exits
+        Only a fork returns, as the first process of the new process namespace, with new values of
+        `namespaces` and `own_processes`. The calling process waits for the fork's end and exits
         with status 0, or 1 if the fork failed.
         """
         processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
@@ -102,7 +102,8 @@ class Place:
     def confine(self, descriptors: Sequence[int]) -> bytes:
         """Read and return the request; confine this fork irrevocably, or raise OSError.
 
-        `descriptors` are those of the request, output, results and calls, in this order.
+        `descriptors` are those of the request, output, results and calls. The last three become 1
+        (and 2), 3 and 4; all other descriptors are closed.
         """
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:
@@ -133,9 +134,9 @@ class Place:
         return request
 
     def make_folder(self) -> None:
-        """Enter a new, empty working folder WORK and IPC namespace, if the run has namespaces.
+        """Enter a new, empty working folder WORK and IPC namespace, or raise OSError.
 
-        Otherwise, the run is in the worker's folder, which is deleted, and can write no files.
+        Without `namespaces`, do nothing: the run stays in the worker's folder, which is deleted.
         """
         if not self.namespaces:
             return
@@ -214,7 +215,7 @@ def _write(path: str, text: str, folder: int) -> None:
 
 
 def readable_files() -> list[str]:
-    """Return sorted paths of the standard library and its shared libraries, or raise OSError."""
+    """Return sorted paths of the standard library and its shared libraries, without tkinter's."""
     library = []
     for place in sys.path:
         if os.path.isfile(place):  # a zipped library

@@ -76,8 +76,8 @@ def join(namespace: int, kind: int) -> None:
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     """Mount `source` at `target`, or raise OSError.
 
-    `kind` is the file system, or None for a change or a copy of an existing mount. `flags` is the
-    sum of READ_ONLY to PRIVATE. `options` are those of the file system, separated by commas.
+    `kind` is the file system, or None for a change or a copy of an existing mount. `flags` is a
+    sum of constants (READ_ONLY to PRIVATE). `options` of the file system are separated by commas.
     """
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
@@ -86,7 +86,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 
 
 def make_root(folder: str) -> None:
-    """Make a mount point the root and working folder, detach the old root, or raise OSError."""
+    """Replace the root by the mount point `folder` and enter it, or raise OSError."""
     os.chdir(folder)
     _done(_libc.pivot_root(b".", b"."), "pivot_root")
     _done(_libc.umount2(b".", DETACH), "umount2")
@@ -121,7 +121,7 @@ def landlock_version() -> int:
 
 
 def name_host(name: str) -> None:
-    """Set the host and domain name in this process's namespace, or raise OSError."""
+    """Set the host name and the domain name to `name`, or raise OSError."""
     for call in (_libc.sethostname, _libc.setdomainname):
         _done(call(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
 
@@ -171,7 +171,7 @@ def leaving() -> Iterator[None]:
 
 
 def output_of_fork(step: Callable[[int], None]) -> bytes:
-    """Call `step` in a fork with a descriptor; wait, and return all it wrote, even on failure."""
+    """Call `step(descriptor)` in a fork; return all bytes that it wrote, even if it fails."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -45,9 +45,9 @@ def run(request: bytes) -> None:
     """Run the program of a request, then the calls from descriptor CALLS until its end.
 
     A request is JSON: {"source", "name", "elsewhere"}, the last a list of functions that another
-    process answers. First set the standard streams, `sys.argv` and the seed of `random`. Write a
-    line of JSON to descriptor RESULTS for the program and each call: the result, or the exception.
-    If the program raises one, no call follows.
+    process answers. Set the standard streams, `sys.argv` and the seed of `random`. Write a line
+    of JSON to descriptor RESULTS for the program and each call: the result, or the exception. If
+    the program raises one, no call is read.
     """
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # The same program has the same output in every run.
@@ -82,13 +82,13 @@ def run(request: bytes) -> None:
 
 
 class Elsewhere:
-    """Stand-in for a function of another process; arguments and results are plain data."""
+    """Function of another process, called over RESULTS and CALLS with plain data."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the other process; RuntimeError if it fails, NotPlainError for other arguments."""
+        """Return the result; RuntimeError if the call fails, NotPlainError for bad arguments."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()

@@ -24,9 +24,10 @@ class NotPlainError(EnvError, ValueError):
 
 
 def dumps(value: Any) -> bytes:
-    """Return plain data as one line of JSON bytes, without a line feed, or raise NotPlainError.
+    """Return plain data (see the module) as one line of JSON bytes, without a line feed.
 
-    An object of a subclass is written as its base class, and a bytearray as bytes.
+    An object of a subclass is written as its base class, and a bytearray as bytes. Raises
+    NotPlainError for other objects.
     """
     try:
         return json.dumps(_packed(value, MAX_NESTING), separators=(",", ":")).encode("ascii")
@@ -35,7 +36,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(line: bytes) -> Any:
-    """Return the value of an untrusted line; raise NotPlainError if it is no plain data."""
+    """Return the value of an untrusted line of `dumps`; raise NotPlainError if it is invalid."""
     try:
         return _unpacked(json.loads(line), MAX_NESTING)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
@@ -119,7 +120,6 @@ def _unpacked(packed: Any, depth: int) -> Any:
 
 
 def _hashable(keys: list[Any]) -> list[Any]:
-    """Return keys unchanged; raise ValueError if more than COLLISIONS have the same hash."""
     if len(keys) > COLLISIONS:
         runs = groupby(sorted(map(hash, keys)))
         if max(sum(1 for _ in run) for _, run in runs) > COLLISIONS:

@@ -60,7 +60,7 @@ def main(control_descriptor: int) -> None:
 
 
 def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
-    """Activate each protection that works; return the fields of srl_envs.sandbox.Protections."""
+    """Activate the protections that work, except `without`; return the fields of Protections."""
     refused: dict[str, str] = {}
     if "landlock" not in without:
         place.landlock = kernel.landlock_version()
@@ -95,7 +95,7 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
-    """Fork a run per message, then send its status, CPU seconds and cause, until `control` ends."""
+    """Fork a run per message until `control` ends; reply its status, CPU seconds and cause."""
     own = place.own_processes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)
@@ -129,7 +129,7 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
 
 
 def _watch(control: socket.socket, child: int, wall: float) -> int:
-    """Wait for the end of a run; return ENDED, TIME_UP after `wall` seconds, or STOPPED."""
+    """Return ENDED at the end of a run, TIME_UP after `wall` seconds, or STOPPED on request."""
     ended = os.pidfd_open(child)
     try:
         poll = select.poll()
