@@ -43,7 +43,7 @@ class TrainingConfig(Section):
     lr_scheduler: Literal["constant", "linear", "cosine"] = "constant"
     warmup_steps: int = setting("learner.warmup_steps", 0)
     num_rollouts_per_iteration: Positive = 128
-    """Episodes per iteration; in SFT without a file of data, episodes in total; unused in DPO."""
+    """Episodes per iteration; in SFT without a file of data, episodes in total."""
     eval_episodes: int = setting("logging.evaluation_episodes", 10)
     """Episodes per evaluation, before and after training; 0 disables evaluations."""
     save_every: int = setting("checkpoints.every", 10)
@@ -97,7 +97,7 @@ class GRPOConfig(Section):
     reward_normalization: Literal["group", "batch"] = "group"
     """Samples of the standard deviation: those of the group or of the batch."""
     temperature: float = setting("models.sampling.temperature", 1.0)
-    """Sampling temperature of training, also of a policy with a GenerationConfig."""
+    """Sampling temperature in training, instead of that of the model or policy."""
     clip_range: float = setting("algorithm.clip_range", 0.2)
     num_grpo_epochs: int = setting("algorithm.num_iterations", 1)
 
@@ -119,9 +119,9 @@ class SFTConfig(Section):
     mode: Literal["behavioral_cloning", "world_model", "combined"] = "combined"
     """Tokens to learn: the answers, the environment's messages, or both."""
     bc_weight: float = 0.5
-    """Weight of the mean loss on answers; unused in mode world_model."""
+    """Weight of the answers in the loss; unused in mode world_model."""
     world_model_weight: float = 0.5
-    """Weight of the mean loss on the environment's messages; unused in mode behavioral_cloning."""
+    """Weight of the environment's messages in the loss; unused in behavioral_cloning."""
     min_reward_threshold: float | None = setting("sft.min_return", None)
     """Learn only from episodes with at least this return; null selects all."""
     data: str | None = None
@@ -139,7 +139,7 @@ class EvalEnvironmentConfig(Section):
     server_address: str | None = None
     """Address ("host:port") of the server that runs the environment."""
     options: Mapping[str, Any] = {}
-    """Other arguments: those of the environment in srl_envs, or of DebateEnvironment."""
+    """Other options: those of the environment in srl_envs, or of DebateEnvironment."""
 
 
 class DistributedConfig(Section):

@@ -94,9 +94,8 @@ def _unanswered(observation: Observation) -> str:
 def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvironment:
     """Return (name, options), for registry.make, of one environment for all `environments`.
 
-    Several become members of multitask_v0, which draws one for each episode. Tasks of equal names
-    and options are one member, and so are equal objects. Raises EnvConfigError if there is none, or
-    one is not a SimulatedEnvironment.
+    Several become members of multitask_v0, which draws one for each episode; equal tasks or objects
+    are one member. Raises EnvConfigError if there is none, or one is not a SimulatedEnvironment.
     """
     members: list[NamedEnvironment] = []
     for environment in environments:
@@ -124,7 +123,7 @@ def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvi
 
 
 def is_plain(options: Mapping[str, Any]) -> bool:
-    """Return True if `options` can be written as JSON, and thus in a configuration file."""
+    """Return True if options can be written as JSON, and so in a configuration file."""
     try:
         json.dumps(options)
     except (TypeError, ValueError):

@@ -29,7 +29,7 @@ class PreferencePair:
     """Worse answer."""
 
     def row(self) -> dict[str, list[dict[str, str]]]:
-        """Return TRL's row of messages by field name; role "environment" becomes "user"."""
+        """Return {"prompt", "chosen", "rejected"}: TRL's messages; "environment" becomes "user"."""
         answers = {"chosen": self.chosen, "rejected": self.rejected}
         return {
             "prompt": [

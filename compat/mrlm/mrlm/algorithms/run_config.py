@@ -33,7 +33,7 @@ def run_config(
         environment: (name, options) to play, or None, which also disables evaluations. With
             options that JSON cannot express, the caller must pass the environment to the Trainer.
         sampling: Sampling settings of a model that is passed to the Trainer; None if
-            `config.model` describes the model. GRPO's temperature is that of `config.grpo`.
+            `config.model` describes the model.
 
     Raises:
         ConfigError: Settings are not allowed, or not allowed together.
@@ -102,7 +102,6 @@ def _grpo(config: ExperimentConfig) -> Settings:
 
 
 def _rounds(training: TrainingConfig, group: int | None) -> Settings:
-    """Return settings of rounds; ConfigError if their episodes cannot be divided equally."""
     played, passes = training.num_rollouts_per_iteration, training.gradient_accumulation_steps
     steps = max(1, played // training.batch_size)
     parts = steps * passes

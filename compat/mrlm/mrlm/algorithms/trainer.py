@@ -69,8 +69,9 @@ class PolicyTrainer:
 
         The run is written to `config.output_dir`, or else outputs/ALGORITHM. A run that the folder
         already contains is moved to a folder next to it. `num_iterations`, unless None, replaces
-        `config.training.num_epochs`. A policy on the CPU is moved to a GPU if there is one. Raises
-        EnvConfigError without environments, ConfigError for settings, and errors of Trainer.fit.
+        `training.num_epochs`. A policy on the CPU is moved to a GPU if there is one.
+
+        Errors are those of `train_configured`.
         """
         training: dict[str, Any] = {"algorithm": self.algorithm}
         if num_iterations is not None:
@@ -116,7 +117,7 @@ def load_policy(
         generation_config: Sampling settings; None selects GenerationConfig's defaults.
 
     Raises:
-        BackendError, ConfigError, PolicyError: The model cannot be loaded.
+        BackendError, ConfigError, PolicyError: The model is not usable.
         EnvConfigError: There are no environments.
     """
     registered, options = named_environment(environments)
@@ -132,7 +133,6 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy` (None: the config's model), as documented in `train_configured`."""
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":
         environment = named_environment(environments)

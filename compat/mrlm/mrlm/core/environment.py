@@ -33,7 +33,7 @@ class SimulatedEnvironment(ABC):
 
     @abstractmethod
     def reset(self) -> Observation:
-        """Start a new episode; return the first observation, whose `done` is ignored."""
+        """Start a new episode and return its first observation."""
 
     @abstractmethod
     def step(self, action: Message) -> tuple[Observation, Reward]:

@@ -16,8 +16,8 @@ class CodeProblemGenerator(ProblemGenerator):
 class CodeExecutionEnvironment(ProblemEnvironment):
     """code_v0 of srl_envs: programs are run against shown and hidden tests in a sandbox.
 
-    Arguments and errors are those of ProblemEnvironment. Files of the option `path` have the layout
-    of HumanEval. Raises SandboxError if programs cannot be confined on this machine.
+    Arguments are those of ProblemEnvironment. Files of the option `path` have the layout of
+    HumanEval. Raises SandboxError if programs cannot be confined on this machine.
     """
 
     registered: ClassVar[str] = "code_v0"

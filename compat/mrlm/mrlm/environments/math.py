@@ -16,8 +16,8 @@ class MathProblemGenerator(ProblemGenerator):
 class MathReasoningEnvironment(ProblemEnvironment):
     """math_v0 of srl_envs: several attempts at a problem, with more reward for fewer attempts.
 
-    Arguments and errors are those of ProblemEnvironment. Files of the option `path` have the layout
-    of GSM8K or MATH.
+    Arguments are those of ProblemEnvironment. Files of the option `path` have the layout of GSM8K
+    or MATH.
     """
 
     registered: ClassVar[str] = "math_v0"

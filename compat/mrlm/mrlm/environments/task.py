@@ -47,8 +47,7 @@ class GameEnvironment(SimulatedEnvironment):
     """Environment of srl_envs' registry for one of its agents; base class of tasks and debates.
 
     Observations contain the whole conversation and, in `info`, the agent's info, such as `score`
-    and `success`. `registry.make` receives `name` and `options`, and raises the errors. `step`
-    raises EnvError without a running episode.
+    and `success`. Arguments and errors are those of `registry.make`.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
@@ -112,8 +111,9 @@ class ProblemEnvironment(TaskEnvironment):
     """Environment of problems; base class of code and mathematics.
 
     `generator` selects among the generated problems; None selects all. `options` are those of
-    srl_envs, such as `max_cycles` (attempts) and `path` (a file of problems instead). The reward is
-    the increase of the best score, less 0.05 after the first attempt. Errors: registry.make.
+    srl_envs, such as `max_cycles` (attempts) and `path` (a file of problems instead).
+
+    The reward is the increase of the best score, less 0.05 in each attempt after the first.
     """
 
     registered: ClassVar[str]
