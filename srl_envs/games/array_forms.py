@@ -32,7 +32,7 @@ class ChoiceForm(ArrayGame):
         return not (game.talk or game.turnover)
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
-        """Return rewards (N, A): payoffs at the indices `case` (N, A) plus noise, clipped at 0.
+        """Return rewards (N, A): payoffs at the indices `case` (N, A) plus noise, at least 0.
 
         Environments marked in `idle` (N,), whose results are ignored, use up no random numbers.
         """

@@ -141,8 +141,8 @@ class NegotiationRules:
     def draw(self, generator: np.random.Generator) -> tuple[list[Points], list[int]]:
         """Draw an episode; return points [agent][issue][option] and reservations [agent].
 
-        Each agent splits 100 points among the issues at random. The points of an issue's options
-        rise evenly from 0 to its share, from the first option to the last or in reverse. Per issue,
+        100 points per agent are split among the issues at random. Points of an issue's options rise
+        evenly from 0 to its share, from the first option to the last or in reverse. Per issue,
         an agent has the reverse direction of the agent before it with probability `conflict`.
         Reservations are whole numbers, from the first to the second of RESERVATIONS.
         """

@@ -120,7 +120,7 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Print devices and names, then run `srl info`; return its exit code."""
+    """Print devices, algorithms and environment types, run `srl info`; return its exit code."""
     print_table("machine", accelerators())
     tell("algorithms: ppo, grpo, dpo, sft")
     print_table("environment types", REGISTERED)

@@ -34,7 +34,7 @@ class TrainingConfig(Section):
     num_epochs: int = 100
     """Number of iterations. An iteration of DPO and SFT is a pass over the data."""
     batch_size: Positive = 32
-    """Most episodes per optimizer step; samples per optimizer step in DPO and SFT."""
+    """Maximum episodes per optimizer step; samples per optimizer step in DPO and SFT."""
     gradient_accumulation_steps: Positive = 1
     """Forward and backward passes per optimizer step; 1 in DPO and SFT."""
     learning_rate: float = setting("learner.learning_rate", 3e-4)
