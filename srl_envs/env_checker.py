@@ -63,15 +63,15 @@ def check_environment(
 
     Args:
         make: Function that returns a new ParallelEnv, called twice. Both environments are closed
-            if all checks pass.
-        seed: Seed of every reset.
+            only if all checks pass.
+        seed: Seed of every reset and of the random actions.
         options: Options of every reset.
         max_turns: Number of rounds within which an episode must end, or else the check fails; the
             environment's `max_cycles` counts instead if it is smaller.
         text: True to check the text view, False for an environment without one.
 
     Raises:
-        ConformanceError: The environment violates a point of the contract.
+        ConformanceError: A point of the contract is violated. Errors of `make` are not converted.
     """
     _require(callable(make), "make", "{!r} is not a function", make)
     env, twin = make(), make()
@@ -154,7 +154,7 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
 
 
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
-    """Check results of `reset` or `step`; return the agents in `live` whose episode continues."""
+    """Return the agents in `live` that have not ended; ConformanceError for wrong results."""
     parts = dict(zip(RESET if len(outcome) == len(RESET) else STEP, outcome, strict=True))
     for name, values in parts.items():
         complete = isinstance(values, dict) and set(values) == set(live)

@@ -32,7 +32,7 @@ class ChoiceForm(ArrayGame):
         return not (game.talk or game.turnover)
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
-        """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.
+        """Return rewards (N, A): payoffs at the indices `case` (N, A) plus noise, at least 0.
 
         Environments marked in `idle` (N,), whose results are ignored, use up no random numbers.
         """
@@ -158,7 +158,7 @@ class VectorTeamBattle(ChoiceForm):
 
 
 def _leads_of_red(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones."""
+    """Return red's mean reward minus blue's, flat, by the numbers of cooperators (red, blue)."""
     earned = np.nan_to_num(payoffs)  # An action that no agent chose is nan and has weight 0.
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
     of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red
@@ -195,11 +195,7 @@ def boards_of(levels: Sequence[Level], task: str) -> Boards:
 
 
 class VectorMaze(ArrayGame):
-    """Array form of maze.Maze for one agent. Each environment has its own level.
-
-    Cells are numbered in a grid with a border of width `view_radius`, so that the neighborhood of
-    every cell has the same offsets in an array.
-    """
+    """Array form of maze.Maze for one agent, with a level per environment and episode."""
 
     @classmethod
     def fits(cls, game: maze.Maze) -> bool:

@@ -72,7 +72,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     text_view: TextView
     """Text view: prompts for observations, and actions for answers."""
     teams: Mapping[str, str] | None = None
-    """Team of each agent, None for a game without teams."""
+    """Agent -> its team, None for a game without teams."""
 
     def __init__(
         self,
@@ -111,11 +111,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def with_words(self, view: TextView) -> TextView:
-        """Return the environment's text view, given that of `make_view`; TalkingGame adds words."""
+        """Return the environment's text view, here `view`; `view` is the result of `make_view`."""
         return view
 
     def drawn_in_text(self) -> str:
-        """Return a drawing of the last round, a text of several lines."""
+        """Return a drawing of the last round, or of the start, as text of several lines."""
         raise NotImplementedError
 
     def begin(self, options: Mapping[str, Any]) -> None:
@@ -133,10 +133,10 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
-        """Return the exact mean reward per agent and step of reference policies; here {}.
+        """Return expected mean rewards per agent and step of reference policies; here {}.
 
-        Rewards are without noise. The keys are 'uniform' (random actions), 'constant' (the best
-        constant actions), 'scripted' (all play "win_stay_lose_shift" in bandits, elsewhere
+        Rewards are without noise. Keys are 'uniform' (random actions), 'constant' (the best
+        constant actions), 'scripted' (missing with turnover; "win_stay_lose_shift" in bandits, else
         "explore_then_commit") and 'optimum' (best joint actions).
         """
         return {}
@@ -147,7 +147,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Start an episode, printed in render mode "human"; return observations and infos by agent.
 
         Args:
-            seed: Seed that determines the episode. None continues the current random stream.
+            seed: Seed that determines the episode. None continues `np_random`.
             options: Options of the game. Unknown ones are ignored, as PettingZoo's tests require.
 
         Raises:
@@ -179,7 +179,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Return the last round as text ("ansi") or picture ("rgb_array"), or print it ("human").
 
         A picture is a uint8 array (height, width, 3). A printed round returns None. Raises EnvError
-        without a render mode or before the first reset, ImportError without Pillow.
+        without a render mode or before the first reset. Pictures raise ImportError without Pillow.
         """
         if self.render_mode is None:
             raise EnvError(
@@ -214,13 +214,13 @@ class SimultaneousGame(RoundGame):
     - "llm": the same with `"text"`, a description of the situation.
 
     `infos[agent]["action_mask"]` is the int8 mask of legal actions. An episode ends for all agents
-    at once: truncated after `max_cycles` rounds, or terminated if the game sets `finished`. A new
+    at once: terminated if the game sets `finished`, else truncated after `max_cycles` rounds. A new
     value of `max_cycles` takes effect at the next reset. Invalid arguments raise EnvConfigError,
     invalid use raises EnvError.
 
-    A subclass defines `first_rows`, `play_round` and `make_view`. It may read `played` (number of
-    rounds, the current one included) and `rounds` (`max_cycles` of this episode), draw noise by
-    `noise(count)`, and set `finished` in the round that ends the episode.
+    A subclass defines `first_rows`, `play_round` and `make_view`. These methods may read `played`
+    (number of rounds with the current one, 0 at the start) and `rounds` (`max_cycles` of this
+    episode), call `noise`, and set `finished` in the round that ends the episode.
 
     Args:
         agents: Names of the agents.
@@ -375,7 +375,6 @@ class SimultaneousGame(RoundGame):
         return self._outgoing(self.agents, self.first_infos())
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
-        """Return observations of `_rows`, and `round_infos` with masks added in place, by agent."""
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
         observations, infos = {}, {}
         # `strict` would double the time: asking an array for a row past its end is slow.

@@ -30,8 +30,8 @@ def run_config(
 
     Args:
         config: Settings of the experiment.
-        environment: (name, options) to play; None if the algorithm plays no episodes. It is left
-            out if its options are objects: it must then be passed to the Trainer.
+        environment: (name, options) to play, or None, which also disables evaluations. With
+            options that JSON cannot express, the caller must pass the environment to the Trainer.
         sampling: Sampling settings of a model that is passed to the Trainer; None if
             `config.model` describes the model.
 
@@ -102,7 +102,6 @@ def _grpo(config: ExperimentConfig) -> Settings:
 
 
 def _rounds(training: TrainingConfig, group: int | None) -> Settings:
-    """Return the settings of a round's episodes; ConfigError if they cannot be divided equally."""
     played, passes = training.num_rollouts_per_iteration, training.gradient_accumulation_steps
     steps = max(1, played // training.batch_size)
     parts = steps * passes
