@@ -353,7 +353,7 @@ class TaskEnv(FreeTextGame):
     def problem(self, seed: int) -> Problem:
         """Return the Problem that a seed determines, for the environment's difficulty and split.
 
-        If no given problem (see `Task.use`) has the drawn difficulty, all of them are eligible.
+        If no problem of `Task.use` has the drawn difficulty, all are eligible.
 
         Args:
             seed: Problem seed, at least 0.

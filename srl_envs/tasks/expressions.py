@@ -83,7 +83,7 @@ class Unreadable(ValueError):
 
 
 def plain(text: str) -> str:
-    r"""Return a text with known LaTeX and Unicode signs in plain notation, such as ² as ^(2)."""
+    r"""Return a text with LaTeX, Unicode signs and mixed numbers (3 1/2) in plain notation."""
     for pattern, sign in _LATEX:
         text = pattern.sub(sign, text)
     return text.strip()

@@ -93,7 +93,7 @@ def final_answer(text: str) -> str | ParseFailure:
 
     The forms, by priority: `<answer>...</answer>`, a line that starts with `Answer:` or `Final
     answer:`, `\boxed{...}`, and a text of one line. The last answer of a form counts, or the box in
-    it, without surrounding spaces, quotes and Markdown. An empty one is a ParseFailure.
+    it, without surrounding spaces, quotes and Markdown. An empty answer is a ParseFailure.
     """
     whole = readable_text(text)
     if isinstance(whole, ParseFailure):
@@ -148,7 +148,7 @@ def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     """Return True if an answer, such as a number or an interval, has the value of the truth.
 
     If the truth has more than PLACES decimals, an answer of at least PLACES may be rounded or cut
-    off, with a relative error of up to CLOSE_ENOUGH. Texts without a value must be the same.
+    off, with a relative error of up to CLOSE_ENOUGH. Texts without a value must have equal words.
 
     Args:
         truth: Right answer.
@@ -327,7 +327,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Return the Span of a text; None without one and for (2, 3) `alone`; or raise Unreadable."""
+    """Return the Span of a text, or None or Unreadable for others and for (2, 3) `alone`."""
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
         return _related([part.strip() for part in parts])

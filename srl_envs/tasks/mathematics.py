@@ -81,7 +81,8 @@ class Mathematics(Task):
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Return the first `count` of a fixed list of answers, without information on the truth.
 
-        In arithmetic of difficulty 1, the answers count from the first number.
+        In arithmetic of difficulty 1, the answers count steps, such as "3 + 1, 4 + 0" with
+        "Answer: 4" in a second line.
         Otherwise, they are "Answer: 0" to "Answer: 18".
         """
         problem = attempt.problem

@@ -62,13 +62,12 @@ _ECHOING = ("write_file", "list_files")  # tools whose results contain names cho
 class ToolSession:
     """Tool calls of one agent in one episode, and the needed calls among them.
 
-    A needed call without `evidence` counts once any call of its tool is successful. Others count
-    only if the agent could know the arguments: a given file, numbers of the question or of results
-    of earlier turns.
+    A needed call without `evidence` counts once a call of its tool is successful. Others require
+    a result with `evidence`.
 
-    A calculation that is not the first needed call must contain at least one number from a file,
-    a search or a tool of the user.
-    Reading a file that the agent wrote never counts, nor does a repeated call.
+    A calculation counts only with numbers of the question or of results of earlier turns.
+    Unless it is the first needed call, at least one must be from a file, a search or a tool of
+    the user. Reading a file that the agent wrote never counts, nor does a repeated call.
     """
 
     box: Toolbox
