@@ -86,7 +86,7 @@ def load_problems(
     Args:
         path: The file. Empty lines are skipped.
         read: Function of the JSON value and the number (from 1) of a line.
-        families: Any value but None is refused if there is a path.
+        families: Must be None if there is a path.
 
     Raises:
         EnvConfigError: Both arguments are given, the file is unreadable or contains no problem, or
