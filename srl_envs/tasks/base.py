@@ -46,7 +46,7 @@ class Problem:
     """Question with the data for grading; EnvConfigError if it is blank or too long."""
 
     question: str
-    """Full question of up to QUESTION_LENGTH characters, shown again in every turn."""
+    """Full question of up to QUESTION_LENGTH characters."""
     answer: Any = None
     """Truth for grading, never shown to an agent."""
     difficulty: int = 1
@@ -86,10 +86,11 @@ def load_problems(
     Args:
         path: The file. Empty lines are skipped.
         read: Function of the JSON value and the number (from 1) of a line.
-        families: Argument that excludes a path: None if not given.
+        families: Must be None if there is a path.
 
     Raises:
-        EnvConfigError: Both arguments are given, or the file is unreadable, empty or invalid.
+        EnvConfigError: Both arguments are given, the file is unreadable or contains no problem, or
+            a line is not JSON or is refused by `read`.
         UntrustedError: An untrusted record names the path.
     """
     if path is None:
@@ -109,7 +110,7 @@ def pick(rng: np.random.Generator, things: Sequence[T]) -> T:
 
 @dataclass(frozen=True)
 class Grade:
-    """Grade of an answer; EnvConfigError for a score outside 0 to 1."""
+    """Grade of an answer; EnvConfigError for a score that is no number from 0 to 1."""
 
     score: float
     """Score from 0 to 1."""
@@ -118,7 +119,7 @@ class Grade:
     feedback: str = ""
     """Text shown before the next turn, which must not contain the answer."""
     finished: bool | None = None
-    """True if this is the agent's last turn; None for the value of `correct`."""
+    """True to end the agent's attempt; None for the value of `correct`."""
     info: Mapping[str, Any] = field(default_factory=dict)
     """Plain data that are added to the agent's infos."""
 
@@ -151,7 +152,6 @@ class Attempt:
 
     problem: Problem
     seed: int
-    """Problem seed."""
     memory: Any = None
     """State of the task, as returned by `Task.begin`."""
     turns: int = 0
@@ -210,8 +210,10 @@ class Task(ABC):
     def use(self, problems: Iterable[Problem]) -> None:
         """Use given problems instead of drawn ones, and set `split` to "any".
 
+        Environments constructed earlier keep their difficulties and split.
+
         Args:
-            problems: At least one problem. Their difficulties become `difficulties`.
+            problems: At least one problem. Their range of difficulties becomes `difficulties`.
 
         Raises:
             EnvConfigError: There is no problem.
@@ -228,7 +230,7 @@ class Task(ABC):
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the answer in a text, by default its `final_answer`, or a ParseFailure.
+        """Return the answer in a text, by default `grading.final_answer`, or a ParseFailure.
 
         Implementations must not raise.
 
@@ -265,7 +267,7 @@ class Task(ABC):
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return up to `count` texts in the right form that do not reveal the truth, or None.
+        """Return up to `count` texts in the right form without the truth; by default, None.
 
         Args:
             rng: Source of all randomness.
@@ -284,14 +286,17 @@ class TaskEnv(FreeTextGame):
     after `max_cycles` turns. An unreadable text uses up a turn.
 
     Observation vector: number of the next turn / (`max_cycles` + 1), last score, best score, solved
-    (0 or 1). Infos: `score` and `correct` (of this turn), `best_score`, `success` (True once
-    solved), `attempt` (turns so far), `unreadable` (the reason, or None), `difficulty`, `problem`
-    (its `identity`), `problem_seed`, and the infos of the problem and of the grade.
+    (0 or 1).
+
+    Infos: `score` and `correct` (of this turn; 0 and False if unreadable), `best_score`,
+    `success` (True once solved), `attempt` (turns so far), `unreadable` (the reason, or None),
+    `difficulty`, `problem` (its `identity`), `problem_seed`, and the infos of the problem and of
+    the grade.
 
     Args:
         task: Task.
         num_agents: Number of agents.
-        difficulty: Number, or (lowest, highest), both included; by default, the range of the task.
+        difficulty: Number in the range of the task, or (lowest, highest); by default, the range.
         split: "train", "test" or "any"; by default, that of the task.
         problem_seed: Seed of the problem of all agents in all episodes; by default, each agent gets
             a random one in each episode. The reset option "problem_seed" has precedence.
@@ -299,12 +304,12 @@ class TaskEnv(FreeTextGame):
         attempt_penalty: Penalty of every turn after the first, 0 to 1; by default, that of the
             task.
         max_cycles: Number of turns; by default, the task's `attempts`.
-        obs_mode: See FreeTextGame.
-        render_mode: See FreeTextGame.
+        obs_mode: "llm", "dict" or "vector"; see FreeTextGame.
+        render_mode: "human", "ansi" or None.
 
     Raises:
-        EnvConfigError: An argument is invalid, or no problem with the seed is of the split. `reset`
-            raises it too, if it draws no problem of the split.
+        EnvConfigError: An argument is invalid, or `problem(problem_seed)` fails.
+            `reset` raises it too, if its `problem_seed` is invalid or `problem` fails.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("task_v0", render_modes=RENDER_MODES)
@@ -348,6 +353,8 @@ class TaskEnv(FreeTextGame):
     def problem(self, seed: int) -> Problem:
         """Return the Problem that a seed determines, for the environment's difficulty and split.
 
+        If no problem of `Task.use` has the drawn difficulty, all are eligible.
+
         Args:
             seed: Problem seed, at least 0.
 
@@ -371,7 +378,7 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return an agent's Attempt, with the truth; EnvError before reset or for another agent.
+        """Return an agent's Attempt, with the truth; EnvError before reset or for unknown agents.
 
         Args:
             agent: Name of the agent.

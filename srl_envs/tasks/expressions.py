@@ -4,8 +4,7 @@ Values are exact fractions. Expressions with roots, powers, pi or functions are 
 digits by mpmath, at several points if there are variables. DIGITS covers the whole range of
 permitted numbers, so a large summand hides no small one, and terms that cancel are 0.
 
-Text is never executed. The length of a text, the depth of a tree and the size of numbers have
-limits. A number beyond the limits, such as `9**9**9**9`, is refused before its computation.
+Text is never executed. Its length, the depth of a tree and the size of numbers have limits.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Unreadable(ValueError):
 
 
 def plain(text: str) -> str:
-    r"""Return a text in plain notation: `\pi` as pi, ² as ^(2), 3 1/2 as (7/2); never raise."""
+    r"""Return a text with LaTeX, Unicode signs and mixed numbers (3 1/2) in plain notation."""
     for pattern, sign in _LATEX:
         text = pattern.sub(sign, text)
     return text.strip()
@@ -108,11 +107,7 @@ def bounded(value: Fraction) -> Fraction:
 
 
 class _Reader:
-    """Recursive descent parser of an expression in plain notation.
-
-    Methods with `depth`, the nesting depth so far, parse the next part of the text and return its
-    tree. They raise Unreadable for an invalid part, and beyond DEEPEST.
-    """
+    """Recursive descent parser of plain notation; raises Unreadable if invalid or too deep."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
@@ -127,14 +122,13 @@ class _Reader:
         self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
-        """Parse a sum, or a single term, and return its tree."""
         tree = self._product(depth)
         while sign := self._take("+", "-"):
             tree = (sign, tree, self._product(depth + 1))
         return tree
 
     def expect(self, *token: str) -> None:
-        """Skip the next token; raise Unreadable if it is not `token`, a kind and a text."""
+        """Skip the next token; raise Unreadable if it is not `token`, the pair (kind, text)."""
         if self._next() != token:
             raise Unreadable(f"{token[1]!r} is missing")
 
@@ -226,7 +220,7 @@ def number(text: str) -> Fraction:
 
 
 def names(tree: Tree) -> frozenset[str]:
-    """Return the set of the letters of a tree's variables."""
+    """Return the set of a tree's variables, which are single letters."""
     if tree[0] == "name":
         return frozenset(tree[1])
     return frozenset().union(*(names(part) for part in tree[1:] if isinstance(part, tuple)))
@@ -246,9 +240,10 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 def same(one: Tree, other: Tree) -> bool:
     """Return True if two trees have equal values at many fixed values of their variables.
 
-    They must be defined at the same of these values, and at one at least. Values that are no
-    fractions must agree in CLOSE digits. Raises ImportError if roots, pi or functions need mpmath,
-    and mpmath is missing.
+    Both must be undefined at the same of these values (division by zero, no real number, too large)
+    and defined at one at least; identical trees may be too large.
+    With roots, pi, functions or large numbers, CLOSE digits must agree.
+    Raises ImportError if mpmath is needed for these and missing.
     """
     variables = sorted(names(one) | names(other))
     try:
@@ -260,8 +255,8 @@ def same(one: Tree, other: Tree) -> bool:
 def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool:
     """Return True if two trees agree at all points in the arithmetic `numbers`, see `same`.
 
-    Raises Unreadable in `_FRACTIONS` for a root, pi, e, a function other than abs, or a value that
-    is too large; in `_digits()`, these values are undefined.
+    With `_FRACTIONS`, raises Unreadable as `exact` does. With `_digits()`, values that are too
+    large or too small are undefined.
     """
     agreed = False
     for at in _points(variables):

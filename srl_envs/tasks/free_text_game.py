@@ -34,9 +34,9 @@ class FreeTextGame(RoundGame):
 
     `step` accepts every such text, also an empty one. Observations, by `obs_mode`: "llm" is
     `{"observation": vector, "text": text for the agent}`, "dict" is `{"observation": vector}`, and
-    "vector" is the float32 vector alone. An agent terminates when it has finished. The others are
-    truncated after `max_cycles` turns. Invalid arguments raise EnvConfigError, and invalid calls or
-    actions raise EnvError.
+    "vector" is the float32 vector alone. An agent terminates when its Outcome is `finished`. The
+    others are truncated after `max_cycles` turns. The render modes are "human", "ansi" and None.
+    Invalid arguments raise EnvConfigError, and invalid calls or actions raise EnvError.
 
     Subclasses pass the bounds `low` and `high` of an agent's vector to the constructor, and define
     `begin`, `take`, `prompt`, `numbers` and `make_view`. They may use `played` (turns so far,
@@ -49,18 +49,18 @@ class FreeTextGame(RoundGame):
     """Agent -> its last text and reward."""
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Update the state with the texts of one turn; return the Outcome of each agent.
+        """Update the state with the texts of one turn; return the Outcome of each active agent.
 
         Args:
             answers: Active agent -> text of up to ANSWER_LENGTH characters, possibly blank.
-            over: True in turn `max_cycles`, after which the episode is truncated.
+            over: True in turn `max_cycles`, which truncates all agents that have not finished.
         """
         raise NotImplementedError
 
     def prompt(self, agent: str) -> str:
-        """Return the text of the agent's observation, up to TEXT_LENGTH characters.
+        """Return the text of any agent's observation, up to TEXT_LENGTH characters.
 
-        It must be clear without earlier ones.
+        Implementations must also accept terminated agents, and not rely on earlier observations.
         """
         raise NotImplementedError
 
@@ -129,10 +129,7 @@ class FreeTextGame(RoundGame):
 
 @dataclass(frozen=True)
 class FreeTextView:
-    """Text view of a FreeTextGame: the action is the text itself.
-
-    `parse` returns a text unchanged, or a ParseFailure if it is unreadable. It never raises.
-    """
+    """Text view of a FreeTextGame: the action is the text itself, if readable."""
 
     instructions: str | Mapping[str, str]
     """System message with the rules and the form of an answer: one text, or agent -> text."""

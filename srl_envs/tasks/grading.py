@@ -2,8 +2,7 @@
 
 The truth and an answer are parsed alike: as a number, an expression, several values, a tuple,
 intervals (also written as inequalities), or words. Numbers must be written out ("3 + 4" is no
-answer to "What is 3 + 4?") and are compared as fractions. A decimal may be rounded to PLACES places
-if the truth has more.
+answer to "What is 3 + 4?") and are compared as fractions.
 """
 
 from __future__ import annotations
@@ -93,8 +92,8 @@ def final_answer(text: str) -> str | ParseFailure:
     r"""Return the final answer in a text, or a ParseFailure if there is none; never raise.
 
     The forms, by priority: `<answer>...</answer>`, a line that starts with `Answer:` or `Final
-    answer:`, `\boxed{...}`, and a text of one line. The last answer of a form counts, without
-    surrounding spaces, quotes, Markdown and box.
+    answer:`, `\boxed{...}`, and a text of one line. The last answer of a form counts, or the box in
+    it, without surrounding spaces, quotes and Markdown. An empty answer is a ParseFailure.
     """
     whole = readable_text(text)
     if isinstance(whole, ParseFailure):
@@ -117,7 +116,7 @@ def final_answer(text: str) -> str | ParseFailure:
 def boxed(text: str) -> list[str]:
     r"""Return the contents of all `\boxed{...}` and `\fbox{...}`, in the order of their ends.
 
-    Boxes may be nested. One without an end is ignored.
+    Boxes may be nested. A box without an end is ignored.
     """
     starts = {match.end() - 1 for match in _BOX.finditer(text)}
     found = []
@@ -135,8 +134,8 @@ def boxed(text: str) -> list[str]:
 def read(text: str, units: Collection[str] = ()) -> Reading:
     """Return the Reading of an answer, of kind "words" if no other fits.
 
-    The first LONGEST characters count. `units` are words that may follow a number. Raises only
-    ImportError, if several values need mpmath (see `same_answer`) and mpmath is missing.
+    The first LONGEST characters count. `units` are words in lower case that may follow a number.
+    Raises only ImportError, if several values need mpmath and it is missing.
     """
     try:
         check_brackets(text)
@@ -148,7 +147,8 @@ def read(text: str, units: Collection[str] = ()) -> Reading:
 def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     """Return True if an answer, such as a number or an interval, has the value of the truth.
 
-    A decimal of at least PLACES places may be rounded or cut off, if the truth has more places.
+    If the truth has more than PLACES decimals, an answer of at least PLACES may be rounded or cut
+    off, with a relative error of up to CLOSE_ENOUGH. Texts without a value must have equal words.
 
     Args:
         truth: Right answer.
@@ -196,7 +196,7 @@ def same_reading(truth: Reading, answer: Reading) -> bool:
 
     The answer may be rounded as in `same_answer`. A truth that is a number needs an answer that is
     a number; a truth that is an expression may have either. Several values or intervals may be in
-    any order. Raises ImportError if roots, pi or functions need mpmath, and mpmath is missing.
+    any order, and a pair is equal to an open interval. Raises ImportError as `same` does.
     """
     if {truth.kind, answer.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
         truth, answer = _interval(truth), _interval(answer)
@@ -233,8 +233,8 @@ def _interval(reading: Reading) -> Reading:
 def words_of(question: str) -> frozenset[str]:
     """Return the set of a question's words, in lower case, that may follow a number as its unit.
 
-    They include PERCENT if the question asks for a percentage. In "What is 15% of 20?", the sign
-    follows a number and is no unit of the answer.
+    PERCENT is included only if "%" or "percent" occurs without a number in front.
+    Words that change a number, such as "half", are omitted.
     """
     words = frozenset(re.findall(r"[A-Za-z]{2,}", question.casefold())) - {PERCENT}
     percentage = _ASKED_PERCENT.search(question.casefold())
@@ -327,7 +327,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Return the Span of an inequality or interval; None for others and (2, 3) `alone`."""
+    """Return the Span of a text, or None or Unreadable for others and for (2, 3) `alone`."""
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
         return _related([part.strip() for part in parts])
@@ -389,6 +389,6 @@ def _split(text: str, marks: str) -> list[str]:
 
 
 def _is_one_bracket(text: str) -> bool:
-    """Return True if the last character closes the first, a bracket; "(a]" is one bracket too."""
+    """Return True if the last character closes the first, which is a bracket, as in "(a]"."""
     depths = _depths(text)
     return 0 in depths and depths.index(0) == len(text) - 1

@@ -1,9 +1,7 @@
 """Mathematics: questions with one right answer, generated or from a file.
 
 Families: arithmetic, algebra (equations and inequalities), word problems and multi-step problems,
-each of difficulty 1 to 5 (docs/environments/tasks.md describes them). Generators compute the answer
-by exact arithmetic and never read it from the question. Exact arithmetic also decides if an answer
-is right (srl_envs.tasks.grading).
+each of difficulty 1 to 5 (docs/environments/tasks.md describes them).
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class Mathematics(Task):
     """Task of math_v0: questions with one right answer.
 
     The problems are `problems`, if given, and otherwise drawn from `families`, names in FAMILIES
-    (None for all). Raises EnvConfigError for an unknown family.
+    (None for all). Raises EnvConfigError for an unknown family and for an empty list of either.
     """
 
     name: ClassVar[str] = "math_v0"
@@ -83,10 +81,9 @@ class Mathematics(Task):
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Return the first `count` of a fixed list of answers, without information on the truth.
 
-        In arithmetic of difficulty 1, an answer counts some steps and gives the number reached,
-        such as "3 + 5, 4 + 4, 5 + 3" and "Answer: 5" in a second line. Answers with fewer steps
-        come first. In other problems, the answers are "Answer: 0", "Answer: 1", ... `rng` is not
-        used.
+        In arithmetic of difficulty 1, the answers count steps, such as "3 + 1, 4 + 0" with
+        "Answer: 4" in a second line.
+        Otherwise, they are "Answer: 0" to "Answer: 18".
         """
         problem = attempt.problem
         if problem.info.get("family") == "arithmetic" and problem.difficulty == 1:
@@ -107,12 +104,13 @@ def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
 def read_problem(row: Any, number: int) -> Problem:
     r"""Return the Problem in a line of a JSONL file in the layout of GSM8K or MATH.
 
-    GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final number after "####". MATH
-    (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"}, with
-    the final answer under "answer", else in the last `\boxed{...}` of the solution. `row` is the
-    JSON value of line `number`, from 1. Raises EnvConfigError for another layout, a missing final
-    answer and a question that is too long. The difficulty is the level of MATH if that is 1 to 5,
-    otherwise 1.
+    GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final answer after the last "####".
+    MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
+    with the final answer under "answer", else in the last `\boxed{...}` of the solution.
+    The difficulty is the level, or 1 without a level from 1 to 5.
+
+    `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for a row without a
+    valid question and final answer.
     """
     if not isinstance(row, dict) or not {"question", "problem"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
@@ -144,7 +142,8 @@ def parallel_env(
 
     Args:
         families: "arithmetic", "algebra", "word problems", "multi-step" or several; default all.
-        path: JSONL file of problems in the layout of GSM8K or MATH, instead of families, or None.
+        path: JSONL file of problems, in the layout of GSM8K or MATH, instead of families. `split`
+            is then "any" by default.
         settings: Further keyword arguments of TaskEnv.
 
     Raises:

@@ -35,7 +35,7 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class MultitaskView:
-    """Text view of the multitask environment: that of the environment whose label is observed."""
+    """Text view with the rules of all environments; the observed label selects the description."""
 
     views: Mapping[str, TextView]
     """Label -> view of the environment; all views have the same answers."""
@@ -83,7 +83,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     Args:
         environments: Label -> {"name": registered name or 'module:function', "options": keyword
-            arguments, optional}; by default DEFAULT.
+            arguments other than those below, optional}; by default DEFAULT.
         max_cycles: `max_cycles` of all environments; by default, that of each.
         obs_mode: Observation mode of all environments.
         render_mode: Render mode of all environments.
@@ -91,6 +91,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     Raises:
         EnvConfigError: An argument is invalid, or the environments differ in their agents, teams,
             actions, answers, penalties or observation keys.
+        SandboxError: The programs of code_v0 (in DEFAULT) cannot be confined.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("multitask_v0", render_modes=RENDER_MODES)
@@ -145,7 +146,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def max_cycles(self) -> int:
-        """Largest `max_cycles` of the environments. Setting it sets that of every environment."""
+        """Largest `max_cycles` of the environments. Setting it sets all, for the next reset."""
         return max(int(env.max_cycles) for env in self._all)
 
     @max_cycles.setter
@@ -266,7 +267,7 @@ def _facts(env: Any) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Any]) -> Any:
-    """Return the space of padded `members` with the one-hot label, joined in `observation`."""
+    """Return the space of the members' vectors, padded and followed by the one-hot label."""
     if isinstance(members[0], spaces.Dict):
         vector = _joined([space["observation"] for space in members])
         return spaces.Dict({**members[0].spaces, "observation": vector})

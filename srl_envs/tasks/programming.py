@@ -54,8 +54,8 @@ class Programming(Task):
 
     The problems are `problems`, if given, and otherwise drawn from `families`, names in FAMILIES
     (None for all), with the available difficulty that is nearest to the requested one. The answer
-    is the last fenced block of a text, else the whole text. Raises EnvConfigError for an unknown
-    family.
+    is the last block of a text that is fenced as Python or without a language, else the whole text.
+    Raises EnvConfigError for an unknown family and for an empty list of either.
     """
 
     name: ClassVar[str] = "code_v0"
@@ -143,7 +143,7 @@ def _failure_text(test: Test, outcome: CallOutcome, verdict: SandboxVerdict) -> 
 
 
 def _program(problem: Problem, answer: str) -> str:
-    """Return `answer` after the code of the question; a complete function replaces that code."""
+    """Return the question's code, followed by `answer` or with its function replaced by it."""
     prompt = problem.data.get("prompt", "")
     beginning = prompt or problem.data.get("prefix", "")
     entry = problem.data.get("entry", "f")
@@ -168,7 +168,8 @@ def parallel_env(
     Args:
         families: "returns", "lists", "strings", "sorting", "sequences", "dynamic programming" or
             several; by default all.
-        path: JSONL file of problems in the layout of HumanEval, instead of families, or None.
+        path: JSONL file of problems, in the layout of HumanEval, instead of families. `split` is
+            then "any" by default.
         sandbox_minimum: Lowest level of protection: "limits", "filtered" or "strict". Untrusted
             records get at least "filtered".
         wall: Seconds for a program with all its tests, at least 0.01. The CPU limit is the same,

@@ -56,8 +56,8 @@ class TextTask(FreeTextGame):
     in the agent's last turn: the weighted sum of `function(completion, row)`, where `completion` is
     everything that the agent wrote in the episode, with an empty line between turns. Infos: `row`
     (its index, from 0) and, in the last turn, `rewards` (function name -> value without weight).
-    Observation vector: share of turns so far, and 1 after termination. An agent terminates when
-    there is no message for a further turn, and is truncated after `max_cycles` turns.
+    Observation vector: turns so far / `max_cycles`, and 1 after termination (else 0). An agent
+    terminates when no message for a further turn exists, else is truncated after `max_cycles`.
 
     Args:
         rows: Mappings, such as a list or a dataset; or a JSONL file, a folder written by
@@ -68,8 +68,8 @@ class TextTask(FreeTextGame):
         prompt: Format string with the fields of a row, or a function from row to text.
         rules: System message, not empty.
         respond: Function (completions, row) -> text of the next turn, or None to end the episode;
-            or its name, 'module:function'. Not called after a turn with tool calls. By default, the
-            first turn without tool calls is the last.
+            or its name, 'module:function'. Not called after a turn with valid or malformed tool
+            calls. By default, the first turn without tool calls is the last.
         tools: Functions that the model may call, with type hints and Google-style docstrings, their
             names, 'module:function', or Tools.
         split: "train", "test" (one prompt in five, by a hash) or "any".
@@ -78,13 +78,14 @@ class TextTask(FreeTextGame):
         num_agents: Number of agents.
         same_row: True if all agents receive the same row.
         max_cycles: Maximum number of turns; by default 1, or MOST_TURNS with `respond` or `tools`.
-        obs_mode: See FreeTextGame.
-        render_mode: See FreeTextGame.
+        obs_mode: "llm", "dict" or "vector"; see FreeTextGame.
+        render_mode: "human", "ansi" or None.
 
     Raises:
-        EnvConfigError: An argument is invalid, or the prompt of a row is blank, too long, or has a
-            field that the row lacks.
-        EnvError: Raised by `step`, if a reward is not finite or `respond` returns no text.
+        EnvConfigError: An argument is invalid, no prompt is of the split, or the prompt of a row is
+            blank, too long, or has a field that the row lacks.
+        EnvError: Raised by `step`, if a reward is not finite or `respond` returns neither a text
+            nor None. Exceptions of these functions are passed on.
         ImportError: A required package is missing.
         UntrustedError: An untrusted record names code or a path.
     """
@@ -249,7 +250,6 @@ def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
 
 
 def _text(value: object) -> str:
-    """Return a value as text, with escapes for lone surrogates."""
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
@@ -325,7 +325,7 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
 
 @functools.cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of async rewards of a process; the first call starts its thread."""
+    """Return an event loop that runs in a thread, one for each id of a process."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
     return loop

@@ -55,7 +55,7 @@ _BUILT_IN: dict[str, Tool] = {}  # The schemas are equal for all agents, and slo
 
 
 class Toolbox:
-    """Tools with the state of one agent in one episode.
+    """Tools with the state of one agent in one episode; `registry` makes the calls.
 
     Files are in memory, so no file name leads to the machine.
 
@@ -66,7 +66,7 @@ class Toolbox:
         tools: Additional tools.
 
     Raises:
-        EnvConfigError: A name is unknown, or two tools have the same name.
+        EnvConfigError: A name is unknown, two tools have the same name, or a schema is invalid.
         ToolError: A file has an invalid name or is too large, or there are too many files.
         ImportError: A library is missing.
         SandboxError: Python cannot be confined.
@@ -226,7 +226,7 @@ class SearchProvider(Protocol):
     """Search provider: any object with the method `search`."""
 
     def search(self, query: str, count: int) -> Sequence[SearchDocument]:
-        """Return up to `count` documents that match the text of an agent, the best first.
+        """Return up to `count` documents that match `query`, an agent's text; the best first.
 
         May raise ToolError, whose message the agent reads.
         """
@@ -265,7 +265,7 @@ class BM25Search:
 
 
 def as_text(documents: Sequence[SearchDocument]) -> str:
-    """Return one text with titles and excerpts of documents, or "Nothing was found."."""
+    """Return one text of titles and excerpts (EXCERPT characters), or "Nothing was found."."""
     paragraphs = [f"{found.title}\n{found.text[:EXCERPT]}" for found in documents]
     return "\n\n".join(paragraphs) or "Nothing was found."
 

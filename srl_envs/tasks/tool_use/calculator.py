@@ -40,7 +40,7 @@ def calculator(expression: str) -> str:
         expression: Numbers, + - * / // % **, brackets, and functions such as sqrt(2) or max(1, 2).
 
     Returns:
-        Decimal number, exact up to PLACES places, and otherwise with 15 significant digits.
+        Decimal number; exact if it has at most PLACES places, else with 15 significant digits.
 
     Raises:
         ToolError: The expression is invalid, undefined or too large.
@@ -115,7 +115,7 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
 
 
 def _bounded(function: Callable[..., Any], *values: Any) -> Number:
-    """Return `function(*values)`; ToolError if it is undefined or too large."""
+    """Return `function(*values)`; ToolError if the value is undefined or too large."""
     try:
         value = function(*values)
         value = value if isinstance(value, float) else Fraction(value)

@@ -2,8 +2,7 @@
 
 In every turn, an agent either calls tools or answers, and the first answer ends the episode. The
 score is 1 for a right answer, after any calls. Before the answer, each needed call adds its share
-of NEEDED to the score, once: calls that are repeated, fail or are not needed add nothing. Every
-turn after the first costs `attempt_penalty`.
+of NEEDED to the score, once. Every turn after the first costs `attempt_penalty`.
 """
 
 from __future__ import annotations
@@ -63,19 +62,18 @@ _ECHOING = ("write_file", "list_files")  # tools whose results contain names cho
 class ToolSession:
     """Tool calls of one agent in one episode, and the needed calls among them.
 
-    A needed call counts only if the agent could know its arguments: a given file, numbers of the
-    question or of results of earlier turns. A calculation that is not the first needed call must
-    contain at least one number from a file, a search or a tool of the user. So neither reading a
-    file that the agent wrote nor trying numbers until one is right counts, even if those numbers
-    are computed from the question.
+    A needed call without `evidence` counts once a call of its tool is successful. Others require
+    a result with `evidence`.
+
+    A calculation counts only with numbers of the question or of results of earlier turns.
+    Unless it is the first needed call, at least one must be from a file, a search or a tool of
+    the user. Reading a file that the agent wrote never counts, nor does a repeated call.
     """
 
     box: Toolbox
-    """Tools of the agent."""
     steps: Sequence[CallStep]
     """Needed calls."""
     question: str
-    """Text of the question."""
     made: set[int] = field(default_factory=set)
     """Indices in `steps` of the needed calls that were made."""
     answered: set[str] = field(default_factory=set)
@@ -93,7 +91,7 @@ class ToolSession:
         self._given = numbers_in(self.question)
 
     def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-        """Make a turn's calls in order, record them in the fields, and return their results."""
+        """Make the calls in order, record them, and return results; raises as ToolRegistry.call."""
         given: set[str] = set()
         learned: set[str] = set()
         results = tuple(self.box.registry.call(call) for call in calls)
@@ -148,7 +146,7 @@ def numbers_in(text: str) -> set[str]:
 
 
 class ToolUse(Task):
-    """Task of tool_use_v0; see `parallel_env` for the arguments and errors."""
+    """Task of tool_use_v0, with the arguments (but `settings`) and errors of `parallel_env`."""
 
     name: ClassVar[str] = "tool_use_v0"
     attempts = TURNS
@@ -234,10 +232,8 @@ class ToolUse(Task):
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Return about `count` valid calls and answers, without information on the truth.
 
-        Calls use the numbers, names, files and operations in the question and the results so far,
-        and none repeats an earlier call. Answers are numbers and names in the last result or,
-        without one, the question. There are 1 to OF_A_KIND calls of each of calculator, read_file
-        and search, as far as possible, and as many answers.
+        Calls and answers use numbers and names of the question and results. No call repeats an
+        earlier one. There are up to OF_A_KIND of each of calculator, read_file, search, answers.
         """
         session: ToolSession = attempt.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]
@@ -326,13 +322,14 @@ def parallel_env(
         tools: "calculator", "files", "search" (default: these), "python" (in the sandbox), Tools.
         problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.
         search: Search provider instead of the shipped corpus, if no family needs "search".
-        history: Number of turns before the last that an observation contains.
+        history: Number of turns before the last turn that an observation repeats.
         settings: Further keyword arguments of TaskEnv.
 
     Raises:
         EnvConfigError: An argument is invalid.
         ImportError: A library is missing.
         SandboxError: Python cannot be confined.
+        ToolError: Raised by `reset`, if a file of a problem is invalid or too large.
     """
     task = ToolUse(families, tools=tools, problems=problems, search=search, history=history)
     return ToolUseEnv(task, **settings)
