@@ -111,7 +111,6 @@ def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tu
 
 
 def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield (`section`/key/..., number) for each number or bool in nested mappings."""
     for key, value in values.items():
         name = f"{section}/{_RENAMED.get(key, key)}"
         if isinstance(value, Mapping):

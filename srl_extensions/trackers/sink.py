@@ -69,7 +69,7 @@ def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
 
 
 class TrackerSink:
-    """All trackers of a run. A tracker's first error after its opening is logged as a warning.
+    """All trackers of a run. A tracker that fails later is warned about once; the run continues.
 
     All calls of the libraries come from one thread, so that no round waits for a server.
     """
@@ -125,8 +125,6 @@ class TrackerSink:
             self._submit(name, run, partial(self._record, run, numbers, kind, step))
 
     def _submit(self, name: str, run: TrackerRun, call: Callable[[], None]) -> None:
-        """Queue a call for the thread; at the run's first error, warn and set `run.failed`."""
-
         def check(done: Future[None]) -> None:
             error = done.exception()
             if error is not None and not run.failed:
@@ -160,7 +158,6 @@ class TrackerSink:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log and save a step later than its kind's last; skip a failed run while closing."""
         if step > run.last.get(kind, -1) and not (run.failed and self._closing):
             run.log(numbers, step)
             run.last[kind] = step
