@@ -54,7 +54,10 @@ def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return metric name -> number; names begin with "eval/after_sft/" after sft, else "eval/"."""
+    """Return metric name, such as "eval/reward", -> number, from an evaluation.
+
+    After a stage (`when` is "after_sft"), names begin with "eval/after_sft/".
+    """
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})

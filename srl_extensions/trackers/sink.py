@@ -31,11 +31,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class KnownRun(TypedDict):
-    """Run in a library, as recorded in trackers.json: id, and last step by kind of record."""
+    """Run in a library, as recorded in trackers.json."""
 
     run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]*$", max_length=201)]
     last: dict[str, int]
-    """Last logged step of each kind of record."""
+    """Kind of record -> last logged step."""
 
 
 _STATE = TypeAdapter(dict[str, KnownRun], config=ConfigDict(extra="forbid", strict=True))
@@ -69,7 +69,7 @@ def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
 
 
 class TrackerSink:
-    """All trackers of a run. A tracker that fails later is warned about once; the run continues.
+    """All trackers of a run. If one fails later, one warning is logged and the run continues.
 
     All calls of the libraries come from one thread, so that no round waits for a server.
     """

@@ -65,7 +65,7 @@ class Fleet:
     ) -> None:
         """Start or check all members, wait until they are ready, and watch them.
 
-        If one fails, the started ones are ended and its error is raised. See `managed`, `attached`.
+        If one fails, the started ones are ended and its error is raised.
         """
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
@@ -145,7 +145,7 @@ class Fleet:
                 task.result()
 
     def close(self) -> None:
-        """End the servers that were started, and wait; open and later requests fail."""
+        """End the servers that were started, and wait; waiting and later requests fail."""
         background_loop.run(self._close())
 
     def __enter__(self) -> Fleet:
@@ -195,7 +195,7 @@ class Fleet:
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until a server ended, failed a check or hung; an attached one, or a request."""
+        """Wait until a server ends or hangs, or an attached one fails a check or request."""
         client, server = member.client, member.server
         heard = time.monotonic()
         while time.monotonic() - heard < HANGS_AFTER:
