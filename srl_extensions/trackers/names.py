@@ -75,8 +75,8 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
     """Return dotted name, which begins with `path`, -> number or text of each leaf of a tree.
 
-    Lists with mappings are trees; other leaves become texts of at most 1000 characters. Values
-    with the name of a secret become "(left out)", others pass `without_secrets`.
+    Lists with mappings are trees. Leaves except numbers become texts of at most 1000 characters,
+    without secrets; a value with the name of a secret becomes "(left out)".
     """
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))

@@ -69,7 +69,7 @@ def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
 
 
 class TrackerSink:
-    """All trackers of a run. If one fails later, one warning is logged and the run continues.
+    """All trackers of a run. If an open one fails, one warning is logged and the run continues.
 
     All calls of the libraries come from one thread, so that no round waits for a server.
     """

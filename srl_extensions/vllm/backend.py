@@ -58,8 +58,8 @@ _Answers = asyncio.Future[list[Sampled]]
 class VLLMBackend:
     """Sampling backend of a base model and its adapters on the servers of a router.
 
-    A publisher calls `serve` for each new version. An answer comes from the version that was
-    current at its request, and contains that version.
+    A publisher calls `serve` for each new version. An answer contains the version that was current
+    at its request; the weights of a whole model may be newer.
     """
 
     def __init__(

@@ -174,7 +174,7 @@ class VLLMClient:
         _sampled(self.name, reply, model, 1, 1)
 
     async def is_healthy(self, seconds: float) -> bool | None:
-        """Return True if the engine runs, False for an HTTP error, None if no reply comes."""
+        """Return True if the engine runs, False for an error, None without reply in `seconds`."""
         request = self._client.get(f"{self.url}/health", cast_to=str, options={"max_retries": 0})
         try:
             await background_loop.await_(within(seconds, self.name, request))
@@ -185,7 +185,7 @@ class VLLMClient:
         return True
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; later requests fail."""
         await background_loop.await_(self._client.close())
 
     async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:

@@ -98,7 +98,7 @@ class Fleet:
 
         `concurrency` limits the open calls of each server; `deadline` the seconds that a request
         waits for a server, and then for its answer. After more than `restarts` failures of a
-        server, requests to its base end and `check` raises. Raises ServingError if a server does
+        server, requests to its base fail and `check` raises. Raises ServingError if a server does
         not become ready; all are ended then.
         """
         members = [
@@ -119,9 +119,9 @@ class Fleet:
         """Return a fleet of running servers; `urls` is served name of a base -> addresses.
 
         `concurrency` and `deadline` are those of `managed`. A server that fails is used again once
-        it answers, any number of times. If `restarts` is 0, the first failure of a server ends all
-        requests to its base instead, and `check` raises ServingError. Raises BackendError if a
-        server completes no token.
+        it answers, any number of times. If `restarts` is 0, requests to its base fail after its
+        first failure instead, and `check` raises ServingError. Raises BackendError if a server
+        completes no token.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)

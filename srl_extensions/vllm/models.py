@@ -300,7 +300,7 @@ def served_bases(
 
 
 def check_python(managed: ManagedServersConfig) -> None:
-    """Raise ConfigError if `managed.python` is missing, or is None and this Python has no vLLM."""
+    """Raise ConfigError if `managed.python` is not found, or None and this Python has no vLLM."""
     if managed.python is None and importlib.util.find_spec("vllm") is None:
         raise ConfigError(
             "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "

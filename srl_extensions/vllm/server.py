@@ -109,7 +109,7 @@ class ModelServer:
     def cause_of_death(self) -> str:
         """Return the first error in the log since `start`, else the last lines, and its path.
 
-        Reads 256 KiB at most. Raises OSError if there is no log.
+        Raises OSError if there is no log.
         """
         with self.log.open("rb") as file:
             file.seek(self._log_start)
