@@ -33,7 +33,7 @@ def readings(statement: str) -> Iterator[str]:
     """Yield two or three readings of a statement, all in lower case.
 
     These are the statement itself, the statement without surrounding quotes, Markdown and
-    punctuation, and the part after the label "answer:", "action:" or "choice:" if it has one.
+    punctuation, and, if this starts with "answer:", "action:" or "choice:", the rest.
     """
     yield statement.strip().casefold()
     plain = _undressed(statement)
@@ -51,7 +51,7 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """Return a list of the contents of each `<answer>...</answer>` (in any case) of a text."""
+    """Return the contents of all closed `<answer>...</answer>` (in any case), in order."""
     return _TAGGED.findall(text) if "<" in text else []
 
 
@@ -60,7 +60,7 @@ TEXT_LENGTH = 16_384  # greatest number of characters of a text observation
 
 
 class SpacesOfAgents:
-    """Mixin of a PettingZoo environment that stores its spaces by agent."""
+    """Mixin that takes PettingZoo's spaces of an agent from two mappings: agent -> space."""
 
     observation_spaces: Mapping[str, Any]
     action_spaces: Mapping[str, Any]

@@ -48,7 +48,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class ToolError(EnvError, ValueError):
-    """Failure of a tool call. The message, one short clause, is the result of the call."""
+    """Failure of a tool call. The message, one clause, is the result of the call."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class Tool:
         Args:
             function: Function with type hints and a Google-style docstring, in which each argument
                 has a line under "Args:". The text before its first section is the description.
+                Arguments with a default are optional in the schema.
             name: Name of the tool, by default that of the function.
 
         Raises:
@@ -129,7 +130,7 @@ class ToolCall:
 
     @property
     def identity(self) -> str:
-        """JSON text that is equal for equal calls."""
+        """JSON text of the name and the arguments, with sorted keys."""
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
@@ -149,7 +150,7 @@ class ToolResult:
 
 
 class ToolRegistry:
-    """Tools by name.
+    """Tools in the dict `tools`: name -> Tool.
 
     Args:
         tools: Tools with different names.
@@ -172,10 +173,10 @@ class ToolRegistry:
         return [tool.schema() for tool in self.tools.values()]
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Validate and make a call; return a ToolResult, not `ok` for an unknown tool or an error.
+        """Validate and make a call, and return its result, cut if long.
 
-        An exception of the function is an error. Other exceptions than ToolError are logged, once
-        per tool and class. Long results are cut.
+        The result is not `ok` for an unknown tool, invalid arguments, or an exception of the
+        function. Exceptions other than ToolError are logged, once per tool and class.
 
         Raises:
             EnvError: The function raised an EnvError that is no ToolError.
@@ -256,10 +257,10 @@ class _NoCall(ValueError):
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     """Return a tuple of the calls in an agent's text, or its answer as str; never raise.
 
-    Text up to </think> is skipped. Calls are between tags, or the whole text is JSON. An answer
-    counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box. For a
-    malformed call, more than CALLS_A_TURN calls, and neither a call nor an answer, return a
-    ParseFailure.
+    Text up to </think> is skipped, unless a call is before it. Calls are between tags, or the whole
+    text is JSON. An answer counts only in a turn without calls, and must be marked by `Answer:`,
+    `<answer>` or a box. Return a ParseFailure for a malformed call, more than CALLS_A_TURN calls,
+    or a text without calls and answer.
     """
     text = _after_thought(text)
     try:
@@ -350,8 +351,8 @@ def tool_rules(
 def tool_turn(registry: ToolRegistry, text: str) -> str | None:
     """Make the tool calls in an agent's text, and return their results as one text.
 
-    Return "Not read: <reason>." for a malformed call in tags, and None for other texts. Raises an
-    EnvError of a tool that is no ToolError.
+    Return "Not read: <reason>." for malformed or too many calls in tags, and None for other texts.
+    Raise an EnvError of a tool that is no ToolError.
     """
     turn = read_turn(text)
     if isinstance(turn, tuple):
@@ -363,9 +364,9 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result, or "Error: ...", in <tool_response> tags.
+    """Return a result in <tool_response> tags, after "Error: " if it is not `ok`.
 
-    It is cut so that `results` of them fit into one observation.
+    The content is cut so that `results` of them fit into one observation.
     """
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
