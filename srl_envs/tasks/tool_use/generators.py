@@ -29,7 +29,7 @@ FACTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class CallStep:
-    """Needed call of a problem, and the evidence for which another call counts instead."""
+    """Needed call of a problem, and the evidence by which other calls count."""
 
     call: ToolCall
     evidence: str
@@ -163,7 +163,7 @@ def asked(
         files: File name -> text, none by default.
         required_tools: Names of functions, such as "read_file". A repeated name requires different
             calls. Each successful call adds to the score before the answer.
-        difficulty: Difficulty, from 1 (not validated).
+        difficulty: Difficulty, not validated.
     """
     steps = tuple(_step(name, "") for name in required_tools)
     return Problem(
@@ -180,7 +180,7 @@ class Family:
     """Kind of problems that a generator draws."""
 
     tools: tuple[str, ...]
-    """Required tools: keys of srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
+    """Keys of srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
     draw: Callable[[np.random.Generator, int], Problem]
     """Function that draws a problem of a difficulty from 1 to 5."""
 

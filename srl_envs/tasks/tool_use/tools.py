@@ -56,7 +56,7 @@ class Tool:
     """Function that an agent can call, with its schema."""
 
     name: str
-    """Name in calls, unique among the tools of an environment."""
+    """Name in calls, unique in an environment."""
     description: str
     """Description in the prompt."""
     parameters: Mapping[str, Any]
@@ -74,7 +74,6 @@ class Tool:
         Args:
             function: Function with type hints and a Google-style docstring, in which each argument
                 has a line under "Args:". The text before its first section is the description.
-                Arguments with a default are optional in the schema.
             name: Name of the tool, by default that of the function.
 
         Raises:
@@ -124,13 +123,13 @@ class ToolCall:
     """Call of a tool by an agent."""
 
     name: str
-    """Name of the tool; such a tool may not exist."""
+    """Name of a tool, which may not exist."""
     arguments: Mapping[str, Any]
     """Arguments by name, not yet validated."""
 
     @property
     def identity(self) -> str:
-        """JSON text of the name and the arguments, with sorted keys."""
+        """JSON text of the call, with sorted keys."""
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
@@ -146,7 +145,7 @@ class ToolResult:
     ok: bool
     """False if the call failed."""
     content: str
-    """Text of the result, or of the error, cut to a maximum length."""
+    """Text of the result or of the error, cut if long."""
 
 
 class ToolRegistry:
@@ -169,7 +168,7 @@ class ToolRegistry:
             _validator(json.dumps(tool.parameters))
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return the list of `Tool.schema` of all tools, for `tools=` of a chat template."""
+        """Return the schemas of all tools, for `tools=` of a chat template."""
         return [tool.schema() for tool in self.tools.values()]
 
     def call(self, call: ToolCall) -> ToolResult:
@@ -251,16 +250,15 @@ def _cut(text: str, length: int) -> str:
 
 
 class _NoCall(ValueError):
-    """Invalid tool call in a text; the message is the reason."""
+    """Invalid tool call; the message is the reason."""
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
-    """Return a tuple of the calls in an agent's text, or its answer as str; never raise.
+    """Return the calls in an agent's text, or its answer as str; never raise.
 
     Text up to </think> is skipped, unless a call is before it. Calls are between tags, or the whole
-    text is JSON. An answer counts only in a turn without calls, and must be marked by `Answer:`,
-    `<answer>` or a box. Return a ParseFailure for a malformed call, more than CALLS_A_TURN calls,
-    or a text without calls and answer.
+    text is JSON. In a text without calls, `Answer:`, `<answer>` or a box marks the answer. Return
+    a ParseFailure for malformed or more than CALLS_A_TURN calls, and for all other texts.
     """
     text = _after_thought(text)
     try:
@@ -349,9 +347,9 @@ def tool_rules(
 
 
 def tool_turn(registry: ToolRegistry, text: str) -> str | None:
-    """Make the tool calls in an agent's text, and return their results as one text.
+    """Make the tool calls in a text, and return their results as one text.
 
-    Return "Not read: <reason>." for malformed or too many calls in tags, and None for other texts.
+    Return "Not read: <reason>." for malformed or too many calls in tags, None for other texts.
     Raise an EnvError of a tool that is no ToolError.
     """
     turn = read_turn(text)
@@ -366,7 +364,7 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 def response(result: ToolResult, results: int) -> str:
     """Return a result in <tool_response> tags, after "Error: " if it is not `ok`.
 
-    The content is cut so that `results` of them fit into one observation.
+    The content is cut to fit `results` times into one observation.
     """
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
