@@ -380,7 +380,7 @@ class RewardContext(TypedDict):
     environment: str
     agent: str
     round: int
-    """Number of the round in the episode, from 0."""
+    """Number of the round, from 0."""
     observation: Any
     """Copy of the observation before the action."""
     reward: float
@@ -466,7 +466,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
 
 def only_agent(game: Any) -> str:
-    """Return the agent of a game; raise EnvConfigError unless it has one."""
+    """Return the agent of a game; raise EnvConfigError unless it has exactly one."""
     if len(game.possible_agents) != 1:
         names = ", ".join(game.possible_agents)
         raise EnvConfigError(

@@ -29,7 +29,7 @@ FACTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class CallStep:
-    """Needed call of a problem, and the evidence by which other calls count."""
+    """Needed call of a problem, and the evidence that counts as this call."""
 
     call: ToolCall
     evidence: str
@@ -180,7 +180,7 @@ class Family:
     """Kind of problems that a generator draws."""
 
     tools: tuple[str, ...]
-    """Keys of srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
+    """Names of required tools, from srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
     draw: Callable[[np.random.Generator, int], Problem]
     """Function that draws a problem of a difficulty from 1 to 5."""
 
