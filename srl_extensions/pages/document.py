@@ -129,7 +129,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Transcript:
-    """Episode as a table (`seconds` is None), or as an animation, with `seconds` for a frame."""
+    """Episode as a table (`seconds` is None), or as an animation of its frames."""
 
     summary: str
     failure: str | None
@@ -153,7 +153,7 @@ class RoundProgress:
 
 @dataclass(frozen=True)
 class Runs:
-    """List of links to runs, each with a `name`, a description `about` and its `progress`."""
+    """List of links to runs: `name`, description `about`, and `progress` (RoundProgress)."""
 
     runs: Sequence[Mapping[str, Any]]
 
@@ -253,6 +253,6 @@ def asset(name: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """Return a Table with the rows as texts, without columns of only missing or empty values."""
+    """Return a Table of texts; if there are rows, omit columns that have only MISSING or ""."""
     shown, *cells = measured(headers, rows)
     return Table(shown, cells, title)

@@ -87,12 +87,12 @@ class WatchedRun:
         self.seen: dict[str, tuple[int, int]] = {}
         """Time of the last modification in nanoseconds, and size in bytes, of each file read."""
         self.record: RecordedRun | None = None
-        """Run as far as its files are written; None if the files cannot be read."""
+        """Run as far as its files are written; None before `refresh`, or if reading fails."""
         self.problem = ""
         """Error of the last read."""
 
     def refresh(self) -> None:
-        """Read the files again if one changed; set `seen`, and `record` or the error `problem`."""
+        """Read all files if one changed; set `seen`, and either `record` or the error `problem`."""
         found = {}
         for name in FILES:
             with suppress(OSError):
@@ -170,7 +170,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
 
 
 def progress(run: RecordedRun) -> RoundProgress:
-    """Return the share of complete rounds (NaN: unknown), with recent pace and time left."""
+    """Return the share of complete rounds (NaN: unknown), with the mean pace and time left."""
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
     rollout, train, overlap = (
