@@ -47,7 +47,7 @@ class EpisodeScore:
     seats: Mapping[str, str]
     """Agent -> name of its policy."""
     returns: Mapping[str, float]
-    """Agent -> return; for a failed episode, the return before the failure."""
+    """Agent -> return, up to a failure."""
     focal_return: float | None
     """Mean return of the focal agents; None for a failed episode."""
     background_return: float | None
@@ -77,7 +77,7 @@ class ScenarioScore:
     parse_failures: float
     """Share of the focal agents' text answers without a legal action; 0 without any."""
     cooperation_rate: float | None
-    """Share of the focal agents' actions that cooperate; None if no info has cooperation_ratio."""
+    """Share of the focal agents' cooperative actions; None if the environment has none."""
     outcomes: Mapping[str, float]
     """Name -> mean of an outcome over the episodes that report it."""
     solved: Solved | None
@@ -114,7 +114,7 @@ def score(
         seed: Seed of all random numbers.
         samples: Number of episodes of each start.
         background: Agent -> policy, instead of the background policies of the scenario.
-        pass_at: Values of k for pass@k, at most `samples`; see `scored` for none.
+        pass_at: Values of k for pass@k, at most `samples`.
 
     Returns:
         Score, with an entry per episode.
@@ -141,12 +141,13 @@ def play_scenario(
     background: Mapping[str, Policy] | None = None,
     runner: EpisodeRunner = UNRECORDED,
 ) -> list[Episode]:
-    """Play `samples` episodes of each of `episodes` starts of a scenario, and return all, by start.
+    """Play `samples` episodes of each of `episodes` starts, and return all, start after start.
 
     `focal` is one policy, or several that the focal agents use in turn, start after start.
-    `background` (agent -> policy) replaces the scenario's policies, but not their names in the
-    episodes. `runner` limits and records the episodes. A failed episode has its `failure`. Raise
-    ValueError or PolicyError for an invalid argument, and the errors of `runner.play`.
+    `background` (agent -> policy) replaces the scenario's policies, but not their recorded names.
+    `runner` limits and records the episodes, including failed ones.
+
+    Raises ValueError or PolicyError for an invalid argument, and the errors of `runner.play`.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -191,8 +192,9 @@ def scored(
 ) -> ScenarioScore:
     """Return the score of `played`, episodes of `play_scenario`.
 
-    `seed` is that of the bootstrap, and `pass_at` are values of k for pass@k, with one focal agent
-    only. Without them, `solved` is set for tasks only. Raise RolloutError if all episodes failed.
+    `seed` is that of the bootstrap. `pass_at` are values of k for pass@k of one focal agent.
+    Without values, `solved` is set for tasks only.
+    Raises RolloutError if all episodes failed.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]

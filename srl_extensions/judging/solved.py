@@ -62,7 +62,7 @@ def check_pass_at(scenario: Scenario, samples: int, pass_at: Sequence[int]) -> N
     """Raise ValueError if pass@k cannot be estimated for a k of `pass_at`.
 
     Each k must be from 1 to `samples`, the number of episodes per start. The scenario must have one
-    focal agent, and `success` in this agent's info of a reset, even if `pass_at` is empty.
+    focal agent, and `success` in this agent's info of a reset.
     """
     for k in pass_at:
         if not 1 <= k <= samples:

@@ -61,7 +61,7 @@ class Preference:
     chosen_ids: Tokens
     rejected_ids: Tokens
     reference: tuple[float, float] | None = None
-    """Log-probabilities of (chosen, rejected) under the reference model; None before computed."""
+    """Log-probabilities of (chosen, rejected) under the reference model; None if not computed."""
 
     @property
     def tokens(self) -> int:
@@ -258,7 +258,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Join an agent's `conversation`; `drop_parse_failures` sets the mask of these answers to 0."""
+    """Join an agent's `conversation`; `drop_parse_failures` masks unparsable answers with 0."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []

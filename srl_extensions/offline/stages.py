@@ -42,12 +42,13 @@ class Stage:
 
     The constructor reads the data, or plays episodes and writes them to `folder`/NAME.jsonl. A
     resumed stage continues from `run.stages.saved`, and reads that file again. The end of the block
-    restores the models' forward methods. It appends the report to `run.stages.reports` if all
-    passes are done, else it sets `run.stages.saved`, also after an error.
+    restores the models' forward methods. If all passes are done, it appends the report to
+    `run.stages.reports`, else it sets `run.stages.saved`.
 
-    The constructor raises DataError if samples are invalid, too long or missing, ConfigError if
-    players, optimizer or schedule cannot be built, TrainingError if too many episodes failed, and
-    CheckpointError if the saved state does not fit.
+    Raises DataError if samples are invalid, too long or missing.
+    Raises ConfigError if players, optimizer or schedule cannot be built.
+    Raises TrainingError if too many episodes failed.
+    Raises CheckpointError if the saved state does not fit.
     """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:
@@ -198,7 +199,6 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
-        """Return episodes from files, or play and save them; add preferences to `_pairs`."""
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)
         played = folder / f"{self.name}.jsonl"

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises EpisodeError for an episode that is missing, untrusted or not reproduced, and
     EnvConfigError if its environment cannot be constructed. For --out, raises ConfigError unless
-    FILE ends in .html, RunFolderError if writing fails, and ImportError without Pillow.
+    FILE ends in .html, and the errors of `write_html`.
     """
     path, out = args.episodes, args.out
     if path.is_dir():

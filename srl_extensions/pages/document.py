@@ -213,8 +213,7 @@ def to_json(document: Document) -> str:
 def html(document: Document) -> str:
     """Return the HTML file of a document, which makes no external requests.
 
-    The Content-Security-Policy of the page allows embedded pictures, and only the scripts and
-    styles of `assets`, by their hashes. Trusted Types prevent scripts from creating HTML from text.
+    The page allows embedded pictures, and only the scripts and styles of `assets`.
     """
     styles, scripts = ([asset(name) for name in names] for names in (STYLES, SCRIPTS))
     policy = (

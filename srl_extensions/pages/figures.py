@@ -72,7 +72,7 @@ def updates(run: RecordedRun) -> list[Panel]:
 def learning(run: RecordedRun) -> list[Panel]:
     """Return a chart of each training metric and of each value of the reward mode's state.
 
-    A metric is a key of the models' rows that is not in NOT_DRAWN; its chart has a line per model.
+    A metric is a key of the models' rows that is not in NOT_DRAWN, with a line per model.
     """
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     metrics = [

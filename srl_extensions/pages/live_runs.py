@@ -40,9 +40,8 @@ DEEPEST, MOST_RUNS = 3, 100
 def open_beneath(path: Path, root: Path) -> BinaryIO:
     """Open a plain file below the folder `root` for reading, without following links.
 
-    Each component of `path` is opened from the descriptor of its parent, so that a component
-    replaced by a link raises OSError. `root` is absolute and not a link. Raises RunFolderError for
-    a file that is not plain.
+    `root` is absolute and not a link. Raises OSError if a component of `path` is a link, also if
+    the link was created during the call. Raises RunFolderError for a file that is not plain.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(root, flags)

@@ -60,7 +60,7 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     Args:
         run_dir: Folder of the run. The report names missing parts, and samples that are damaged.
         out: File to write; `run_dir`/report.html by default.
-        trusted: True to load code and files that the run names, False to leave out their texts.
+        trusted: True to load code and files that the configuration names.
 
     Returns:
         Path of the report.
