@@ -122,7 +122,7 @@ def score(
     Raises:
         ValueError: An argument is out of range, or `pass_at` is given for a scenario without
             problems to solve or with several focal agents.
-        PolicyError: An agent has no valid policy, or an unknown agent has one.
+        PolicyError: `focal` is no policy, or not exactly all agents have a policy.
         RolloutError: All episodes failed.
     """
     if pass_at:
@@ -147,7 +147,7 @@ def play_scenario(
     `background` (agent -> policy) replaces the scenario's policies, but not their recorded names.
     `runner` limits and records the episodes, including failed ones.
 
-    Raises ValueError or PolicyError for an invalid argument, and the errors of `runner.play`.
+    Raises ValueError or PolicyError as `score`, and the errors of `runner.play`.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
