@@ -61,23 +61,27 @@ class FocalGame:
     partners: Mapping[str, str] = field(default_factory=dict)
     """Agent -> scripted policy, 'module:Class', or API model ('openai:MODEL')."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the environment's constructor."""
+    """Arguments of the environment's constructor, as JSON data."""
     max_new_tokens: Annotated[int, pydantic.Field(ge=1)] = 32
     """Maximum number of tokens in an answer, including the end-of-turn token."""
 
     def to_json(self) -> str:
-        """Return the game as a JSON text, which `game_of` reads."""
+        """Return the game as JSON text; raise TypeError for an option that is no JSON data."""
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return a new environment of the game, by default with `max_cycles` for language models.
+        """Return a new environment of the game.
+
+        If `options` has no `max_cycles`, a registered environment has its length for language
+        models.
 
         Args:
-            trusted: Allow options that name code or files (srl_envs.registry.remake).
+            trusted: Allow an environment or options that name code or files
+                (srl_envs.registry.remake).
 
         Raises:
             EnvConfigError: The environment or an option is invalid.
-            UntrustedError: An untrusted game names code or files.
+            UntrustedError: An untrusted game names code or files, or is too large.
             PolicyError: An agent is unknown, `agent` has a partner, or there is no text view.
         """
         options = registry.as_conversations(self.environment, self.options)
@@ -103,7 +107,7 @@ class FocalGame:
 
         Raises:
             PolicyError: A partner is invalid.
-            BackendError: The package or key of an API is missing.
+            BackendError: An API model's name is invalid, or its package or key is missing.
             UntrustedError: An untrusted game names an API model or code.
         """
         made: dict[str, Policy] = {}
@@ -216,11 +220,11 @@ async def play_focal(
 ) -> FocalSample | None:
     """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    `engine` maps an agent without a partner to its backend. `trusted` permits options and partners
-    that name code, files or API models. A conversation that exceeds the maximum length ends the
-    episode, and the sample has the steps before. Raise RolloutError if the episode fails for
-    another reason, or before the agent acted. Raise TrainingError if a reward is not finite, and
-    errors of `game.make` and `game.partner_policies`.
+    `engine` maps an agent without a partner to its backend. `trusted` allows games that name code,
+    files or API models. The episode ends before an answer that could exceed the maximum length of
+    any backend, and the sample has the steps before. Raise RolloutError if the episode fails for
+    another reason, or this happens before the agent acted. Raise TrainingError if a reward is not
+    finite, and errors of `game.make` and `game.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -258,8 +262,10 @@ def rows(
         length filters; `extra_info` has `index`, `seed` and `game` (JSON); verl reads the others.
 
     Raises:
-        PolicyError: `FocalGame.make` raises it, or a held-out partner is named.
-        EnvConfigError: An environment or seed is invalid, or an environment has held-out levels.
+        PolicyError: `FocalGame.make` raises it, or a partner is held out, without `evaluation`.
+        EnvConfigError: An environment or seed is invalid, or levels are held out, without
+            `evaluation`.
+        TypeError: An option is no JSON data.
     """
     seeds = [whole_number("seed", seed, low=0, high=MOST) for seed in seeds]
     games = list(games)
@@ -335,12 +341,13 @@ class GameAgent(FocalAgent):
     return minus parse penalties.
 
     Args:
-        game: Environment, trained agent and partners of all other agents.
-        trusted: Allow options and partners that name code, files or an API model.
+        game: Environment, trained agent and partners of all other agents; TRL's settings replace
+            `max_new_tokens`.
+        trusted: Allow a game that names code, files or an API model.
 
     Raises:
-        EnvError: The partners leave more than one agent.
-        PolicyError, EnvConfigError: See `FocalGame.make` and `FocalGame.partner_policies`.
+        EnvConfigError: An agent other than the trained one has no partner, or the game is invalid.
+        PolicyError, BackendError, UntrustedError: As in `game.make` and `game.partner_policies`.
     """
 
     def __init__(self, game: FocalGame, *, trusted: bool = False) -> None:

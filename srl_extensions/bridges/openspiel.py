@@ -87,7 +87,7 @@ class OpenSpielGame(RoundGame):
     Observations, by `obs_mode`: "vector" is a float32 tensor; "dict" adds `action_mask`; "llm" also
     adds `text`, the situation and the legal answers. In games of perfect information, tensor and
     text are OpenSpiel's observation, in others the information state; if one is missing, the other.
-    Answers are the names of actions, or numbers if a name depends on the situation.
+    Answers are the names of actions, or their numbers (see `names_of_actions`).
 
     All agents act in every step. `infos[agent]["to_move"]` is False for an agent without a choice
     in the next step, whose action is ignored. An illegal action is replaced by the first legal one;
@@ -243,7 +243,10 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation and int8 mask of legal actions (action 0 if none)."""
+        """Return a player's observation and int8 mask of legal actions, shape (actions,).
+
+        If no action is legal, the mask permits action 0.
+        """
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:
@@ -328,7 +331,7 @@ def _only_in_words(agent: str, observation: Any) -> str:
 
 
 class OpenSpielView(ThirdPartyView):
-    """Text view of a game of OpenSpiel, whose observations contain their text."""
+    """Text view of a game of OpenSpiel; observations contain their text with `obs_mode` "llm"."""
 
     def describe(self, agent: str, observation: Any) -> str:
         in_words = isinstance(observation, Mapping) and "text" in observation
@@ -339,8 +342,8 @@ def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
     OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers if the game has at most 256 actions, and names are distinct and
-    the same in all situations. An action that never was legal has its number.
+    fixed seed. They are the answers if the game has at most 256 actions, and the collected names
+    are distinct and the same in all situations. An action without a collected name has its number.
     """
     count = game.num_distinct_actions()
     numbers = tuple(map(str, range(count)))
