@@ -87,9 +87,9 @@ class LearnerWorker:
     def run(self, history: History, call: Call, changes: bool, saves: bool) -> tuple[Any, Any]:
         """Make a call; return its result and, if `saves`, the state after it (else None).
 
-        Returned tensors are CPU copies. A restarted actor first restores the changes of `history`;
-        all randomness is seeded, so the weights are the same. `changes` must be True if the call
-        changes the learner.
+        Returned tensors are CPU copies. An actor that has made another number of changes than
+        `history` first repeats that history; all randomness is seeded, so the weights are the same.
+        `changes` must be True if the call changes the learner.
         """
         if self._changes != history.changes:
             if self._changes:
@@ -180,7 +180,7 @@ class RemoteLearner:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Return a copy of nested mappings, lists and tuples, with detached tensors on `device`."""
+    """Copy nested mappings, lists and tuples, with detached copies of tensors on `device`."""
     return mapped(
         value, lambda one: one.detach().to(device, copy=True) if isinstance(one, Tensor) else one
     )
