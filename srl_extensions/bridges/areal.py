@@ -36,8 +36,7 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     """AReaL workflow that plays one episode per row.
 
     Every sampled token has the version of the weights that sampled it. An episode ends before an
-    answer with which a conversation could be longer than `gconfig.max_tokens`. Episodes in which
-    the agent never acts are rejected.
+    answer that could make a conversation longer than `gconfig.max_tokens`.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class FocalGame:
     The model plays `agent` and every agent without a partner.
 
     Raises:
-        pydantic.ValidationError: If a field has the wrong type or value.
+        pydantic.ValidationError: A field has the wrong type or value.
     """
 
     environment: str
@@ -70,14 +70,10 @@ class FocalGame:
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return a new environment of the game.
-
-        If `options` has no `max_cycles`, a registered environment has its length for language
-        models.
+        """Return a new environment; `max_cycles` defaults to a value for language models.
 
         Args:
-            trusted: Allow an environment or options that name code or files
-                (srl_envs.registry.remake).
+            trusted: Allow a game that names code or files (srl_envs.registry.remake).
 
         Raises:
             EnvConfigError: The environment or an option is invalid.
@@ -262,10 +258,8 @@ def rows(
         length filters; `extra_info` has `index`, `seed` and `game` (JSON); verl reads the others.
 
     Raises:
-        PolicyError: `FocalGame.make` raises it, or a partner is held out, without `evaluation`.
-        EnvConfigError: An environment or seed is invalid, or levels are held out, without
-            `evaluation`.
-        TypeError: An option is no JSON data.
+        PolicyError: `FocalGame.make` raises it, or a partner is reserved for `evaluation`.
+        EnvConfigError: An environment or seed is invalid, or levels are reserved likewise.
     """
     seeds = [whole_number("seed", seed, low=0, high=MOST) for seed in seeds]
     games = list(games)
@@ -341,12 +335,11 @@ class GameAgent(FocalAgent):
     return minus parse penalties.
 
     Args:
-        game: Environment, trained agent and partners of all other agents; TRL's settings replace
-            `max_new_tokens`.
+        game: Environment, trained agent, partners of all others; `max_new_tokens` is unused.
         trusted: Allow a game that names code, files or an API model.
 
     Raises:
-        EnvConfigError: An agent other than the trained one has no partner, or the game is invalid.
+        EnvConfigError: There is an agent without a partner, or the game is invalid.
         PolicyError, BackendError, UntrustedError: As in `game.make` and `game.partner_policies`.
     """
 

@@ -243,10 +243,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation and int8 mask of legal actions, shape (actions,).
-
-        If no action is legal, the mask permits action 0.
-        """
+        """Return a player's observation and int8 action mask, with action 0 if none is legal."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:
@@ -291,7 +288,7 @@ class OpenSpielGame(RoundGame):
     def exact_exploitability(self, policies: Mapping[str, Any]) -> dict[str, float]:
         """Compute the exact gain of each agent from a best response instead of its policy.
 
-        OpenSpiel enumerates all positions of the game, so the game must be small.
+        OpenSpiel enumerates the game, which must be small.
 
         Args:
             policies: Agent -> policy, which must be Exact (srl_agents.policy).
@@ -302,7 +299,7 @@ class OpenSpielGame(RoundGame):
 
         Raises:
             EnvConfigError: OpenSpiel cannot enumerate the game.
-            PolicyError: A policy is not Exact, so its action probabilities are unknown.
+            PolicyError: A policy is not Exact.
         """
         from open_spiel.python.algorithms import exploitability
 
@@ -331,7 +328,7 @@ def _only_in_words(agent: str, observation: Any) -> str:
 
 
 class OpenSpielView(ThirdPartyView):
-    """Text view of a game of OpenSpiel; observations contain their text with `obs_mode` "llm"."""
+    """Text view of a game of OpenSpiel, which needs observations of `obs_mode` "llm"."""
 
     def describe(self, agent: str, observation: Any) -> str:
         in_words = isinstance(observation, Mapping) and "text" in observation

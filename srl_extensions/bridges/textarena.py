@@ -45,10 +45,9 @@ class TextArenaGame(FreeTextGame):
     `infos[agent]["to_move"]` is False for the others. The text for the agent to move is the part of
     TextArena's observation that this agent has not seen before; the first one contains the rules.
     Rewards are TextArena's in the last step of the game, and 0 in all other steps. The observation
-    vector contains steps so far / `max_cycles`, and 1 for the agent to move or 0 for others.
+    vector is (steps so far / `max_cycles`, 1 for the agent to move and 0 for others).
 
-    TextArena draws from the global generators of `random` and NumPy. Each environment keeps
-    separate states of both, and installs them during its calls.
+    TextArena draws from the global generators of `random` and NumPy, restored after each call.
 
     Args:
         game: TextArena's id of the game, such as "KuhnPoker-v0". It may start with "textarena:".

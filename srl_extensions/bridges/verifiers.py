@@ -137,7 +137,7 @@ class _Player:
         """True if the run ended before the episode."""
 
     def check(self, sampling: Sampling) -> None:
-        """Accept all settings, because the run determines the sampling."""
+        """Accept all settings, which have no effect."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """Return the reply to the last message; BackendError if the run ends instead."""

@@ -37,8 +37,8 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
     """Agent loop of verl that plays one episode per row.
 
     Tokens of answers have mask 1, and tokens of the observations between them mask 0. The reward is
-    the return minus parse penalties. The episode ends before an answer with which there could be
-    more than `rollout.response_length` tokens after the first prompt.
+    the return minus parse penalties. The episode ends before an answer that could make the tokens
+    after the first prompt more than `rollout.response_length`.
     """
 
     def __init__(self, *args: Any, trusted: bool = False, **kwargs: Any) -> None:

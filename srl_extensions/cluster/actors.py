@@ -48,9 +48,9 @@ MOST_DEATHS = 3
 
 
 class Host:
-    """Ray actor with one object, which is `kind(*arguments)` and is built by the first call.
+    """Ray actor with one object, `kind(*arguments)`.
 
-    That call raises an error of building the object, and the next call builds it again.
+    The first call builds the object, and raises errors of this.
     """
 
     def __init__(self, kind: Callable[..., Any], arguments: Sequence[Any]) -> None:
@@ -59,14 +59,14 @@ class Host:
         self._identity = secrets.token_hex(8)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the hosted object, which the first call builds; return the result."""
+        """Call a method of the object, and return the result."""
         if self._object is None:
             self._object = self._kind(*self._arguments)
         return getattr(self._object, method)(*arguments)
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]  # Ray has no types here.
     def identity(self) -> str:
-        """Return 16 random hexadecimal digits of this process, which a restart changes."""
+        """Return a random id of this process, which a restart changes."""
         return self._identity
 
 
@@ -101,10 +101,7 @@ class Actor:
         return self.submit(method, *arguments).result()
 
     def stop(self) -> None:
-        """End the actor, so that the current call and later `submit` calls raise TrainingError.
-
-        The futures of waiting calls are cancelled.
-        """
+        """End the actor: cancel waiting calls; current and later ones raise TrainingError."""
         self._stopped = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         if ray.is_initialized():
@@ -132,7 +129,6 @@ class Actor:
         ) from lost
 
     def _was_restarted(self) -> bool:
-        """Return True if the process changed since the last check; sleep a second if it did not."""
         before, self._identity = self._identity, ray.get(self._handle.identity.remote())
         if self._identity == before:  # Ray restarts the process of a lost node only later.
             time.sleep(1.0)
@@ -145,7 +141,7 @@ class Cluster:
     The first `config.rollout_workers` places are for players, the next `models` for learners. The
     constructor uses an existing Ray connection of the process. Without one, it connects to
     `config.address`, or starts a local cluster if the address is None. Raises ConfigError if there
-    is no cluster at the address, or the cluster does not reserve all places within 120 seconds.
+    is no cluster at the address, or the places are not reserved within 120 seconds.
     """
 
     def __init__(self, config: RayEngineConfig, models: int) -> None:

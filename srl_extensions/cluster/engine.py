@@ -45,8 +45,8 @@ class RayEngine(Engine):
 
     Each call of a player contains all current publications of weights. So all players use the same
     weights, and a restarted player repeats its episodes. If possible, one player plays all
-    `group_size` episodes of a group. `check` is called every second while episodes are played, and
-    raises if the model servers failed. `close_cluster` ends these servers and the Ray connection.
+    `group_size` episodes of a group. `check` is called every second of play, and raises if a model
+    server failed. `close_cluster` ends the servers and the Ray connection.
     """
 
     def __init__(
@@ -68,11 +68,7 @@ class RayEngine(Engine):
         self._changed = threading.Lock()
 
     def load(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Wait until players and learners have loaded all models; raise their errors.
-
-        Returns:
-            Name -> ModelText, and the adapters' names, both as the first player has them.
-        """
+        """Wait until all actors have loaded; return name -> ModelText, and the adapters' names."""
         loading = [player.submit("models") for player in self._actors]
         self.each(lambda model: self._learners[model].weights(), self._learners)
         (texts, adapters), *_ = [loaded.result() for loaded in loading]
@@ -136,10 +132,7 @@ class RayEngine(Engine):
             self._open.pop(share, None)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until the episodes requested so far that may sample from `served_as` have ended.
-
-        Errors of these episodes are not raised.
-        """
+        """Wait until episodes requested so far that may sample `served_as` have ended or failed."""
         with self._changed:
             users = [
                 asyncio.wrap_future(share)
@@ -178,10 +171,7 @@ class RayPublisher(WeightPublisher):
         self._engine, self._put = engine, put
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Make all players sample later episodes of `name` from these weights, as `version`.
-
-        Returns before players load the weights.
-        """
+        """Publish weights of `name` for later episodes of all players, without waiting."""
         self._engine.publish(name, "publish", version, self._put(model_weights(tensors)))
 
 
@@ -194,10 +184,7 @@ class PlayerSampler:
         self._engine = engine
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Make later episodes of `adapter` (None: the base) sample the servers' model `served_as`.
-
-        Records of these samples contain `version`.
-        """
+        """Make later episodes of `adapter` (None: base) sample `served_as`, with this version."""
         self._engine.publish(adapter or self.base, "serve", version, served_as)
 
 
